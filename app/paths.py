@@ -1,0 +1,42 @@
+"""Where MLXR keeps its data: one place, moved as a whole by the environment variable MLXR_HOME."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME_VARIABLE = "MLXR_HOME"
+MAC_HOME = "~/Library/Application Support/MLXR"
+LINUX_HOME = "~/.local/share/mlxr"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The files and folders under one data home; nothing is created by asking for them."""
+
+    home: Path
+
+    @property
+    def chats(self) -> Path:
+        """The SQLite database of conversations."""
+        return self.home / "chats.sqlite3"
+
+    @property
+    def settings(self) -> Path:
+        """The settings file, JSON."""
+        return self.home / "settings.json"
+
+    @property
+    def log(self) -> Path:
+        """The newest log file."""
+        return self.home / "mlxr.log"
+
+
+def default_paths() -> Paths:
+    """Paths under $MLXR_HOME, or the system's usual place for application data."""
+    moved = os.environ.get(HOME_VARIABLE)
+    if moved:
+        return Paths(Path(moved).expanduser())
+    return Paths(Path(MAC_HOME if sys.platform == "darwin" else LINUX_HOME).expanduser())

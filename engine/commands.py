@@ -1,0 +1,76 @@
+"""What callers may ask of the engine: frozen values, put on its queue from any thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message. `role` is "system", "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel:
+    """Load the model folder `path`, replacing the loaded one.
+
+    Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. When loading fails the model
+    that was loaded before is gone: two models are never held at once.
+    """
+
+    id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadModel:
+    """Free the loaded model and its pages; cancels what runs on it. Emits ModelUnloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Continue a prompt; exactly one of `messages`, `prompt` and `tokens` is given.
+
+    Attributes:
+        id: the caller's name for the request, unique among those in flight.
+        messages: rendered with the model's chat template, ready for the assistant's turn.
+        prompt: plain text, encoded as it is with one BOS where the model wants one (no template).
+        tokens: token ids, used exactly.
+        max_tokens: most tokens to generate; None is up to the end of the context.
+        stop: texts that end the answer; they and what follows are not part of it.
+        logprobs: None for none; k >= 0 reports each token's log-probability and the k likeliest ones.
+        ignore_eos: go on past the model's end-of-text tokens (for measuring).
+    """
+
+    id: str
+    messages: tuple[Message, ...] | None = None
+    prompt: str | None = None
+    tokens: tuple[int, ...] | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End request `id` within one decode step or prefill chunk; it gets Finished("cancelled").
+
+    Unknown and ended ids are ignored: the answer may have finished while the command travelled.
+    """
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Cancel everything, free everything, end the thread."""
+
+
+Command = LoadModel | UnloadModel | Generate | Cancel | Shutdown

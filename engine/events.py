@@ -1,0 +1,199 @@
+"""What the engine tells its callers: frozen values, handed to `emit` on the engine's thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """Loading advanced: `loaded_bytes` of `total_bytes` of weights are in memory."""
+
+    id: str
+    loaded_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is loaded.
+
+    Attributes:
+        path: the folder given to LoadModel.
+        name: the folder's name, for people.
+        family: `model_type` of its config, such as "llama".
+        parameters: number of weights (quantised ones counted as the weights they stand for).
+        weight_bytes: bytes the weights take in memory.
+        dtype: dtype of activations and KV pages: "float32", "float16" or "bfloat16".
+        context_length: most tokens, prompt and answer together, that one request may hold.
+        page_size: tokens per KV page.
+        total_pages: pages in the arena.
+        page_bytes: bytes of one page over all layers, K and V together.
+        executor: what runs attention: "reference" is MLX built-ins.
+        device: "Metal", "CUDA" or "CPU".
+        has_chat_template: whether Generate(messages=…) works.
+    """
+
+    path: str
+    name: str
+    family: str
+    parameters: int
+    weight_bytes: int
+    dtype: str
+    context_length: int
+    page_size: int
+    total_pages: int
+    page_bytes: int
+    executor: str
+    device: str
+    has_chat_template: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReady:
+    """LoadModel `id` succeeded."""
+
+    id: str
+    model: ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUnloaded:
+    """Weights and pages are freed; `path` is the folder that was loaded."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgress:
+    """`done_tokens` of the request's `prompt_tokens` are in pages, `cached_tokens` of them reused."""
+
+    id: str
+    done_tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """More text of an answer. Concatenated, a request's chunks are exactly Finished.text.
+
+    `generated_tokens` counts the tokens generated so far.
+    """
+
+    id: str
+    text: str
+    generated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token id and its natural-log probability before temperature and filters."""
+
+    id: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """The generated token's log-probability and the `top` likeliest, best first."""
+
+    id: int
+    logprob: float
+    top: tuple[TokenLogprob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Where a request's time went.
+
+    Attributes:
+        ttft_ms: from the command's arrival in the queue to the first token.
+        prefill_tokens: prompt tokens computed (without cached ones).
+        cached_tokens: prompt tokens found in pages.
+        prefill_tps: prefill_tokens per second of prefill; 0 when nothing was prefilled.
+        decode_tps: tokens per second after the first; 0 with fewer than two tokens.
+    """
+
+    ttft_ms: float
+    prefill_tokens: int
+    cached_tokens: int
+    prefill_tps: float
+    decode_tps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Request `id` ended as it should.
+
+    Attributes:
+        reason: "stop" (end token or stop string), "length" (max_tokens or context) or "cancelled".
+        text: the whole answer, stop string and end token left out.
+        tokens: every generated id, the end token included.
+        prompt_tokens: the prompt's exact ids.
+        logprobs: one per generated token when asked for, else None.
+    """
+
+    id: str
+    reason: FinishReason
+    text: str
+    tokens: tuple[int, ...]
+    prompt_tokens: tuple[int, ...]
+    logprobs: tuple[TokenLogprobs, ...] | None
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Load or request `id` ended in an error; the engine lives on.
+
+    `error` is one line for people. `kind` is the class name of the EngineError behind it, or
+    "Internal" when it was none of ours (`detail` then holds the traceback, for logs).
+    """
+
+    id: str
+    error: str
+    kind: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The engine's pulse: at most 10 a second while busy, and once when it falls idle.
+
+    Attributes:
+        active_id: the request being served, or "".
+        queued: requests waiting behind it.
+        context_tokens: tokens the active request holds in pages (prompt and answer).
+        decode_tps: tokens per second over the last second; 0 when not decoding.
+        prefill_tps: prompt tokens per second of the running or last prefill.
+        pages_used: pages held by requests.
+        total_pages: pages in the arena.
+        memory_bytes: MLX's active memory.
+        peak_memory_bytes: MLX's peak memory since start.
+    """
+
+    active_id: str
+    queued: int
+    context_tokens: int
+    decode_tps: float
+    prefill_tps: float
+    pages_used: int
+    total_pages: int
+    memory_bytes: int
+    peak_memory_bytes: int
+
+
+Event = (
+    LoadProgress
+    | ModelReady
+    | ModelUnloaded
+    | PrefillProgress
+    | TextChunk
+    | Finished
+    | Failed
+    | Stats
+)
