@@ -1,0 +1,61 @@
+"""The subcommands of `mlxr`, declared once: the parser, the help and the guide's facts read this list."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Subcommand(Protocol):
+    """What a subcommand's module offers."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the subcommand's own arguments."""
+        ...
+
+    def run(self, args: Namespace) -> int:
+        """Do the work and return the exit code. Raises CliError and EngineError for a user's mistake."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """A subcommand: its name, a line about it, and how to get its module (imported only when it is used)."""
+
+    name: str
+    summary: str
+    load: Callable[[], Subcommand]
+
+
+def _chat() -> Subcommand:
+    from app.cli import chat
+
+    return chat
+
+
+def _generate() -> Subcommand:
+    from app.cli import generate
+
+    return generate
+
+
+def _doctor() -> Subcommand:
+    from app.cli import doctor
+
+    return doctor
+
+
+def _bench() -> Subcommand:
+    from app.cli import bench
+
+    return bench
+
+
+COMMANDS: tuple[CommandSpec, ...] = (
+    CommandSpec("chat", "chat in the terminal; reads standard input when piped", _chat),
+    CommandSpec("generate", "write one completion and end, for scripts", _generate),
+    CommandSpec("doctor", "say what this machine has and what is wrong with it", _doctor),
+    CommandSpec("bench", "measure speed on this machine, side by side with a peer", _bench),
+)
