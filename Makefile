@@ -1,0 +1,42 @@
+# Everything a developer does. Each target sets up what it needs first; set-up is a no-op when it is current.
+# PYTHON=python3.12 chooses the Python; ARGS="…" is handed on, e.g. make test ARGS="-k pager".
+
+BIN := .venv/bin
+ARGS ?=
+SETUP := python3 packaging/setup.py
+
+.PHONY: setup run test test-long lint bench screenshots app dmg lock clean
+
+setup:
+	@$(SETUP) $(if $(PYTHON),--python "$(PYTHON)")
+
+run: setup
+	@$(BIN)/mlxr $(ARGS)
+
+test: setup
+	$(BIN)/pytest -m "not long" $(ARGS)
+
+test-long: setup
+	$(BIN)/pytest $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: setup
+	@$(BIN)/mlxr bench $(ARGS)
+
+screenshots: setup
+	$(BIN)/pytest tests/app/test_screenshots.py $(ARGS)
+
+app dmg:
+	@echo "make $@: not there yet; this version runs from the checkout (make run)" >&2; exit 1
+
+lock:
+	@$(SETUP) --lock
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find app engine metal resources tests packaging -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,125 @@
+"""Which system libraries MLXR needs on Linux, which of them are missing, and how to get them.
+
+Standard library only, and Python 3.8 is enough: it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+# Debian's and Ubuntu's package for each library. Without these Qt cannot be imported.
+QT_LIBRARIES: dict[str, str] = {
+    "libGL.so.1": "libgl1",
+    "libEGL.so.1": "libegl1",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libfreetype.so.6": "libfreetype6",
+    "libglib-2.0.so.0": "libglib2.0-0",
+}
+
+# Without these Qt cannot open a window on X11; Wayland, the terminal and the tests do without them.
+X11_LIBRARIES: dict[str, str] = {
+    "libX11-xcb.so.1": "libx11-xcb1",
+    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-image.so.0": "libxcb-image0",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-randr.so.0": "libxcb-randr0",
+    "libxcb-render-util.so.0": "libxcb-render-util0",
+    "libxcb-shape.so.0": "libxcb-shape0",
+    "libxcb-sync.so.1": "libxcb-sync1",
+    "libxcb-xfixes.so.0": "libxcb-xfixes0",
+    "libxcb-xkb.so.1": "libxcb-xkb1",
+}
+
+# Without it MLX computes on its own slow BLAS: right, but many times slower.
+SPEED_LIBRARIES: dict[str, str] = {"libopenblas.so.0": "libopenblas0-pthread"}
+
+FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What this machine lacks, the Debian package that brings it, and whether MLXR cannot run without."""
+
+    what: str
+    package: str
+    needed: bool
+
+
+def missing_parts() -> list[Missing]:
+    """Everything that is absent, the needed parts first."""
+    parts = [Missing(name, package, True) for name, package in QT_LIBRARIES.items() if not _loads(name)]
+    if shutil.which("g++") is None:  # the command that MLX's mx.compile calls on a CPU
+        parts.append(Missing("a C++ compiler (g++)", "g++", True))
+    if not _has_font():
+        parts.append(Missing("a font", "fonts-dejavu-core", True))
+    optional = {**SPEED_LIBRARIES, **X11_LIBRARIES}
+    parts += [Missing(name, package, False) for name, package in optional.items() if not _loads(name)]
+    return parts
+
+
+def apt_command(packages: Sequence[str], sudo: bool = False) -> str:
+    """The line a person types to install `packages`."""
+    return f"{'sudo ' if sudo else ''}apt-get install -y --no-install-recommends {' '.join(packages)}"
+
+
+def can_install() -> bool:
+    """Whether this process may install Debian packages by itself."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def apt_install(packages: Sequence[str]) -> bool:
+    """Install Debian packages as root. Returns False when apt-get failed, after it has said why."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    retries = ["-o", "Acquire::Retries=3"]
+    # A failed update is not the end: the lists that are there may do.
+    subprocess.run(["apt-get", *retries, "-qq", "update"], env=environment, check=False)
+    install = ["apt-get", *retries, "-qq", "install", "-y", "--no-install-recommends", *packages]
+    quiet = ["-o", "Dpkg::Use-Pty=0"]
+    result = subprocess.run(install + quiet, env=environment, stdout=subprocess.DEVNULL, check=False)
+    return result.returncode == 0
+
+
+def main() -> int:
+    """Install what is missing, as root: for machines where `make setup` itself runs as somebody else."""
+    packages = [part.package for part in missing_parts()]
+    if not packages:
+        return 0
+    if not can_install():
+        print(
+            f"error: not root, or no apt-get here; to install what is missing: {apt_command(packages, sudo=True)}"
+        )
+        return 1
+    return 0 if apt_install(packages) else 1
+
+
+def _loads(name: str) -> bool:
+    """Whether the dynamic loader finds library `name`."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def _has_font() -> bool:
+    """Whether any scalable font is installed; Qt draws empty boxes without one."""
+    for folder in FONT_FOLDERS:
+        for _, _, files in os.walk(Path(folder).expanduser()):
+            if any(name.lower().endswith((".ttf", ".otf", ".ttc")) for name in files):
+                return True
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

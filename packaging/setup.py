@@ -1,0 +1,175 @@
+"""Makes the working environment: system libraries, a Python 3.11–3.13 and exactly requirements.lock.
+
+`make setup` runs it with whatever `python3` the machine has: standard library only, Python 3.8 is enough.
+It does nothing when the environment is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Sequence
+
+import linux_libraries
+from pythons import SUITABLE, probe, required_version, suitable_python
+from running import ROOT, SetupError, output_of, say
+from uv_tool import TOOLS, needs_venv_package, run_uv
+
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / "mlxr-setup"
+FETCHED_PYTHON = "3.12"
+PYTHON_VARIABLE = "MLXR_PYTHON"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Set up, or with --lock remake requirements.lock. Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Make the working environment of this checkout.")
+    parser.add_argument("--python", default=os.environ.get(PYTHON_VARIABLE) or None, help="the Python to use")
+    parser.add_argument("--lock", action="store_true", help="remake requirements.lock from pyproject.toml")
+    arguments = parser.parse_args(argv)
+    try:
+        if arguments.lock:
+            remake_lock()
+        elif not is_current(arguments.python):
+            set_up_alone(arguments.python)
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def fingerprint() -> str:
+    """A hash of everything that decides what the environment holds."""
+    digest = hashlib.sha256()
+    for path in (ROOT / "pyproject.toml", LOCK, *sorted(Path(__file__).parent.glob("*.py"))):
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def version_text(python: str | Path) -> str:
+    """The version of a suitable interpreter as "3.12". Raises SetupError for others."""
+    return ".".join(map(str, required_version(python)))
+
+
+def is_current(asked: str | None) -> bool:
+    """Whether .venv was made from the files as they are now, by the Python asked for."""
+    if not STAMP.is_file() or not VENV_PYTHON.exists():
+        return False
+    version, _, made_from = STAMP.read_text(encoding="utf-8").strip().partition(" ")
+    return made_from == fingerprint() and (asked is None or version == version_text(asked))
+
+
+def set_up_alone(asked: str | None) -> None:
+    """Set up while no other set-up of this checkout runs."""
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not is_current(asked):  # the one we waited for may have done it
+            set_up(asked)
+
+
+def set_up(asked: str | None) -> None:
+    """Everything from a bare machine to a working .venv."""
+    check_machine()
+    if sys.platform == "linux":
+        supply_libraries()
+    make_venv(asked)
+    say("installing the locked packages")
+    run_uv("pip", "sync", "--require-hashes", "--python", str(VENV), str(LOCK))
+    # Editable and without a network: what builds it is in the lock.
+    run_uv("pip", "install", "--python", str(VENV), "--no-deps", "--no-build-isolation", "--editable", ".")
+    check_imports()
+    version = version_text(VENV_PYTHON)
+    STAMP.write_text(f"{version} {fingerprint()}\n", encoding="utf-8")
+    say(f"ready, with Python {version} in .venv")
+
+
+def check_machine() -> None:
+    """Raises SetupError where no build of MLX exists."""
+    machine = platform.machine()
+    if sys.platform == "darwin":
+        # An x86_64 Python also runs on Apple silicon: ask the hardware and the system, not the process.
+        if output_of(["sysctl", "-n", "hw.optional.arm64"]) != "1":
+            raise SetupError("this Mac has an Intel processor; MLXR needs Apple silicon (M1 or later)")
+        release = output_of(["sw_vers", "-productVersion"]) or ""
+        if release.split(".")[0].isdigit() and int(release.split(".")[0]) < 14:
+            raise SetupError(f"this is macOS {release}; MLXR needs macOS 14 or later")
+    elif sys.platform != "linux" or machine not in ("x86_64", "aarch64"):
+        raise SetupError(
+            f"MLXR does not run on {sys.platform} {machine}; it needs Apple silicon, or 64-bit Linux"
+        )
+
+
+def supply_libraries() -> None:
+    """Install missing packages as root, or name them. Raises SetupError when needed ones stay missing."""
+    missing = linux_libraries.missing_parts()
+    if needs_venv_package():
+        missing.append(linux_libraries.Missing("Python's venv module", "python3-venv", needed=True))
+    if not missing:
+        return
+    packages = [part.package for part in missing]
+    names = ", ".join(part.what for part in missing)
+    if linux_libraries.can_install():
+        say(f"installing {' '.join(packages)}")
+        if not linux_libraries.apt_install(packages):
+            command = linux_libraries.apt_command(packages)
+            raise SetupError(f"apt-get failed for the reason above; when it is mended, run: {command}")
+        return
+    command = linux_libraries.apt_command(packages, sudo=True)
+    if any(part.needed for part in missing):
+        raise SetupError(f"missing {names}; to install them: {command}")
+    say(f"note: missing {names}: MLXR runs, but slower or without a window on X11; to add them: {command}")
+
+
+def make_venv(asked: str | None) -> None:
+    """Create .venv unless a suitable one exists. Raises SetupError when no Python can be found or fetched."""
+    inside = probe(VENV_PYTHON)
+    if inside in SUITABLE and (asked is None or inside == required_version(asked)):
+        return
+    if asked is not None:
+        required_version(asked)
+    python = shutil.which(asked) if asked else suitable_python()
+    if VENV.exists():
+        shutil.rmtree(VENV)
+    if python is None:
+        say(f"no Python 3.11, 3.12 or 3.13 here: fetching {FETCHED_PYTHON}")
+    try:
+        run_uv("venv", "--quiet", "--no-project", "--python", python or FETCHED_PYTHON, str(VENV))
+    except SetupError as error:
+        if python is not None:
+            raise
+        raise SetupError(
+            "no Python 3.11, 3.12 or 3.13 is here and none could be fetched; install one "
+            "and name it: make setup PYTHON=/path/to/python3.12"
+        ) from error
+
+
+def check_imports() -> None:
+    """Raises SetupError when what was installed does not load on this machine."""
+    command = [str(VENV_PYTHON), "-c", "import mlx.core, PySide6.QtWidgets"]
+    result = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    if result.returncode != 0:
+        reason = result.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise SetupError(f"what was installed does not load on this machine: {reason}")
+
+
+def remake_lock() -> None:
+    """Resolve pyproject.toml anew, for every supported Python and machine, and write requirements.lock."""
+    run_uv(
+        *("pip", "compile", "--quiet", "--universal", "--generate-hashes", "--upgrade", "--group", "dev"),
+        *("--python-version", "3.11", "--no-emit-index-url", "--custom-compile-command", "make lock"),
+        *("--output-file", LOCK.name, "pyproject.toml"),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""What every test gets: the engine imported first, no display, no network, and a data home of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+# Before the engine and Qt are imported: a test run must neither open windows nor ask a model hub.
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its worker threads and our forks do not mix
+
+import pytest
+
+LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def _own_data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test writes its data to a folder of its own; nobody's real chats are touched."""
+    monkeypatch.setenv("MLXR_HOME", str(tmp_path / "mlxr-home"))
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections leave this machine only by mistake: they fail the test at once."""
+    connect = socket.socket.connect
+
+    def connect_here_only(self: socket.socket, address: object) -> None:
+        host = address[0] if isinstance(address, tuple) else ""
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not str(host).startswith(LOOPBACK):
+            raise AssertionError(f"a test tried to reach the network: {address}")
+        connect(self, address)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here_only)
