@@ -1,0 +1,151 @@
+"""The engine: one thread that owns every array, takes commands from a queue and emits events."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import mlx.core as mx
+
+from engine.commands import Cancel, Command, Generate, LoadModel, Shutdown, UnloadModel
+from engine.errors import NoModel
+from engine.events import Event, Failed, Finished, LoadProgress, ModelReady, ModelUnloaded
+from engine.loading.model import load_model
+from engine.request import accept_command
+from engine.serving import Serving, failure
+from engine.settings import EngineSettings
+
+log = logging.getLogger(__name__)
+
+
+class _StopLoading(Exception):
+    """Shutdown was asked for while a model was loading."""
+
+
+class Engine:
+    """Runs requests on one loaded model.
+
+    `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and should
+    only hand the event on. Every LoadModel ends in ModelReady or Failed, every Generate in Finished or Failed.
+    """
+
+    def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
+        self._emit_to = emit
+        self._settings = settings or EngineSettings()
+        self._commands: SimpleQueue[tuple[Command, float]] = SimpleQueue()
+        self._in_flight: set[str] = set()
+        self._in_flight_lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mlxr-engine", daemon=True)
+        self._serving: Serving | None = None
+
+    def start(self) -> None:
+        """Start the thread. Raises RuntimeError when it was started before."""
+        self._thread.start()
+
+    def submit(self, command: Command) -> None:
+        """Queue a command. Raises ValueError when a Generate or LoadModel repeats the id of one in flight."""
+        if isinstance(command, Generate | LoadModel):
+            with self._in_flight_lock:
+                if command.id in self._in_flight:
+                    raise ValueError(f"a request called {command.id!r} is in flight already")
+                self._in_flight.add(command.id)
+        if isinstance(command, Shutdown):
+            self._closing.set()
+        self._commands.put((command, time.perf_counter()))
+
+    def close(self, timeout: float | None = None) -> bool:
+        """Shut down and wait. Returns whether the thread has ended within `timeout` seconds."""
+        if self._thread.ident is None:
+            return True
+        self.submit(Shutdown())
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            running = self._drain()
+            if running and self._serving is not None:
+                self._serving.work()
+        self._unload()
+
+    def _drain(self) -> bool:
+        """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
+        wait = self._serving is None or not self._serving.busy
+        while True:
+            try:
+                command, arrived = self._commands.get(block=wait)
+            except Empty:
+                return True
+            if isinstance(command, Shutdown):
+                return False
+            self._handle(command, arrived)
+            wait = False
+
+    def _handle(self, command: Command, arrived: float) -> None:
+        match command:
+            case LoadModel():
+                self._guard(command.id, lambda: self._load(command))
+            case Generate():
+                self._guard(command.id, lambda: self._begin(command, arrived))
+            case Cancel():
+                if self._serving is not None:
+                    self._serving.cancel(command.id)
+            case UnloadModel():
+                self._unload()
+            case Shutdown():
+                raise AssertionError("Shutdown is handled by the queue")
+
+    def _guard(self, request_id: str, action: Callable[[], None]) -> None:
+        """The top of the thread for one request: whatever happens becomes its Failed."""
+        try:
+            action()
+        except _StopLoading:
+            self._emit(Failed(request_id, "the engine was shut down while the model was loading", "Shutdown"))
+        except Exception as error:
+            self._emit(failure(request_id, error))
+
+    def _load(self, command: LoadModel) -> None:
+        self._unload()
+        try:
+            model = load_model(
+                Path(command.path), self._settings, lambda done, total: self._progress(command.id, done, total)
+            )
+        except BaseException:
+            mx.clear_cache()
+            raise
+        self._serving = Serving(model, self._settings, self._emit)
+        self._emit(ModelReady(command.id, model.info))
+
+    def _progress(self, request_id: str, done: int, total: int) -> None:
+        if self._closing.is_set():
+            raise _StopLoading
+        self._emit(LoadProgress(request_id, done, total))
+
+    def _begin(self, command: Generate, arrived: float) -> None:
+        if self._serving is None:
+            raise NoModel("no model is loaded; open one first")
+        self._serving.add(accept_command(command, self._serving.model, arrived))
+
+    def _unload(self) -> None:
+        if self._serving is None:
+            return
+        path = self._serving.model.info.path
+        self._serving.cancel_all()
+        self._serving = None
+        mx.clear_cache()
+        self._emit(ModelUnloaded(path))
+
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, Finished | Failed | ModelReady):
+            with self._in_flight_lock:
+                self._in_flight.discard(event.id)
+        try:
+            self._emit_to(event)
+        except Exception:  # the receiver's mistake must not take the engine down
+            log.exception("an event's receiver raised")

@@ -1,0 +1,1 @@
+"""From a folder on disk to checked configuration and tensors."""

@@ -1,0 +1,193 @@
+"""A model's tensors: safetensors files, checked before they are read, handed out by name, shape and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import mlx.core as mx
+from safetensors import SafetensorError, safe_open
+
+from engine.errors import ModelError
+from engine.loading.config import read_json
+from engine.loading.quantization import QuantizationConfig, QuantizationSpec
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+_IGNORED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHeader:
+    """A tensor's shape, safetensors dtype ("BF16" …) and size in the file."""
+
+    file: Path
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+
+
+_DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+
+
+def read_headers(folder: Path) -> dict[str, TensorHeader]:
+    """Name, shape and size of every tensor, from the files' headers alone.
+
+    Raises ModelError when there are no weights, a shard that the index names is missing, or a file is cut short.
+    """
+    headers: dict[str, TensorHeader] = {}
+    for file in _weight_files(folder):
+        headers.update(_file_headers(file))
+    return headers
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    index = folder / INDEX
+    if index.exists():
+        weight_map = read_json(index).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise ModelError(f"{index} has no weight_map; download the model again")
+        names = sorted({str(name) for name in cast(dict[str, object], weight_map).values()})
+        missing = [name for name in names if not (folder / name).is_file()]
+        if missing:
+            raise ModelError(
+                f"{len(missing)} of {len(names)} weight files are missing in {folder} (first: {missing[0]}); "
+                "download the model again"
+            )
+        return [folder / name for name in names]
+    if (folder / SINGLE).is_file():
+        return [folder / SINGLE]
+    files = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"there are no .safetensors weights in {folder}; is this a model folder?")
+    return files
+
+
+def _file_headers(file: Path) -> dict[str, TensorHeader]:
+    headers: dict[str, TensorHeader] = {}
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            for name in opened.keys():  # noqa: SIM118 — not a mapping
+                part = opened.get_slice(name)
+                shape = tuple(int(size) for size in part.get_shape())
+                dtype = str(part.get_dtype())
+                count = 1
+                for size in shape:
+                    count *= size
+                headers[name] = TensorHeader(file, shape, dtype, count * _DTYPE_BYTES.get(dtype, 1))
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{file} is damaged or incomplete ({error}); download it again") from error
+    return headers
+
+
+@dataclass(slots=True)
+class LoadLedger:
+    """What loading has done so far: bytes in memory, weights counted, names taken.
+
+    `on_bytes` hears of each tensor's bytes in its file.
+    """
+
+    on_bytes: Callable[[int], None]
+    weight_bytes: int = 0
+    parameters: int = 0
+    taken: set[str] = field(default_factory=set[str])
+
+    def add(self, name: str, array: mx.array, stands_for: int, file_bytes: int) -> None:
+        """Count a tensor that is now in memory and report its bytes in the file."""
+        self.taken.add(name)
+        self.weight_bytes += array.nbytes
+        self.parameters += stands_for
+        self.on_bytes(file_bytes)
+
+
+class Weights:
+    """The tensors under a dotted prefix. Each is read from its file when it is asked for, and only then.
+
+    Floating tensors arrive in `dtype`. Every mistake raises ModelError with the tensor's name.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, TensorHeader],
+        dtype: mx.Dtype,
+        quantization: QuantizationConfig | None,
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        self.dtype = dtype
+        self.ledger = LoadLedger(on_bytes)
+        self._headers = headers
+        self._quantization = quantization
+        self._lazy: dict[str, mx.array] = {}
+        self._prefix = ""
+        for file in sorted({header.file for header in headers.values()}):
+            try:
+                loaded = mx.load(str(file))  # lazy: bytes are read when a tensor is evaluated
+            except RuntimeError as error:
+                raise ModelError(f"{file} holds tensors that MLX cannot read ({error})") from error
+            self._lazy.update(cast(dict[str, mx.array], loaded))
+
+    def at(self, name: str) -> Weights:
+        """The same tensors, seen from the prefix extended by `name`."""
+        child = object.__new__(Weights)
+        child.dtype, child.ledger = self.dtype, self.ledger
+        child._headers, child._quantization, child._lazy = self._headers, self._quantization, self._lazy
+        child._prefix = f"{self._prefix}{name}."
+        return child
+
+    def __contains__(self, name: str) -> bool:
+        return f"{self._prefix}{name}" in self._headers
+
+    def quantization(self) -> QuantizationSpec:
+        """How the matrix at this prefix is packed."""
+        if self._quantization is None:
+            raise ModelError(f"{self._prefix}scales is there, but config.json has no quantization")
+        return self._quantization.at(self._prefix.removesuffix("."))
+
+    def array(self, name: str, shape: tuple[int, ...]) -> mx.array:
+        """A dense tensor of `shape`, in the compute dtype."""
+        return self._take(name, shape, cast_to=self.dtype)
+
+    def packed(self, name: str, shape: tuple[int, ...], stands_for: int) -> mx.array:
+        """A quantised matrix's packed uint32 words; `stands_for` weights are counted for it."""
+        return self._take(name, shape, cast_to=None, stands_for=stands_for)
+
+    def scales(self, name: str, shape: tuple[int, ...]) -> mx.array:
+        """Scales or biases of a quantised matrix; floating ones in the compute dtype."""
+        floating = self._header(name).dtype in ("F32", "F16", "BF16")
+        return self._take(name, shape, cast_to=self.dtype if floating else None, stands_for=0)
+
+    def untaken(self) -> list[str]:
+        """Names nobody asked for, but for buffers known to be derived."""
+        return [
+            name
+            for name in self._headers
+            if name not in self.ledger.taken and not name.endswith(_IGNORED)
+        ]
+
+    def _header(self, name: str) -> TensorHeader:
+        full = f"{self._prefix}{name}"
+        header = self._headers.get(full)
+        if header is None:
+            raise ModelError(f"tensor {full} is missing from the weights")
+        return header
+
+    def _take(
+        self, name: str, shape: tuple[int, ...], cast_to: mx.Dtype | None, stands_for: int | None = None
+    ) -> mx.array:
+        header = self._header(name)
+        full = f"{self._prefix}{name}"
+        if header.shape != shape:
+            raise ModelError(f"tensor {full} has shape {header.shape}; config.json asks for {shape}")
+        array = self._lazy.pop(full)
+        if cast_to is not None:
+            array = array.astype(cast_to)
+        mx.eval(array)
+        self.ledger.add(full, array, array.size if stands_for is None else stands_for, header.bytes)
+        return array
+
+
+def total_bytes(headers: Iterable[TensorHeader]) -> int:
+    """Bytes of tensors in files."""
+    return sum(header.bytes for header in headers)

@@ -1,0 +1,71 @@
+"""What this machine is, as far as the engine depends on it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from engine import blas
+from engine.settings import choose_executor
+
+
+@dataclass(frozen=True, slots=True)
+class MachineReport:
+    """The machine in the engine's eyes.
+
+    Attributes:
+        device: "Metal", "CUDA" or "CPU": where MLX computes.
+        device_name: the chip's name as the device reports it, or "".
+        mlx_version: of the imported mlx.
+        memory_bytes: memory that weights and pages share.
+        openblas: the OpenBLAS library that was preloaded, or None.
+        executor: what runs attention.
+        executor_reason: why, in words.
+    """
+
+    device: str
+    device_name: str
+    mlx_version: str
+    memory_bytes: int
+    openblas: str | None
+    executor: str
+    executor_reason: str
+
+
+def device_kind() -> str:
+    """ "Metal", "CUDA" or "CPU"."""
+    if mx.default_device() == mx.Device(mx.cpu, 0):
+        return "CPU"
+    return "Metal" if mx.metal.is_available() else "CUDA"
+
+
+def memory_bytes() -> int:
+    """Memory that models may share: the GPU's where it has its own or says so, else the machine's."""
+    if device_kind() != "CPU":
+        size = mx.device_info().get("memory_size")
+        if isinstance(size, int) and size > 0:
+            return size
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def compute_dtype(stored: str | None) -> mx.Dtype:
+    """The dtype to compute in for weights stored as `stored` (config's torch_dtype): f32 on a CPU, where half precision is slow."""
+    if device_kind() == "CPU":
+        return mx.float32
+    return {"float16": mx.float16, "float32": mx.float32}.get(stored or "", mx.bfloat16)
+
+
+def machine_report(executor: str | None = None) -> MachineReport:
+    """Look at this machine. Raises EngineError when a forced executor does not exist."""
+    name, reason = choose_executor(executor)
+    return MachineReport(
+        device=device_kind(),
+        device_name=str(mx.device_info().get("device_name", "")),
+        mlx_version=mx.__version__,
+        memory_bytes=memory_bytes(),
+        openblas=blas.LOADED,
+        executor=name,
+        executor_reason=reason,
+    )
