@@ -96,9 +96,7 @@ def main() -> int:
     if not packages:
         return 0
     if not can_install():
-        print(
-            f"error: not root, or no apt-get here; to install what is missing: {apt_command(packages, sudo=True)}"
-        )
+        print(f"error: not root, or no apt-get here; to install: {apt_command(packages, sudo=True)}")
         return 1
     return 0 if apt_install(packages) else 1
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def fingerprint() -> str:
     """A hash of everything that decides what the environment holds."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(str(ROOT).encode())  # a moved checkout has to be installed again
     for path in (ROOT / "pyproject.toml", LOCK, *sorted(Path(__file__).parent.glob("*.py"))):
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -84,9 +84,10 @@ def set_up(asked: str | None) -> None:
         supply_libraries()
     make_venv(asked)
     say("installing the locked packages")
-    run_uv("pip", "sync", "--require-hashes", "--python", str(VENV), str(LOCK))
-    # Editable and without a network: what builds it is in the lock.
-    run_uv("pip", "install", "--python", str(VENV), "--no-deps", "--no-build-isolation", "--editable", ".")
+    run_uv("pip", "sync", "--require-hashes", "--python", str(VENV), LOCK.name)
+    # What builds our own package is in the lock, so this needs no network.
+    own = ("--offline", "--no-deps", "--no-build-isolation", "--editable", ".")
+    run_uv("pip", "install", "--quiet", "--python", str(VENV), *own, attempts=1)
     check_imports()
     version = version_text(VENV_PYTHON)
     STAMP.write_text(f"{version} {fingerprint()}\n", encoding="utf-8")
@@ -143,7 +144,15 @@ def make_venv(asked: str | None) -> None:
     if python is None:
         say(f"no Python 3.11, 3.12 or 3.13 here: fetching {FETCHED_PYTHON}")
     try:
-        run_uv("venv", "--quiet", "--no-project", "--python", python or FETCHED_PYTHON, str(VENV))
+        run_uv(
+            "venv",
+            "--quiet",
+            "--no-project",
+            "--relocatable",
+            "--python",
+            python or FETCHED_PYTHON,
+            str(VENV),
+        )
     except SetupError as error:
         if python is not None:
             raise

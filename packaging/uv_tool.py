@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from pythons import venv_maker
-from running import ROOT, SetupError, attempt, output_of, say
+from running import ATTEMPTS, ROOT, SetupError, attempt, output_of, say
 
 TOOLS = ROOT / ".tools"
 TOOLS_PYTHON = TOOLS / "venv" / "bin" / "python"
@@ -41,9 +41,9 @@ def find_uv() -> str:
     return str(TOOLS_UV)
 
 
-def run_uv(*arguments: str) -> None:
+def run_uv(*arguments: str, attempts: int = ATTEMPTS) -> None:
     """Run uv in the checkout. Raises SetupError when it keeps failing."""
-    attempt([find_uv(), *arguments], f"uv {' '.join(arguments[:2])}", environment=uv_environment())
+    attempt([find_uv(), *arguments], f"uv {' '.join(arguments[:2])}", attempts, uv_environment())
 
 
 def uv_environment() -> dict[str, str]:
