@@ -68,9 +68,12 @@ def missing_parts() -> list[Missing]:
     return parts
 
 
-def apt_command(packages: Sequence[str], sudo: bool = False) -> str:
-    """The line a person types to install `packages`."""
-    return f"{'sudo ' if sudo else ''}apt-get install -y --no-install-recommends {' '.join(packages)}"
+def remedy(parts: Sequence[Missing]) -> str:
+    """What a person does about `parts`: the exact command or, where there is no apt-get, the names."""
+    if shutil.which("apt-get") is None:
+        return f"install what provides {', '.join(part.what for part in parts)}"
+    packages = " ".join(part.package for part in parts)
+    return f"run: {'' if os.geteuid() == 0 else 'sudo '}apt-get install -y --no-install-recommends {packages}"
 
 
 def can_install() -> bool:
@@ -92,13 +95,13 @@ def apt_install(packages: Sequence[str]) -> bool:
 
 def main() -> int:
     """Install what is missing, as root: for machines where `make setup` itself runs as somebody else."""
-    packages = [part.package for part in missing_parts()]
-    if not packages:
+    missing = missing_parts()
+    if not missing:
         return 0
     if not can_install():
-        print(f"error: not root, or no apt-get here; to install: {apt_command(packages, sudo=True)}")
+        print(f"error: this needs root and apt-get; {remedy(missing)}", file=sys.stderr)
         return 1
-    return 0 if apt_install(packages) else 1
+    return 0 if apt_install([part.package for part in missing]) else 1
 
 
 def _loads(name: str) -> bool:

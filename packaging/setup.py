@@ -117,18 +117,16 @@ def supply_libraries() -> None:
         missing.append(linux_libraries.Missing("Python's venv module", "python3-venv", needed=True))
     if not missing:
         return
-    packages = [part.package for part in missing]
-    names = ", ".join(part.what for part in missing)
+    remedy = linux_libraries.remedy(missing)
     if linux_libraries.can_install():
+        packages = [part.package for part in missing]
         say(f"installing {' '.join(packages)}")
         if not linux_libraries.apt_install(packages):
-            command = linux_libraries.apt_command(packages)
-            raise SetupError(f"apt-get failed for the reason above; when it is mended, run: {command}")
-        return
-    command = linux_libraries.apt_command(packages, sudo=True)
-    if any(part.needed for part in missing):
-        raise SetupError(f"missing {names}; to install them: {command}")
-    say(f"note: missing {names}: MLXR runs, but slower or without a window on X11; to add them: {command}")
+            raise SetupError(f"apt-get failed for the reason above; when that is mended, {remedy}")
+    elif any(part.needed for part in missing):
+        raise SetupError(f"this machine lacks system libraries; {remedy}")
+    else:
+        say(f"note: without these MLXR runs slower, or without a window on X11; {remedy}")
 
 
 def make_venv(asked: str | None) -> None:
