@@ -84,7 +84,8 @@ def set_up(asked: str | None) -> None:
         supply_libraries()
     make_venv(asked)
     say("installing the locked packages")
-    run_uv("pip", "sync", "--require-hashes", "--python", str(VENV), LOCK.name)
+    calm = () if sys.stderr.isatty() else ("--quiet",)  # progress bars are for people
+    run_uv("pip", "sync", *calm, "--require-hashes", "--python", str(VENV), LOCK.name)
     # What builds our own package is in the lock, so this needs no network.
     own = ("--offline", "--no-deps", "--no-build-isolation", "--editable", ".")
     run_uv("pip", "install", "--quiet", "--python", str(VENV), *own, attempts=1)
