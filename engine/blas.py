@@ -1,7 +1,8 @@
-"""OpenBLAS for MLX's CPU build: loaded into the global symbol scope before mlx, it replaces the reference BLAS.
+"""OpenBLAS for MLX's CPU build: loaded into the global symbol scope before mlx, it replaces the reference
+BLAS.
 
-MLX's Linux wheel links a reference BLAS; with OpenBLAS in the global scope its f32 matrix products run about 75
-times faster on two cores. Nothing is needed on a Mac, where MLX uses Accelerate.
+MLX's Linux wheel links a reference BLAS; with OpenBLAS in the global scope its f32 matrix products run about
+75 times faster on two cores. Nothing is needed on a Mac, where MLX uses Accelerate.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ class _StopLoading(Exception):
 class Engine:
     """Runs requests on one loaded model.
 
-    `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and should
-    only hand the event on. Every LoadModel ends in ModelReady or Failed, every Generate in Finished or Failed.
+    `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and
+    should only hand the event on. Every LoadModel ends in ModelReady or Failed, every Generate in Finished or
+    Failed.
     """
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
@@ -107,14 +108,16 @@ class Engine:
             action()
         except _StopLoading:
             self._emit(Failed(request_id, "the engine was shut down while the model was loading", "Shutdown"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — the top of the thread
             self._emit(failure(request_id, error))
 
     def _load(self, command: LoadModel) -> None:
         self._unload()
         try:
             model = load_model(
-                Path(command.path), self._settings, lambda done, total: self._progress(command.id, done, total)
+                Path(command.path),
+                self._settings,
+                lambda done, total: self._progress(command.id, done, total),
             )
         except BaseException:
             mx.clear_cache()

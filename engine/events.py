@@ -187,13 +187,4 @@ class Stats:
     peak_memory_bytes: int
 
 
-Event = (
-    LoadProgress
-    | ModelReady
-    | ModelUnloaded
-    | PrefillProgress
-    | TextChunk
-    | Finished
-    | Failed
-    | Stats
-)
+Event = LoadProgress | ModelReady | ModelUnloaded | PrefillProgress | TextChunk | Finished | Failed | Stats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import mlx.core as mx
 
@@ -51,7 +52,7 @@ def memory_bytes() -> int:
 
 
 def compute_dtype(stored: str | None) -> mx.Dtype:
-    """The dtype to compute in for weights stored as `stored` (config's torch_dtype): f32 on a CPU, where half precision is slow."""
+    """The dtype to compute in for weights stored as `stored`: f32 on a CPU, where half precision is slow."""
     if device_kind() == "CPU":
         return mx.float32
     return {"float16": mx.float16, "float32": mx.float32}.get(stored or "", mx.bfloat16)
@@ -63,7 +64,7 @@ def machine_report(executor: str | None = None) -> MachineReport:
     return MachineReport(
         device=device_kind(),
         device_name=str(mx.device_info().get("device_name", "")),
-        mlx_version=mx.__version__,
+        mlx_version=version("mlx"),
         memory_bytes=memory_bytes(),
         openblas=blas.LOADED,
         executor=name,

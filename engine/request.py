@@ -29,7 +29,8 @@ class Clock:
 class Request:
     """A Generate that was accepted.
 
-    `table.length` tokens of prompt + generated are in pages; the last generated one is not until the next step.
+    `table.length` tokens of prompt + generated are in pages; the last generated one is not until the next
+    step.
     """
 
     command: Generate
@@ -104,15 +105,15 @@ class Request:
 def accept_command(command: Generate, model: LoadedModel, arrived: float) -> Request:
     """Check and tokenise `command` for `model`.
 
-    Raises InvalidRequest for a request that cannot be served, PromptTooLong when its prompt leaves no room for an
-    answer within the context.
+    Raises InvalidRequest for a request that cannot be served, PromptTooLong when its prompt leaves no room
+    for an answer within the context.
     """
     prompt = tuple(_prompt_ids(command, model))
     context = model.info.context_length
     if len(prompt) >= context:
         raise PromptTooLong(
-            f"the prompt has {len(prompt):,} tokens and this model's context holds {context:,}, answer included; "
-            "shorten it or start a new chat"
+            f"the prompt has {len(prompt):,} tokens and this model's context holds {context:,}, "
+            "answer included; shorten it or start a new chat"
         )
     room = context - len(prompt)
     return Request(

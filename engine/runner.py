@@ -26,7 +26,7 @@ class Runner:
         return PageTable()
 
     def prefill(self, table: PageTable, tokens: Sequence[int]) -> None:
-        """Compute `tokens` behind those of `table` and store their keys and values. Returns when they are stored.
+        """Compute `tokens` behind those of `table` and store their keys and values; returns when it is done.
 
         Raises OutOfPages when the arena cannot hold them.
         """
@@ -63,7 +63,7 @@ class Runner:
         model.pager.grow(table, table.length + len(tokens))
         model.arena.reserve(model.pager.high_water, model.pager.total_pages)
         step = KVStep(model.arena, model.pager, table, len(tokens))
-        return model.decoder.hidden(mx.array(tokens, dtype=mx.int32), step)
+        return model.decoder.hidden(mx.array(tuple(tokens), dtype=mx.int32), step)
 
     @staticmethod
     def _advance(table: PageTable, tokens: int) -> None:

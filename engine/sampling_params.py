@@ -44,11 +44,22 @@ class SamplingParams:
         _require(self.top_k >= 0, "top_k", self.top_k, "0 or more (0 is off)")
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "between 0 and 1")
-        _require(0 < self.repetition_penalty < math.inf, "repetition_penalty", self.repetition_penalty, "above 0")
-        _require(abs(self.presence_penalty) <= 2, "presence_penalty", self.presence_penalty, "between -2 and 2")
-        _require(abs(self.frequency_penalty) <= 2, "frequency_penalty", self.frequency_penalty, "between -2 and 2")
+        _require(
+            0 < self.repetition_penalty < math.inf, "repetition_penalty", self.repetition_penalty, "above 0"
+        )
+        _require(
+            abs(self.presence_penalty) <= 2, "presence_penalty", self.presence_penalty, "between -2 and 2"
+        )
+        _require(
+            abs(self.frequency_penalty) <= 2, "frequency_penalty", self.frequency_penalty, "between -2 and 2"
+        )
         for token, bias in self.logit_bias:
-            _require(token >= 0 and math.isfinite(bias), "logit_bias", (token, bias), "a token id and a finite number")
+            _require(
+                token >= 0 and math.isfinite(bias),
+                "logit_bias",
+                (token, bias),
+                "a token id and a finite number",
+            )
 
 
 def _require(ok: bool, name: str, value: object, expected: str) -> None:

@@ -20,7 +20,7 @@ from engine.stats import Pulse
 
 
 class Serving:
-    """Requests on `model`. Lives on the engine's thread; a failing request ends in Failed and harms no other."""
+    """Requests on `model`, on the engine's thread; a failing request ends in Failed and harms no other."""
 
     def __init__(self, model: LoadedModel, settings: EngineSettings, emit: Callable[[Event], None]) -> None:
         self.model = model
@@ -57,7 +57,7 @@ class Serving:
             return
         try:
             self._step(request)
-        except Exception as error:  # the top of the thread for this request
+        except Exception as error:  # noqa: BLE001 — the top of the thread for this request
             self._remove(request)
             if not isinstance(error, EngineError):
                 self._runner.drop_pages()
@@ -82,7 +82,7 @@ class Serving:
             self._decode(request, (request.generated[-1],))
 
     def _next_chunk(self, request: Request) -> tuple[int, ...]:
-        """Prompt tokens of a chunk that does not reach the prompt's end; empty when the rest fits one step."""
+        """Prompt tokens of a chunk that ends before the prompt does; empty when the rest fits one step."""
         size = self._chunks.next(request.unfilled)
         begin = request.table.length
         return () if size == request.unfilled else request.prompt[begin : begin + size]
@@ -157,8 +157,13 @@ class Serving:
 
 
 def failure(request_id: str, error: Exception) -> Failed:
-    """The event for a request that raised: an EngineError's own line, or what broke and where it is written."""
+    """The event for a request that raised: an EngineError's own line, or what broke."""
     if isinstance(error, EngineError):
         return Failed(request_id, str(error), type(error).__name__)
     detail = "".join(traceback.format_exception(error))
-    return Failed(request_id, f"something broke inside the engine ({error}); the log has the details", "Internal", detail)
+    return Failed(
+        request_id,
+        f"something broke inside the engine ({error}); the log has the details",
+        "Internal",
+        detail,
+    )

@@ -9,7 +9,7 @@ from engine.errors import EngineError
 
 EXECUTOR_VARIABLE = "MLXR_EXECUTOR"
 EXECUTORS = ("auto", "reference")
-"""Executors of this build. "reference" is MLX's built-in operations; "auto" chooses the fastest that qualifies."""
+"""Executors of this build. "reference" is MLX's built-in operations; "auto" chooses the fastest here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def choose_executor(setting: str | None) -> tuple[str, str]:
     asked = setting or os.environ.get(EXECUTOR_VARIABLE) or "auto"
     if asked not in EXECUTORS:
         raise EngineError(
-            f"{EXECUTOR_VARIABLE}={asked}: this version has no such executor; use one of {', '.join(EXECUTORS)}"
+            f"{EXECUTOR_VARIABLE}={asked}: there is no such executor here; use {' or '.join(EXECUTORS)}"
         )
     if asked == "reference":
         return "reference", "asked for"

@@ -1,11 +1,12 @@
 """The arena: per layer one array of keys and one of values, cut into fixed pages, read and written by slot.
 
-Layout: (kv_heads, slots, head_dim), slot = page * page_size + offset. A head's consecutive slots are contiguous, so
-that a sequence whose pages are neighbours is read as a strided view, without a copy.
+Layout: (kv_heads, slots, head_dim), slot = page * page_size + offset. A head's consecutive slots are
+contiguous, so that a sequence whose pages are neighbours is read as a strided view, without a copy.
 
-This is the functional set of page operations: a write is an MLX op that yields a new pool, which reuses the old
-buffer because nothing else holds it. That is true only while each step is evaluated before the next one is built;
-a step in flight would make MLX copy the whole pool.
+This is the functional set of page operations: a write is an MLX op that yields a new pool, which reuses the
+old
+buffer because nothing else holds it. That is true only while each step is evaluated before the next one is
+built; a step in flight would make MLX copy the whole pool.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Arena:
             begin = end
 
     def read(self, layer: int, spans: Sequence[Span]) -> tuple[mx.array, mx.array]:
-        """Keys and values of `spans`, each (kv_heads, tokens, head_dim): a view of one span, a copy of more."""
+        """Keys and values of `spans`, each (kv_heads, tokens, head_dim): a view of one, a copy of more."""
         return self._gather(self._keys[layer], spans), self._gather(self._values[layer], spans)
 
     def state(self) -> list[mx.array]:

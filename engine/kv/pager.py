@@ -1,7 +1,7 @@
 """The pager: which KV page belongs to whom, as plain integers; no arrays and no mlx.
 
-A page holds `page_size` consecutive tokens of one sequence, in every layer. A sequence's page table maps token
-t to slot `pages[t // page_size] * page_size + t % page_size` of the arena.
+A page holds `page_size` consecutive tokens of one sequence, in every layer. A sequence's page table maps
+token t to slot `pages[t // page_size] * page_size + t % page_size` of the arena.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Pager:
     def __init__(self, total_pages: int, page_size: int) -> None:
         """`total_pages` >= 1 pages of `page_size` >= 1 tokens. Raises ValueError otherwise."""
         if total_pages < 1 or page_size < 1:
-            raise ValueError(f"a pager needs at least one page of one token, not {total_pages} of {page_size}")
+            raise ValueError(
+                f"a pager needs at least one page of one token, not {total_pages} of {page_size}"
+            )
         self.total_pages = total_pages
         self.page_size = page_size
         self._is_free = bytearray(b"\x01") * total_pages

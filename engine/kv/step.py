@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.kv.arena import Arena
-from engine.kv.pager import PageTable, Pager, Span
+from engine.kv.pager import Pager, PageTable, Span
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What the tokens of a step may see in a layer: the keys' slots and a mask where causality is not enough."""
+    """What a step's tokens see in a layer: the keys' slots, and a mask where causality is not enough."""
 
     spans: list[Span]
     mask: mx.array | str | None
@@ -36,7 +36,7 @@ class KVStep:
     def attend(
         self, layer: int, q: mx.array, k: mx.array, v: mx.array, scale: float, window: int | None
     ) -> mx.array:
-        """Write k and v, (1, kv_heads, tokens, head_dim), to pages and attend from q, (1, heads, tokens, head_dim).
+        """Write k and v (1, kv_heads, tokens, head_dim) to pages; attend from q (1, heads, tokens, head_dim).
 
         A token at position p sees positions max(0, p - window + 1) … p; window None sees all of 0 … p.
         Returns (1, heads, tokens, head_dim).

@@ -1,1 +1,1 @@
-"""The parts that dense transformer families are assembled from; tokens are rows, (tokens, width), never padded."""
+"""The parts that dense families are assembled from; tokens are rows, (tokens, width), never padded."""

@@ -20,7 +20,11 @@ class Attention:
         self._window = config.windows[layer]
         self._heads, self._kv_heads, self._head_dim = config.heads, config.kv_heads, config.head_dim
         self._rope = rope
-        width, q_width, kv_width = config.hidden_size, self._heads * self._head_dim, self._kv_heads * self._head_dim
+        width, q_width, kv_width = (
+            config.hidden_size,
+            self._heads * self._head_dim,
+            self._kv_heads * self._head_dim,
+        )
         bias = config.attention_bias
         self._q = load_linear(weights.at("q_proj"), width, q_width, bias=bias)
         self._k = load_linear(weights.at("k_proj"), width, kv_width, bias=bias)

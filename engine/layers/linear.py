@@ -45,7 +45,7 @@ class QuantizedTensor:
     """An MLX-quantised matrix (rows, columns): packed uint32 weight, scales and, for affine, biases."""
 
     def __init__(self, weights: Weights, rows: int, columns: int, spec: QuantizationSpec) -> None:
-        """Take `weight`, `scales` and `biases` from `weights`. Raises ModelError when shapes do not fit `spec`."""
+        """Take `weight`, `scales` and `biases`. Raises ModelError when a shape does not fit `spec`."""
         self.spec = spec
         self.weight = weights.packed("weight", (rows, columns * spec.bits // 32), stands_for=rows * columns)
         groups = (rows, columns // spec.group_size)

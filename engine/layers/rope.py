@@ -69,7 +69,7 @@ def _llama3_period(config: RopeConfig, period: float) -> float:
 
 
 def _yarn_periods(config: RopeConfig, plain: list[float], dims: int) -> list[float]:
-    # "NTK by parts" (arXiv:2309.00071, §3.2): pairs that turn more than beta_fast times within the original context
+    # "NTK by parts" (arXiv:2309.00071, §3.2): pairs turning more than beta_fast times in the original context
     # keep their frequency, those under beta_slow turns are interpolated, a linear ramp lies between.
     def pair_turning(turns: float) -> float:
         return dims * math.log(config.original_context / (turns * 2 * math.pi)) / (2 * math.log(config.theta))

@@ -1,4 +1,4 @@
-"""`config.json`, read and checked: every number a model is built from, or one line that says what is wrong."""
+"""`config.json`, read and checked: every number a model is built from, or one line of what is wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RopeConfig:
 
 @dataclass(frozen=True, slots=True)
 class DecoderConfig:
-    """A dense decoder's shape. `windows[l]` is layer l's sliding window in tokens, None for full attention."""
+    """A dense decoder's shape. `windows[l]` is layer l's sliding window in tokens, None where it has none."""
 
     family: str
     hidden_size: int

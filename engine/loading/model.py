@@ -50,7 +50,9 @@ class ModelFiles:
 def open_model(folder: Path) -> ModelFiles:
     """Read and check everything but the weights. Raises ModelError or TokenizerError, one line."""
     if not folder.is_dir():
-        raise ModelError(f"there is no model folder {folder}; give a folder with config.json and .safetensors files")
+        raise ModelError(
+            f"there is no model folder {folder}; give a folder with config.json and .safetensors files"
+        )
     raw = read_json(folder / "config.json")
     config = configure(raw)
     headers = read_headers(folder)
@@ -69,8 +71,8 @@ def load_model(
 ) -> LoadedModel:
     """Load `folder`; `on_progress(loaded, total)` counts bytes of weights in memory.
 
-    Raises ModelError or TokenizerError with one line that names the file or field. Whatever `on_progress` raises
-    ends the load.
+    Raises ModelError or TokenizerError with one line that names the file or field. Whatever `on_progress`
+    raises ends the load.
     """
     files = open_model(folder)
     dtype = compute_dtype(files.stored_dtype)

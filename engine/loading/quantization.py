@@ -23,7 +23,7 @@ class QuantizationSpec:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationConfig:
-    """The model-wide setting and the ones that differ, by full layer name ("model.layers.0.mlp.down_proj")."""
+    """The model-wide setting and those that differ, by full name ("model.layers.0.mlp.down_proj")."""
 
     default: QuantizationSpec
     overrides: Mapping[str, QuantizationSpec]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import mlx.core as mx
 from safetensors import SafetensorError, safe_open
@@ -29,13 +30,25 @@ class TensorHeader:
     bytes: int
 
 
-_DTYPE_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+_DTYPE_BYTES = {
+    "F64": 8,
+    "I64": 8,
+    "U64": 8,
+    "F32": 4,
+    "I32": 4,
+    "U32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I16": 2,
+    "U16": 2,
+}
 
 
 def read_headers(folder: Path) -> dict[str, TensorHeader]:
     """Name, shape and size of every tensor, from the files' headers alone.
 
-    Raises ModelError when there are no weights, a shard that the index names is missing, or a file is cut short.
+    Raises ModelError when there are no weights, a shard that the index names is missing, or a file is cut
+    short.
     """
     headers: dict[str, TensorHeader] = {}
     for file in _weight_files(folder):
@@ -65,18 +78,26 @@ def _weight_files(folder: Path) -> list[Path]:
     return files
 
 
+class _Slice(Protocol):
+    def get_shape(self) -> list[int]: ...
+    def get_dtype(self) -> str: ...
+
+
+class _SafetensorsFile(Protocol):
+    def keys(self) -> list[str]: ...
+    def get_slice(self, name: str) -> _Slice: ...
+
+
 def _file_headers(file: Path) -> dict[str, TensorHeader]:
     headers: dict[str, TensorHeader] = {}
     try:
-        with safe_open(file, framework="numpy") as opened:
-            for name in opened.keys():  # noqa: SIM118 — not a mapping
-                part = opened.get_slice(name)
-                shape = tuple(int(size) for size in part.get_shape())
-                dtype = str(part.get_dtype())
-                count = 1
-                for size in shape:
-                    count *= size
-                headers[name] = TensorHeader(file, shape, dtype, count * _DTYPE_BYTES.get(dtype, 1))
+        with safe_open(file, framework="numpy") as opened:  # maps the file and checks its header
+            tensors = cast(_SafetensorsFile, opened)
+            for name in tensors.keys():  # noqa: SIM118 — not a mapping
+                part = tensors.get_slice(name)
+                shape, dtype = tuple(part.get_shape()), part.get_dtype()
+                size = math.prod(shape) * _DTYPE_BYTES.get(dtype, 1)
+                headers[name] = TensorHeader(file, shape, dtype, size)
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{file} is damaged or incomplete ({error}); download it again") from error
     return headers
@@ -161,9 +182,7 @@ class Weights:
     def untaken(self) -> list[str]:
         """Names nobody asked for, but for buffers known to be derived."""
         return [
-            name
-            for name in self._headers
-            if name not in self.ledger.taken and not name.endswith(_IGNORED)
+            name for name in self._headers if name not in self.ledger.taken and not name.endswith(_IGNORED)
         ]
 
     def _header(self, name: str) -> TensorHeader:

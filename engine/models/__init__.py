@@ -18,7 +18,7 @@ FAMILIES: Mapping[str, Callable[[ConfigReader], DecoderConfig]] = {
 
 
 def configure(raw: Mapping[str, object]) -> DecoderConfig:
-    """The decoder that a `config.json` describes. Raises ModelError for an unknown family or a wrong field."""
+    """The decoder that a `config.json` describes. Raises ModelError for an unknown family or wrong field."""
     family = raw.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         named = f"model_type is {family!r}" if family else "model_type is missing"

@@ -60,8 +60,10 @@ def dense_decoder(
     )
 
 
-def layer_windows(config: ConfigReader, window: int | None, first_windowed: int = 0) -> tuple[int | None, ...]:
-    """Each layer's window: by `layer_types` where the config lists them, else from layer `first_windowed` on."""
+def layer_windows(
+    config: ConfigReader, window: int | None, first_windowed: int = 0
+) -> tuple[int | None, ...]:
+    """Each layer's window: by `layer_types` where they are listed, else from layer `first_windowed` on."""
     layers = config.integer("num_hidden_layers", most=1000)
     kinds = config.raw.get("layer_types")
     if window is None:

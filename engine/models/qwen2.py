@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen2.5: biases on q, k and v; a sliding window in the upper layers where the config turns it on."""
+"""Qwen2 and Qwen2.5: biases on q, k and v; a sliding window in the upper layers where it is turned on."""
 
 from __future__ import annotations
 

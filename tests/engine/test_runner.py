@@ -14,7 +14,6 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model as load_peer
 from mlx_lm.utils import quantize_model, save_model
-
 from safetensors.numpy import load_file, save_file
 
 from engine.kv.pager import PageTable
@@ -77,7 +76,9 @@ CASES = {
     "qwen2": Case("qwen2", {}),
     "qwen2-tied-gqa8": Case("qwen2", {"num_key_value_heads": 1, "tie_word_embeddings": True}),
     "qwen3": Case("qwen3", {"head_dim": 16}),
-    "qwen3-tied-yarn": Case("qwen3", {"head_dim": 16, "tie_word_embeddings": True, "rope_scaling": YARN_ROPE}),
+    "qwen3-tied-yarn": Case(
+        "qwen3", {"head_dim": 16, "tie_word_embeddings": True, "rope_scaling": YARN_ROPE}
+    ),
 }
 
 
@@ -85,7 +86,9 @@ def prompt(seed: int = 1) -> list[int]:
     return [int(token) for token in np.random.default_rng(seed).integers(3, 300, PROMPT_TOKENS)]
 
 
-def peer_run(folder: Path, config: dict[str, object] | None, tokens: Sequence[int]) -> tuple[mx.array, list[int]]:
+def peer_run(
+    folder: Path, config: dict[str, object] | None, tokens: Sequence[int]
+) -> tuple[mx.array, list[int]]:
     """mlx-lm's logits of the whole prompt (tokens, vocab) and its greedy continuation."""
     model, _ = load_peer(folder, strict=True, model_config=config or {})
     cache = make_prompt_cache(model)
@@ -104,7 +107,9 @@ def with_idle_layer(folder: Path, twin: Path) -> Path:
     tensors = load_file(twin / "model.safetensors")
     for name in [name for name in tensors if name.startswith("model.layers.2.")]:
         idle = name.replace("layers.2.", "layers.3.")
-        tensors[idle] = np.zeros_like(tensors[name]) if "o_proj" in name or "down_proj" in name else tensors[name]
+        tensors[idle] = (
+            np.zeros_like(tensors[name]) if "o_proj" in name or "down_proj" in name else tensors[name]
+        )
     save_file(tensors, twin / "model.safetensors")
     return twin
 
@@ -158,7 +163,9 @@ def test_logits_and_greedy_tokens_equal_mlx_lm_in_every_chunking(name: str, tmp_
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("family,tied", [("llama", True), ("qwen2", False), ("qwen3", True), ("mistral", False)])
+@pytest.mark.parametrize(
+    ("family", "tied"), [("llama", True), ("qwen2", False), ("qwen3", True), ("mistral", False)]
+)
 def test_quantised_models_equal_mlx_lm(family: str, tied: bool, bits: int, tmp_path: Path) -> None:
     plain = write_random_model(tmp_path / "plain", family, head_dim=16, tie_word_embeddings=tied)
     model, config = load_peer(plain)

@@ -1,4 +1,5 @@
 """Small models with random weights, written to disk in Hugging Face form, tokenizer included."""
+
 from __future__ import annotations
 
 import io
@@ -70,7 +71,11 @@ def random_tensors(config: Mapping[str, object], seed: int = 0) -> dict[str, np.
         if family == "qwen3":
             tensors[f"{at}self_attn.q_norm.weight"] = vector(head, 1.5)
             tensors[f"{at}self_attn.k_norm.weight"] = vector(head, 1.5)
-        for name, (rows, columns) in {"gate": (inner, width), "up": (inner, width), "down": (width, inner)}.items():
+        for name, (rows, columns) in {
+            "gate": (inner, width),
+            "up": (inner, width),
+            "down": (width, inner),
+        }.items():
             tensors[f"{at}mlp.{name}_proj.weight"] = matrix(rows, columns)
             if config.get("mlp_bias"):
                 tensors[f"{at}mlp.{name}_proj.bias"] = vector(rows, 0.0)
@@ -82,7 +87,7 @@ def random_tensors(config: Mapping[str, object], seed: int = 0) -> dict[str, np.
 def write_random_model(
     folder: Path, family: str = "llama", *, seed: int = 0, shards: int = 1, **changes: object
 ) -> Path:
-    """Write config, weights (in `shards` files with an index when more than one) and tokenizer to `folder`."""
+    """Write config, weights (in `shards` files, with an index if several) and tokenizer to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     config = random_config(family, **changes)
     (folder / "config.json").write_text(json.dumps(config))

@@ -21,7 +21,11 @@ def some(rng: np.random.Generator, tokens: int) -> tuple[mx.array, mx.array]:
 def test_what_is_written_is_read_back_in_token_order_through_growth() -> None:
     rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
     plain = np.zeros((LAYERS, 2, HEADS, 2000, DIM), np.float32)
-    for spans in ([Span(5, 9)], [Span(40, 48), Span(10, 12)], [Span(900, 1000), Span(0, 5), Span(1500, 1501)]):
+    for spans in (
+        [Span(5, 9)],
+        [Span(40, 48), Span(10, 12)],
+        [Span(900, 1000), Span(0, 5), Span(1500, 1501)],
+    ):
         arena.reserve(-(-max(span.end for span in spans) // SIZE), limit=125)
         for layer in range(LAYERS):
             keys, values = some(rng, sum(span.length for span in spans))

@@ -1,0 +1,404 @@
+"""The engine as its callers see it: commands in, events out, one end per request, a thread that lives on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.generate import generate_step
+from mlx_lm.utils import load_model as load_peer
+from safetensors.numpy import load_file, save_file
+
+from engine import (
+    Cancel,
+    Engine,
+    EngineError,
+    EngineSettings,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadModel,
+    LoadProgress,
+    Message,
+    ModelReady,
+    ModelUnloaded,
+    PrefillProgress,
+    SamplingParams,
+    Stats,
+    TextChunk,
+    UnloadModel,
+)
+from tests.fakes.listener import Listener, running_engine
+from tests.fakes.random_model import write_random_model
+
+PROMPT = tuple(int(token) for token in np.random.default_rng(3).integers(3, 300, 50))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with running_engine(EngineSettings(prefill_chunk=16)) as listener:
+        yield listener
+
+
+def first_chunk(event: Event) -> bool:
+    return isinstance(event, TextChunk)
+
+
+def test_loading_reports_progress_and_then_what_is_loaded(listener: Listener, folder: Path) -> None:
+    ready = listener.load(folder)
+    progress = [event for event in listener.events if isinstance(event, LoadProgress)]
+    assert progress[0].loaded_bytes == 0
+    assert progress[-1].loaded_bytes == progress[-1].total_bytes > 0
+    model = ready.model
+    assert (model.name, model.family, model.context_length, model.page_size) == ("tiny", "llama", 1024, 16)
+    assert model.parameters == sum(t.size for t in load_file(folder / "model.safetensors").values())
+    assert model.total_pages == 64
+    assert model.executor == "reference"
+    assert model.has_chat_template
+
+
+def test_greedy_tokens_equal_mlx_lm_and_chunks_make_up_the_text(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=40, ignore_eos=True))
+    end = listener.finished("a")
+    peer, _ = load_peer(folder)
+    expected = [token for token, _ in generate_step(mx.array(PROMPT), peer, max_tokens=40)]
+    assert list(end.tokens) == expected
+    assert end.prompt_tokens == PROMPT
+    assert end.reason == "length"
+    chunks = [event for event in listener.events if isinstance(event, TextChunk)]
+    assert "".join(chunk.text for chunk in chunks) == end.text
+    assert len(chunks) > 1
+    assert [chunk.generated_tokens for chunk in chunks] == sorted(chunk.generated_tokens for chunk in chunks)
+
+
+def test_prefill_progress_counts_up_in_chunks(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=1))
+    listener.finished("a")
+    done = [event.done_tokens for event in listener.events if isinstance(event, PrefillProgress)]
+    assert done == [0, 16, 32, 48, 50]
+
+
+def test_timing_counts_what_was_computed(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=5, ignore_eos=True))
+    timing = listener.finished("a").timing
+    assert (timing.prefill_tokens, timing.cached_tokens) == (50, 0)
+    assert timing.ttft_ms > 0
+    assert timing.prefill_tps > 0
+    assert timing.decode_tps > 0
+
+
+def test_cancel_ends_within_a_step_and_gives_all_pages_back(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
+    listener.wait(first_chunk)
+    listener.submit(Cancel("a"))
+    end = listener.finished("a")
+    assert end.reason == "cancelled"
+    assert 1 <= len(end.tokens) < 900
+    stats = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)
+    assert isinstance(stats, Stats)
+    assert stats.pages_used == 0
+
+
+def test_cancel_during_prefill_ends_before_the_next_chunk(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT * 15, max_tokens=5))
+    listener.submit(Cancel("a"))
+    end = listener.finished("a")
+    assert (end.reason, end.tokens, end.text) == ("cancelled", (), "")
+    assert end.timing.prefill_tokens < len(PROMPT * 15)
+
+
+def test_cancelling_a_queued_request_leaves_the_running_one(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    for name in ("a", "b", "c"):
+        listener.submit(Generate(name, tokens=PROMPT, max_tokens=20, ignore_eos=True))
+    listener.submit(Cancel("b"))
+    listener.submit(Cancel("nobody"))
+    assert listener.finished("b").reason == "cancelled"
+    assert listener.finished("a").tokens == listener.finished("c").tokens
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "says"),
+    [
+        (Generate("bad"), "InvalidRequest", "exactly one of messages, prompt and tokens"),
+        (Generate("bad", prompt="x", tokens=(1,)), "InvalidRequest", "exactly one"),
+        (Generate("bad", tokens=()), "InvalidRequest", "prompt is empty"),
+        (Generate("bad", messages=()), "InvalidRequest", "messages is empty"),
+        (Generate("bad", tokens=(5, 320)), "InvalidRequest", "token id 320 is outside"),
+        (Generate("bad", tokens=(5, -1)), "InvalidRequest", "token id -1 is outside"),
+        (Generate("bad", prompt="x", max_tokens=0), "InvalidRequest", "max_tokens is 0"),
+        (Generate("bad", prompt="x", logprobs=-1), "InvalidRequest", "logprobs is -1"),
+        (Generate("bad", prompt="x", stop=("",)), "InvalidRequest", "stop"),
+        (
+            Generate("bad", tokens=(5,) * 1024),
+            "PromptTooLong",
+            "1,024 tokens and this model's context holds 1,024",
+        ),
+        (
+            Generate("bad", prompt="x", sampling=SamplingParams(logit_bias=((999, 1.0),))),
+            "InvalidRequest",
+            "999",
+        ),
+    ],
+)
+def test_a_bad_request_fails_alone(
+    listener: Listener, folder: Path, command: Generate, kind: str, says: str
+) -> None:
+    listener.load(folder)
+    listener.submit(command)
+    failed = listener.failed("bad")
+    assert failed.kind == kind
+    assert says in failed.error
+    assert "\n" not in failed.error
+    listener.submit(Generate("good", tokens=PROMPT, max_tokens=3))
+    assert listener.finished("good").tokens
+
+
+def test_without_a_model_the_request_says_so(listener: Listener) -> None:
+    listener.submit(Generate("a", prompt="hello"))
+    assert listener.failed("a").kind == "NoModel"
+
+
+def test_an_answer_that_fills_the_context_ends_as_length(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT * 20, ignore_eos=True))
+    end = listener.finished("a")
+    assert end.reason == "length"
+    assert len(end.prompt_tokens) + len(end.tokens) == 1024
+
+
+def test_a_window_lets_the_context_outgrow_the_arena(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "m", "mistral", sliding_window=32, max_position_embeddings=600)
+    with running_engine(EngineSettings(prefill_chunk=16)) as listener:
+        model = listener.load(folder).model
+        assert model.total_pages * model.page_size < model.context_length == 600
+        listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
+        assert len(listener.finished("a").tokens) == 550
+
+
+def test_a_small_budget_shortens_the_context(folder: Path) -> None:
+    with running_engine(EngineSettings(kv_bytes=200_000)) as listener:
+        model = listener.load(folder).model
+        assert model.total_pages * model.page_bytes <= 200_000
+        assert model.context_length == model.total_pages * 16 < 1024
+        listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
+        assert len(listener.finished("a").tokens) == model.context_length - 50
+
+
+def test_a_budget_below_one_page_is_a_clear_failure(folder: Path) -> None:
+    with running_engine(EngineSettings(kv_bytes=10)) as listener:
+        listener.submit(LoadModel("load", str(folder)))
+        assert "one KV page takes" in listener.failed("load").error
+
+
+def test_numbers_that_are_not_finite_end_the_request(listener: Listener, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "broken")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.1.mlp.down_proj.weight"][0, 0] = np.nan
+    save_file(tensors, folder / "model.safetensors")
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT))
+    failed = listener.failed("a")
+    assert failed.kind == "NonFiniteLogits"
+    assert "not finite" in failed.error
+
+
+def test_a_failed_load_says_why_and_the_next_one_works(
+    listener: Listener, folder: Path, tmp_path: Path
+) -> None:
+    listener.load(folder)
+    listener.submit(LoadModel("gone", str(tmp_path / "nowhere")))
+    assert "there is no model folder" in listener.failed("gone").error
+    assert any(isinstance(event, ModelUnloaded) for event in listener.events)
+    listener.load(folder, "again")
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=2))
+    assert listener.finished("a").tokens
+
+
+def test_unloading_cancels_and_frees(listener: Listener, folder: Path) -> None:
+    before = mx.get_active_memory()
+    weights = listener.load(folder).model.weight_bytes
+    listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
+    listener.wait(first_chunk)
+    assert mx.get_active_memory() - before >= weights
+    listener.submit(UnloadModel())
+    assert listener.finished("a").reason == "cancelled"
+    listener.wait(lambda event: isinstance(event, ModelUnloaded))
+    assert mx.get_active_memory() - before < weights // 10
+
+
+def test_shutdown_ends_what_runs(folder: Path) -> None:
+    with running_engine() as listener:
+        listener.load(folder)
+        listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
+        listener.wait(first_chunk)
+        assert listener.engine.close(timeout=60)
+        ends = [event for event in listener.drain() if isinstance(event, Finished | Failed)]
+        assert [end.id for end in ends] == ["a"]
+
+
+def test_an_engine_that_never_started_closes() -> None:
+    assert Engine(lambda event: None).close(timeout=1)
+
+
+def test_an_id_in_flight_is_not_taken_twice(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=50, ignore_eos=True))
+    with pytest.raises(ValueError, match="in flight"):
+        listener.submit(Generate("a", tokens=PROMPT))
+    listener.finished("a")
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=1))
+
+
+def test_a_receiver_that_raises_does_not_take_the_engine_down(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+
+    def emit(event: Event) -> None:
+        if isinstance(event, TextChunk):
+            raise KeyError("receiver")
+        if isinstance(event, Finished):
+            ended.set()
+
+    engine = Engine(emit)
+    engine.start()
+    engine.submit(LoadModel("load", str(folder)))
+    engine.submit(Generate("a", tokens=PROMPT, max_tokens=5, ignore_eos=True))
+    assert ended.wait(60)
+    assert engine.close(timeout=60)
+    assert "an event's receiver raised" in caplog.text
+
+
+def test_stop_strings_end_the_answer_and_are_not_part_of_it(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=60, ignore_eos=True))
+    text = listener.finished("a").text
+    stop = text[10:14]
+    listener.submit(Generate("b", tokens=PROMPT, max_tokens=60, ignore_eos=True, stop=(stop,)))
+    end = listener.finished("b")
+    assert end.reason == "stop"
+    assert end.text == text[: text.index(stop)]
+
+
+def test_an_end_token_stops_and_is_reported(listener: Listener, tmp_path: Path, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=20, ignore_eos=True))
+    tokens = listener.finished("a").tokens
+    end_token = tokens[7]
+    twin = write_random_model(tmp_path / "twin", eos_token_id=[2, end_token])
+    listener.load(twin, "twin")
+    listener.submit(Generate("b", tokens=PROMPT, max_tokens=20))
+    end = listener.finished("b")
+    assert end.reason == "stop"
+    assert end.tokens == tokens[: tokens.index(end_token) + 1]
+
+
+def test_log_probabilities_are_of_the_plain_distribution(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    hot = SamplingParams(temperature=2.0, seed=5)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=6, ignore_eos=True, logprobs=3, sampling=hot))
+    end = listener.finished("a")
+    assert end.logprobs is not None
+    peer, _ = load_peer(folder)
+    logits = np.array(peer(mx.array([*PROMPT, *end.tokens])[None])[0, len(PROMPT) - 1 : -1], np.float64)
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    for row, entry, token in zip(expected, end.logprobs, end.tokens, strict=True):
+        assert entry.id == token
+        assert entry.logprob == pytest.approx(row[token], abs=2e-4)
+        assert [top.id for top in entry.top] == list(np.argsort(-row)[:3])
+
+
+def test_a_seed_repeats_the_text_and_another_changes_it(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        sampling = SamplingParams(temperature=1.0, seed=seed)
+        listener.submit(Generate(name, tokens=PROMPT, max_tokens=30, ignore_eos=True, sampling=sampling))
+    assert listener.finished("a").tokens == listener.finished("b").tokens
+    assert listener.finished("a").tokens != listener.finished("c").tokens
+
+
+def test_messages_are_rendered_with_the_model_s_template(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", messages=(Message("user", "hello page"),), max_tokens=2))
+    chat = listener.finished("a").prompt_tokens
+    listener.submit(Generate("b", prompt="<user> hello page\n<assistant> ", max_tokens=2))
+    assert chat == listener.finished("b").prompt_tokens
+    assert chat.count(1) == 1
+
+
+def test_a_model_without_a_template_says_so(listener: Listener, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "plain")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    del settings["chat_template"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert not listener.load(folder).model.has_chat_template
+    listener.submit(Generate("a", messages=(Message("user", "hello"),)))
+    assert "plain has no chat template" in listener.failed("a").error
+
+
+def test_a_template_that_raises_is_the_request_s_failure(listener: Listener, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "strict")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["chat_template"] = "{{ raise_exception('roles must alternate') }}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    listener.load(folder)
+    listener.submit(Generate("a", messages=(Message("user", "hello"),)))
+    assert "roles must alternate" in listener.failed("a").error
+    listener.submit(Generate("b", prompt="hello", max_tokens=1))
+    assert listener.finished("b").tokens
+
+
+def test_stats_tell_pages_and_tokens_while_running(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT * 2, max_tokens=400, ignore_eos=True))
+    listener.finished("a")
+    busy = [event for event in listener.events if isinstance(event, Stats) and event.active_id == "a"]
+    assert busy
+    for stats in busy:
+        assert stats.pages_used == -(-stats.context_tokens // 16)
+        assert stats.total_pages == 64
+
+
+def test_an_executor_this_build_lacks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXR_EXECUTOR", "metal")
+    with running_engine() as listener:
+        listener.submit(LoadModel("load", str(folder)))
+        assert "MLXR_EXECUTOR=metal" in listener.failed("load").error
+
+
+@pytest.mark.parametrize("wrong", [{"page_size": 0}, {"prefill_chunk": 0}, {"kv_bytes": 0}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(EngineError, match="must be at least 1"):
+        EngineSettings(**wrong)
+
+
+def test_every_request_ends_exactly_once(listener: Listener, folder: Path) -> None:
+    listener.load(folder)
+    names = [f"r{number}" for number in range(12)]
+    for number, name in enumerate(names):
+        tokens = PROMPT if number % 3 else (5, 999)
+        listener.submit(Generate(name, tokens=tokens, max_tokens=4))
+        if number % 4 == 1:
+            listener.submit(Cancel(name))
+    for name in names:
+        listener.end_of(name)
+    ends = [event.id for event in listener.drain() if isinstance(event, Finished | Failed)]
+    assert sorted(ends) == sorted(names)
+    assert sum(isinstance(event, ModelReady) for event in listener.events) == 1
