@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
+from typing import Iterable, Sequence
 
 # Debian's and Ubuntu's package for each library. Without these Qt cannot be imported.
 QT_LIBRARIES: dict[str, str] = {
@@ -91,6 +91,16 @@ def apt_install(packages: Sequence[str]) -> bool:
     quiet = ["-o", "Dpkg::Use-Pty=0"]
     result = subprocess.run(install + quiet, env=environment, stdout=subprocess.DEVNULL, check=False)
     return result.returncode == 0
+
+
+def apt_install_python(versions: Iterable[tuple[int, int]]) -> bool:
+    """Install the first of `versions` that the system has a package for, as root. Returns whether one was."""
+    for major, minor in versions:
+        package = f"python{major}.{minor}"
+        known = subprocess.run(["apt-cache", "show", package], capture_output=True, check=False)
+        if known.returncode == 0 and apt_install([package]):
+            return True
+    return False
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from typing import Sequence
 import linux_libraries
 from pythons import SUITABLE, probe, required_version, suitable_python
 from running import ROOT, SetupError, output_of, say
-from uv_tool import TOOLS, needs_venv_package, run_uv
+from uv_tool import TOOLS, find_uv, needs_venv_package, run_uv
 
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
@@ -137,28 +137,27 @@ def make_venv(asked: str | None) -> None:
         return
     if asked is not None:
         required_version(asked)
-    python = shutil.which(asked) if asked else suitable_python()
-    if VENV.exists():
-        shutil.rmtree(VENV)
+    python = shutil.which(asked) if asked else suitable_python() or fetched_python()
     if python is None:
-        say(f"no Python 3.11, 3.12 or 3.13 here: fetching {FETCHED_PYTHON}")
-    try:
-        run_uv(
-            "venv",
-            "--quiet",
-            "--no-project",
-            "--relocatable",
-            "--python",
-            python or FETCHED_PYTHON,
-            str(VENV),
-        )
-    except SetupError as error:
-        if python is not None:
-            raise
         raise SetupError(
             "no Python 3.11, 3.12 or 3.13 is here and none could be fetched; install one "
             "and name it: make setup PYTHON=/path/to/python3.12"
-        ) from error
+        )
+    if VENV.exists():
+        shutil.rmtree(VENV)
+    run_uv("venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(VENV), attempts=1)
+
+
+def fetched_python() -> str | None:
+    """A Python that uv fetches; where it cannot, one of the system's packages (as root), else None."""
+    say(f"no Python 3.11, 3.12 or 3.13 here: fetching {FETCHED_PYTHON}")
+    try:
+        run_uv("python", "install", "--quiet", FETCHED_PYTHON, attempts=1)  # uv tries again by itself
+    except SetupError:
+        if not linux_libraries.can_install() or not linux_libraries.apt_install_python(SUITABLE):
+            return None
+        return suitable_python()
+    return output_of([find_uv(), "python", "find", "--no-project", FETCHED_PYTHON])
 
 
 def check_imports() -> None:
