@@ -152,7 +152,7 @@ def fetched_python() -> str | None:
     """A Python that uv fetches; where it cannot, one of the system's packages (as root), else None."""
     say(f"no Python 3.11, 3.12 or 3.13 here: fetching {FETCHED_PYTHON}")
     try:
-        run_uv("python", "install", "--quiet", FETCHED_PYTHON, attempts=1)  # uv tries again by itself
+        run_uv("python", "install", FETCHED_PYTHON, attempts=1)  # uv tries again by itself
     except SetupError:
         if not linux_libraries.can_install() or not linux_libraries.apt_install_python(SUITABLE):
             return None
