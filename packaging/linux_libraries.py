@@ -81,16 +81,14 @@ def can_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
+def apt_update() -> None:
+    """Fetch the package lists, as root. When that fails the lists that are there may still do."""
+    _apt("update")
+
+
 def apt_install(packages: Sequence[str]) -> bool:
-    """Install Debian packages as root. Returns False when apt-get failed, after it has said why."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    retries = ["-o", "Acquire::Retries=3"]
-    # A failed update is not the end: the lists that are there may do.
-    subprocess.run(["apt-get", *retries, "-qq", "update"], env=environment, check=False)
-    install = ["apt-get", *retries, "-qq", "install", "-y", "--no-install-recommends", *packages]
-    quiet = ["-o", "Dpkg::Use-Pty=0"]
-    result = subprocess.run(install + quiet, env=environment, stdout=subprocess.DEVNULL, check=False)
-    return result.returncode == 0
+    """Install Debian packages as root, after apt_update. Returns False when apt-get failed and said why."""
+    return _apt("install", "-y", "--no-install-recommends", *packages)
 
 
 def apt_install_python(versions: Iterable[tuple[int, int]]) -> bool:
@@ -111,7 +109,15 @@ def main() -> int:
     if not can_install():
         print(f"error: this needs root and apt-get; {remedy(missing)}", file=sys.stderr)
         return 1
+    apt_update()
     return 0 if apt_install([part.package for part in missing]) else 1
+
+
+def _apt(*arguments: str) -> bool:
+    """Run apt-get without questions. Returns whether it succeeded."""
+    command = ["apt-get", "-qq", "-o", "Acquire::Retries=3", "-o", "Dpkg::Use-Pty=0", *arguments]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def _loads(name: str) -> bool:

@@ -122,6 +122,7 @@ def supply_libraries() -> None:
     if linux_libraries.can_install():
         packages = [part.package for part in missing]
         say(f"installing {' '.join(packages)}")
+        linux_libraries.apt_update()
         if not linux_libraries.apt_install(packages):
             raise SetupError(f"apt-get failed for the reason above; when that is mended, {remedy}")
     elif any(part.needed for part in missing):
@@ -154,9 +155,10 @@ def fetched_python() -> str | None:
     try:
         run_uv("python", "install", FETCHED_PYTHON, attempts=1)  # uv tries again by itself
     except SetupError:
-        if not linux_libraries.can_install() or not linux_libraries.apt_install_python(SUITABLE):
+        if not linux_libraries.can_install():
             return None
-        return suitable_python()
+        linux_libraries.apt_update()
+        return suitable_python() if linux_libraries.apt_install_python(SUITABLE) else None
     return output_of([find_uv(), "python", "find", "--no-project", FETCHED_PYTHON])
 
 
