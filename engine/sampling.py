@@ -1,0 +1,197 @@
+"""Drawing the next token from logits: bias, penalties, temperature, filters, and log-probabilities."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from engine.errors import InvalidRequest
+from engine.events import TokenLogprob, TokenLogprobs
+from engine.sampling_params import SamplingParams
+
+_COLDEST = 1e-30  # a colder temperature would underflow in float32; at this one only ties with the best survive
+
+
+class Sampler:
+    """Draws one request's tokens. It owns its random key, so requests do not disturb each other's."""
+
+    def __init__(self, params: SamplingParams, vocab_size: int) -> None:
+        """Raises InvalidRequest when `params.logit_bias` names a token that the model does not have.
+
+        Args:
+            params: how to draw.
+            vocab_size: length of the logits.
+        """
+        for token, _ in params.logit_bias:
+            if token >= vocab_size:
+                raise InvalidRequest(f"logit_bias names token {token}; this model's tokens are 0 to {vocab_size - 1}")
+        self._params = params
+        self._adjustment = Adjustment(params, vocab_size) if Adjustment.is_needed(params) else None
+        self._key: mx.array | None = None
+
+    def sample(self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int]) -> mx.array:
+        """The next token, not yet evaluated.
+
+        Args:
+            logits: (vocab,), of any float type.
+            generated: this answer's tokens so far; between calls it only grows.
+            prompt: the prompt's tokens, the same in every call.
+
+        Returns:
+            A scalar uint32 array.
+        """
+        if self._adjustment is not None:
+            logits = self._adjustment.apply(logits, generated, prompt)
+        if self._params.temperature == 0:
+            return mx.argmax(logits)
+        scores, tokens = candidates(logits, self._params)
+        drawn = mx.random.categorical(scores, key=self._next_key())
+        return drawn if tokens is None else tokens[drawn]
+
+    def _next_key(self) -> mx.array:
+        if self._key is None:
+            seed = self._params.seed
+            self._key = mx.random.key(secrets.randbits(63) if seed is None else seed % 2**64)
+        self._key, key = mx.random.split(self._key)
+        return key
+
+
+class Adjustment:
+    """Logit bias and penalties, with counts of the tokens seen kept as arrays that grow with the answer.
+
+    Repetition: https://arxiv.org/abs/1909.05858, section 4.1, over prompt and answer as in transformers. Presence and
+    frequency: over the answer, as in OpenAI's API.
+    """
+
+    def __init__(self, params: SamplingParams, vocab_size: int) -> None:
+        self._params = params
+        self._vocab_size = vocab_size
+        self._counts: mx.array | None = None  # (vocab,) float32: how often the answer has each token
+        self._prompt_has: mx.array | None = None  # (vocab,) bool
+        self._counted = 0
+
+    @staticmethod
+    def is_needed(params: SamplingParams) -> bool:
+        """Whether `params` asks for any bias or penalty."""
+        penalties = (params.presence_penalty, params.frequency_penalty, params.repetition_penalty - 1)
+        return bool(params.logit_bias) or any(penalties)
+
+    def apply(self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int]) -> mx.array:
+        """Adjusted logits, (vocab,) float32; arguments as in `Sampler.sample`."""
+        params = self._params
+        logits = logits.astype(mx.float32)
+        if params.logit_bias:
+            ids, biases = zip(*params.logit_bias, strict=True)
+            logits = logits.at[mx.array(ids)].add(mx.array(biases, dtype=mx.float32))
+        counts = self._count(generated)
+        if params.repetition_penalty != 1:
+            seen = mx.logical_or(counts > 0, self._in_prompt(prompt))
+            penalty = params.repetition_penalty
+            logits = mx.where(seen, mx.where(logits > 0, logits / penalty, logits * penalty), logits)
+        if params.presence_penalty or params.frequency_penalty:
+            logits = logits - params.frequency_penalty * counts - params.presence_penalty * (counts > 0)
+        return logits
+
+    def _count(self, generated: Sequence[int]) -> mx.array:
+        if self._counts is None or len(generated) < self._counted:
+            self._counts, self._counted = mx.zeros((self._vocab_size,)), 0
+        if new := generated[self._counted :]:
+            self._counts = self._counts.at[mx.array(new)].add(1.0)
+            self._counted = len(generated)
+        return self._counts
+
+    def _in_prompt(self, prompt: Sequence[int]) -> mx.array:
+        if self._prompt_has is None:
+            counts = mx.zeros((self._vocab_size,))
+            self._prompt_has = (counts.at[mx.array(prompt)].add(1.0) if prompt else counts) > 0
+        return self._prompt_has
+
+
+def candidates(logits: mx.array, params: SamplingParams) -> tuple[mx.array, mx.array | None]:
+    """What a token is drawn from, at temperature > 0: unnormalised log-probabilities, and the tokens they are of.
+
+    Temperature, then top-k, top-p over what top-k left, then min-p. Among equals at the edge of top-k or top-p
+    which ones stay is the sort's choice, the same each time.
+
+    Args:
+        logits: (vocab,), bias and penalties applied.
+
+    Returns:
+        Scores (n,) float32, -inf for what a filter removed, and ids (n,); ids are None when every token is there in
+        order.
+    """
+    logits = logits.astype(mx.float32)
+    scores = (logits - mx.max(logits)) / max(params.temperature, _COLDEST)  # the best is 0, whatever the scale
+    size = scores.shape[0]
+    tokens = None
+    if 0 < params.top_k < size:
+        tokens = mx.argpartition(-scores, params.top_k - 1)[: params.top_k]
+        scores = scores[tokens]
+    if params.top_p < 1:
+        order = mx.argsort(-scores)
+        scores = scores[order]
+        tokens = order if tokens is None else tokens[order]
+        probabilities = mx.softmax(scores)
+        before = mx.cumsum(probabilities) - probabilities  # the mass of all that is likelier
+        scores = mx.where(before < params.top_p, scores, -math.inf)
+    if params.min_p > 0:
+        scores = mx.where(scores >= math.log(params.min_p), scores, -math.inf)
+    return scores, tokens
+
+
+def filtered_logprobs(logits: mx.array, params: SamplingParams) -> mx.array:
+    """Log-probability with which each token is drawn at temperature > 0, -inf for those filtered out.
+
+    Args:
+        logits: (vocab,), bias and penalties applied.
+
+    Returns:
+        (vocab,) float32.
+    """
+    scores, tokens = candidates(logits, params)
+    scores = scores - mx.logsumexp(scores)
+    if tokens is None:
+        return scores
+    everything = mx.full(logits.shape, -math.inf)
+    everything[tokens] = scores
+    return everything
+
+
+def token_logprobs(logits: mx.array, token: int, k: int) -> TokenLogprobs:
+    """The log-probability of `token` and the `k` likeliest tokens, before bias, penalties, temperature and filters.
+
+    Args:
+        logits: (vocab,), straight from the model.
+        k: how many of the likeliest; equals come in the order of their ids.
+    """
+    logits = logits.astype(mx.float32)
+    logprobs = logits - mx.logsumexp(logits)
+    return TokenLogprobs(token, float(logprobs[token].item()), _likeliest(logprobs, min(k, logits.shape[0])))
+
+
+def _likeliest(logprobs: mx.array, k: int) -> tuple[TokenLogprob, ...]:
+    if k == 0:
+        return ()
+    edge = mx.min(mx.topk(logprobs, k))
+    count = int((logprobs >= edge).sum().item())  # k, or more where equals stand at the edge
+    ids = mx.argpartition(-logprobs, count - 1)[:count]
+    values = logprobs[ids]
+    mx.eval(ids, values)
+    pairs = zip(_integers(ids), _floats(values), strict=True)
+    best_first = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+    return tuple(TokenLogprob(token, logprob) for token, logprob in best_first[:k])
+
+
+def _integers(array: mx.array) -> list[int]:
+    values = array.tolist()
+    assert isinstance(values, list)
+    return [int(value) for value in values]
+
+
+def _floats(array: mx.array) -> list[float]:
+    values = array.tolist()
+    assert isinstance(values, list)
+    return [float(value) for value in values]

@@ -1,0 +1,120 @@
+"""What tokenizers of every kind share: control tokens in text, the one BOS, chats, and detokenizing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.commands import Message
+from engine.errors import InvalidRequest
+from engine.tokenizer.chat_template import ChatTemplate
+from engine.tokenizer.detokenizer import Pieces, StreamDetokenizer, decode_all
+from engine.tokenizer.markers import TAG, Markers, check_text
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the loader found out about a tokenizer.
+
+    Attributes:
+        size: one more than the greatest id.
+        controls: the control tokens, parsed in templates only.
+        wants_bos: whether the model's texts start with `bos_id`.
+        unusable: texts of the control tokens that the model has no embedding row for, by id.
+    """
+
+    size: int
+    controls: Markers
+    bos_id: int | None
+    wants_bos: bool
+    eos_ids: frozenset[int]
+    chat_template: ChatTemplate | None
+    unusable: Mapping[int, str]
+
+
+class MarkerTokenizer(ABC):
+    """Implements `Tokenizer` over two ways of encoding that each kind of file brings."""
+
+    def __init__(self, vocabulary: Vocabulary, pieces: Pieces) -> None:
+        self.vocab_size = vocabulary.size
+        self.bos_id = vocabulary.bos_id
+        self.eos_ids = vocabulary.eos_ids
+        self.chat_template = vocabulary.chat_template
+        self._controls = vocabulary.controls
+        self._wants_bos = vocabulary.wants_bos
+        self._unusable = vocabulary.unusable
+        self._pieces = pieces
+
+    @abstractmethod
+    def _encode_text(self, text: str, first: bool) -> list[int]:
+        """Ids of `text` with control tokens' texts taken as text; `first`: it starts the prompt."""
+
+    @abstractmethod
+    def _encode_marked(self, text: str) -> list[int]:
+        """Ids of a whole prompt with control tokens' texts parsed."""
+
+    def encode(self, text: str, *, add_bos: bool = True, special: bool = False) -> list[int]:
+        """See `Tokenizer.encode`."""
+        check_text(text)
+        ids = self._marked(text) if special else self._encode_text(text, True)
+        return self._one_bos(ids) if add_bos else ids
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """See `Tokenizer.encode_chat`.
+
+        Without control tokens' texts in the messages, the ids are those of the whole rendered text. A message
+        that spells one ("<|im_end|>" in a question about templates) is rendered with a tag inside that text, so
+        that the template's own control tokens are told from it: the stretch between two of the template's
+        becomes one text in which nothing is parsed. A person can thus write anything and end no turn with it.
+        """
+        if self.chat_template is None:
+            raise InvalidRequest(
+                "this model has no chat template; send a plain prompt (mlxr generate --raw) instead"
+            )
+        rendered = self.chat_template.render([self._guard(message) for message in messages])
+        ids = self._encode_split(rendered) if TAG in rendered else self._marked(rendered)
+        return self._one_bos(ids)
+
+    def _guard(self, message: Message) -> Message:
+        check_text(message.role + message.content)
+        role, content = (TAG.join(self._controls.break_up(text)) for text in (message.role, message.content))
+        return Message(role, content)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """See `Tokenizer.decode`."""
+        return decode_all(self._pieces, ids)
+
+    def detokenizer(self) -> StreamDetokenizer:
+        """See `Tokenizer.detokenizer`."""
+        return StreamDetokenizer(self._pieces)
+
+    def _marked(self, text: str) -> list[int]:
+        ids = self._encode_marked(text)
+        if self._unusable and (bad := self._unusable.keys() & ids):
+            raise InvalidRequest(
+                f"this model has no embedding for the control token {self._unusable[bad.pop()]!r}"
+            )
+        return ids
+
+    def _encode_split(self, text: str) -> list[int]:
+        """Ids of a prompt, control tokens found by us: those with a tag inside are text, less the tag."""
+        ids: list[int] = []
+        first = True
+        for part in self._controls.split(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_text(part.replace(TAG, ""), first)
+            first = False
+        return ids
+
+    def _one_bos(self, ids: list[int]) -> list[int]:
+        """`ids` with exactly one BOS in front if the model wants one, and never two."""
+        bos = self.bos_id
+        if bos is None:
+            return ids
+        start = 0
+        while start < len(ids) and ids[start] == bos:
+            start += 1
+        return [bos, *ids[start:]] if start or self._wants_bos else ids

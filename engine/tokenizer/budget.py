@@ -1,0 +1,142 @@
+"""The time and text that one rendering of a chat template may use."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import jinja2
+
+IDLE_CHARACTERS = 4_000_000
+MAX_PRODUCT = 200_000_000
+"""Most characters that one call may make at worst: the product of the sizes of its two largest arguments."""
+MAX_INTEGER_BITS = 256
+_WIDTH = re.compile(r"[%{][^%{}]{0,40}?(\d{6,9})")
+_MULTIPLIERS = frozenset(
+    "batch center expandtabs format format_map indent join ljust replace rjust round slice translate truncate"
+    " urlize wordwrap xmlattr zfill".split()
+)
+
+
+class TemplateTooLarge(jinja2.TemplateError):
+    """The template went past a limit."""
+
+
+class Budget:
+    """Limits, and what has been used of them; outside `spend` (while compiling) only sizes are limited."""
+
+    def __init__(self) -> None:
+        self._deadline = math.inf
+        self._limit = IDLE_CHARACTERS
+        self._written = 0
+
+    @contextmanager
+    def spend(self, seconds: float, characters: int) -> Iterator[None]:
+        """Limits for the rendering inside the `with`."""
+        self._deadline, self._limit, self._written = time.monotonic() + seconds, characters, 0
+        try:
+            yield
+        finally:
+            self._deadline, self._limit, self._written = math.inf, IDLE_CHARACTERS, 0
+
+    def tick(self) -> None:
+        """Raises TemplateTooLarge once time is up."""
+        if time.monotonic() > self._deadline:
+            raise TemplateTooLarge("takes too long to render")
+
+    def steps(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items of a loop, each step on the clock."""
+        for item in items:
+            self.tick()
+            yield item
+
+    def check(self, value: Any) -> Any:
+        """`value`, unless it is larger than a template may hold."""
+        _require(_size(value, self._limit) <= self._limit)
+        return value
+
+    def write(self, value: Any) -> Any:
+        """`value`, about to be printed; counted."""
+        self.tick()
+        self._written += _size(value, self._limit)
+        _require(self._written <= self._limit)
+        return value
+
+    def concat(self, chunks: Iterable[str]) -> str:
+        """The chunks as one text, given up as soon as it is too long."""
+        parts: list[str] = []
+        length = 0
+        for chunk in self.steps(chunks):
+            length += len(chunk)
+            _require(length <= self._limit)
+            parts.append(chunk)
+        return "".join(parts)
+
+    def check_call(self, name: str, *values: object) -> None:
+        """Refuse arguments from which one method of text, or one filter, could make a giant.
+
+        `values` starts with the text or list worked on; the product of the two largest bounds the result.
+        """
+        self.tick()
+        if name not in _MULTIPLIERS:
+            return
+        if name == "replace":  # what is looked for cannot make the result larger
+            values = values[:1] + values[2:]
+        if name.startswith("format"):
+            _check_format(values[0])
+        sizes = sorted((_reach(value) for value in values), reverse=True)
+        _require(math.prod(sizes[:2]) <= MAX_PRODUCT)
+
+    def check_operator(self, operator: str, left: object, right: object) -> None:
+        """Refuse operands of `+`, `*`, `**` and `%` that would make a giant."""
+        self.tick()
+        if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+            grown = abs(right) * _bits(left) if operator == "**" else _bits(left) + _bits(right)
+            _require(grown <= MAX_INTEGER_BITS)
+        elif operator == "%":
+            _check_format(left)
+            _require(_size(left, MAX_PRODUCT) * _size(right, MAX_PRODUCT) <= MAX_PRODUCT)
+        elif operator == "*":
+            _require(_reach(left) * _reach(right) <= MAX_PRODUCT)
+
+
+def _require(within: bool) -> None:
+    if not within:
+        raise TemplateTooLarge("makes too much text")
+
+
+def _bits(number: float) -> int:
+    return number.bit_length() if isinstance(number, int) else 1
+
+
+def _check_format(form: object) -> None:
+    if isinstance(form, str):
+        _require(all(int(width) <= IDLE_CHARACTERS for width in _WIDTH.findall(form[: 10 * IDLE_CHARACTERS])))
+
+
+def _reach(value: object) -> int:
+    """How many characters, or how many of them, `value` can bring about: a number may be a width or a count."""
+    return abs(value) + 1 if isinstance(value, int) else _size(value, MAX_PRODUCT) + 1
+
+
+def _size(value: object, enough: int) -> int:
+    """Characters that `value` takes when printed, roughly; counting stops once it exceeds `enough`."""
+    if isinstance(value, str):
+        return len(value)
+    total = 0
+    waiting = [value]
+    while waiting and total <= enough:
+        item = waiting.pop()
+        if isinstance(item, (str, bytes)):
+            total += len(item)
+        elif isinstance(item, dict):
+            waiting.extend(cast("dict[object, object]", item).keys())
+            waiting.extend(cast("dict[object, object]", item).values())
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            waiting.extend(cast("Iterable[object]", item))
+        total += 1
+    return total

@@ -1,0 +1,126 @@
+"""Tokenizers of `tokenizer.json` files, run by the `tokenizers` package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import tokenizers
+
+from engine.errors import TokenizerError
+from engine.tokenizer.base import MarkerTokenizer, Vocabulary
+from engine.tokenizer.decoders import TokenReader, read_decoder
+from engine.tokenizer.detokenizer import Pieces
+from engine.tokenizer.markers import CONTEXT, AddedToken, Markers
+
+
+class JsonModel:
+    """A `tokenizer.json`: the `tokenizers` object and what is read from it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises TokenizerError when `path` is not a tokenizer, or one whose decoder is not known here."""
+        try:
+            self.backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the package raises bare Exception, and nothing narrower
+            raise TokenizerError(
+                f"{path} is not a readable tokenizer ({error}); download it again"
+            ) from error
+        self.backend.no_truncation()
+        self.backend.no_padding()
+        decoder = self.backend.decoder
+        spec: object = None if decoder is None else json.loads(decoder.__getstate__())
+        self.reader: TokenReader = read_decoder(spec, str(path))
+        # A model of pieces with scores may choose a control token's piece for a person's text.
+        self.is_unigram = isinstance(self.backend.model, tokenizers.models.Unigram)
+
+    def added_tokens(self) -> dict[int, AddedToken]:
+        """Every token that is matched before the model's pieces are, by id."""
+        return {
+            token_id: AddedToken(token.content, token_id, token.special, token.lstrip, token.rstrip)
+            for token_id, token in self.backend.get_added_tokens_decoder().items()
+        }
+
+    def add(self, tokens: Iterable[AddedToken], path: Path) -> None:
+        """Add tokens, or change the flags of ones that are there.
+
+        Raises TokenizerError when one cannot have the id it is said to have.
+        """
+        for token in tokens:
+            there = self.backend.token_to_id(token.text)
+            new = tokenizers.AddedToken(
+                token.text, lstrip=token.lstrip, rstrip=token.rstrip, normalized=False, special=token.special
+            )
+            add = self.backend.add_special_tokens if token.special else self.backend.add_tokens
+            add([new])
+            got = self.backend.token_to_id(token.text)
+            if got != token.id:
+                have = (
+                    "the vocabulary has it as"
+                    if there is not None
+                    else "its place in the vocabulary would be"
+                )
+                raise TokenizerError(
+                    f"{path}: added token {token.text!r} is said to be {token.id}, but {have} {got}"
+                )
+
+    def leading_token(self) -> int | None:
+        """The token that the file itself puts before a text, or None."""
+        plain = self.backend.encode("a", add_special_tokens=False).ids
+        full = self.backend.encode("a", add_special_tokens=True).ids
+        return full[0] if len(full) > len(plain) and full[1 : 1 + len(plain)] == plain else None
+
+
+class JsonTokenizer(MarkerTokenizer):
+    """Implements `Tokenizer` with a `tokenizer.json`."""
+
+    def __init__(self, model: JsonModel, added: Mapping[int, AddedToken], vocabulary: Vocabulary) -> None:
+        """`added` is what `model.added_tokens()` says once nothing is added any more."""
+        self._backend = model.backend
+        self._reader = model.reader
+        self._added = added
+        self._greedy = Markers(token for token in added.values() if token.special and model.is_unigram)
+        self._has_context = False
+        self._cache: dict[int, bytes | None] = {}
+        super().__init__(
+            vocabulary,
+            Pieces(
+                self._token_bytes,
+                leading_spaces=model.reader.leading_spaces,
+                strip_first=model.reader.strip_first,
+                separator=model.reader.separator,
+            ),
+        )
+
+    def _token_bytes(self, token: int) -> bytes | None:
+        if token not in self._cache:
+            self._cache[token] = self._read(token)
+        return self._cache[token]
+
+    def _read(self, token: int) -> bytes | None:
+        added = self._added.get(token)
+        if added is not None:
+            return None if added.special else self._reader.added_bytes(added.text)
+        text = self._backend.id_to_token(token) if 0 <= token < self.vocab_size else None
+        return None if text is None else self._reader.token_bytes(text)
+
+    def _encode_marked(self, text: str) -> list[int]:
+        self._backend.encode_special_tokens = False
+        return self._backend.encode(text, add_special_tokens=False).ids
+
+    def _encode_text(self, text: str, first: bool) -> list[int]:
+        self._backend.encode_special_tokens = True
+        ids: list[int] = []
+        for part in self._greedy.break_up(text):
+            ids += self._encode_part(part, first)
+            first = False
+        return ids
+
+    def _encode_part(self, text: str, first: bool) -> list[int]:
+        """Ids of `text`; unless `first`, as they are after another token (some files put a space before the first)."""
+        if first:
+            return self._backend.encode(text, add_special_tokens=False).ids
+        if not self._has_context:
+            self._backend.add_tokens([tokenizers.AddedToken(CONTEXT, normalized=False)])
+            self._has_context = True
+        return self._backend.encode(CONTEXT + text, add_special_tokens=False).ids[1:]

@@ -1,0 +1,194 @@
+"""Finding, reading and checking a model folder's tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.errors import TokenizerError
+from engine.tokenizer.base import Vocabulary
+from engine.tokenizer.chat_template import ChatTemplate
+from engine.tokenizer.files import TokenizerFiles, is_control_shaped, read_files
+from engine.tokenizer.interface import Tokenizer
+from engine.tokenizer.json_backend import JsonModel, JsonTokenizer
+from engine.tokenizer.markers import AddedToken, Markers
+from engine.tokenizer.sentencepiece_backend import PieceModel, SentencePieceTokenizer
+
+TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|end_of_turn|>")
+"""Control tokens with which chat templates close the assistant's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """The embedding rows and the ids that config.json gives."""
+
+    folder: Path
+    rows: int
+    eos: frozenset[int]
+    bos: int | None
+
+
+def load_tokenizer(
+    folder: Path, *, vocab_size: int, config_eos: Iterable[int] = (), config_bos: int | None = None
+) -> Tokenizer:
+    """Load the tokenizer of the model in `folder`.
+
+    `tokenizer.json` is taken before `tokenizer.model` where both are: it holds the added tokens and the rules around
+    them with which chat models were trained, and most tools read it first.
+
+    Args:
+        vocab_size: the model's embedding rows. A tokenizer with fewer tokens is fine: the other rows are padding.
+        config_eos: end tokens that config.json names; joined with those of every other file.
+        config_bos: the start token that config.json names, used when no tokenizer file names one.
+
+    Raises:
+        TokenizerError: there is no tokenizer, a file is broken, or it does not fit the model; the text says which.
+    """
+    model = _Model(folder, vocab_size, frozenset(config_eos), config_bos)
+    files = read_files(folder)
+    if (path := folder / "tokenizer.json").is_file():
+        return _load_json(path, files, model)
+    if (path := folder / "tokenizer.model").is_file():
+        return _load_sentencepiece(path, files, model)
+    raise TokenizerError(
+        f"{folder} has neither tokenizer.json nor tokenizer.model; download the tokenizer's files"
+    )
+
+
+def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
+    tokenizer = JsonModel(path)
+    there = tokenizer.added_tokens()
+    tokenizer.add([token for token in files.added if there.get(token.id) != token], path)
+    added = tokenizer.added_tokens()
+    mended: list[AddedToken] = []
+    for text in _control_texts(files):
+        token_id = tokenizer.backend.token_to_id(text)
+        if token_id is not None:
+            token = added.get(token_id, AddedToken(text, token_id, special=False))
+            mended += [] if token.special else [replace(token, special=True)]
+    tokenizer.add(mended, path)
+    added = tokenizer.added_tokens()
+    texts = {token_id: text for text, token_id in tokenizer.backend.get_vocab(with_added_tokens=True).items()}
+    leading = tokenizer.leading_token()
+    bos = _first(_named_id(files, "bos_token", tokenizer.backend.token_to_id), leading, model.bos)
+    wants_bos = leading is not None if files.add_bos is None else files.add_bos
+    vocabulary = _vocabulary(texts, added, files, model, bos=bos, wants_bos=wants_bos, eos=None)
+    return JsonTokenizer(tokenizer, added, vocabulary)
+
+
+def _load_sentencepiece(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
+    pieces = PieceModel(path)
+    texts = dict(enumerate(pieces.texts))
+    added = {token_id: AddedToken(texts[token_id], token_id, special=True) for token_id in pieces.control_ids}
+    added |= {i: AddedToken(text, i, special=True) for i, text in texts.items() if is_control_shaped(text)}
+    for token in files.added:
+        if texts.setdefault(token.id, token.text) != token.text:
+            raise TokenizerError(
+                f"{path}: added token {token.text!r} is said to be {token.id}, but that is {texts[token.id]!r}"
+            )
+        added[token.id] = token
+    ids = {text: token_id for token_id, text in texts.items()}
+    for text in _control_texts(files):
+        if text in ids:
+            token = added.get(ids[text], AddedToken(text, ids[text], special=True))
+            added[token.id] = replace(token, special=True)
+    bos = _first(_named_id(files, "bos_token", ids.get), pieces.bos_id, model.bos)
+    wants_bos = files.add_bos is not False
+    vocabulary = _vocabulary(texts, added, files, model, bos=bos, wants_bos=wants_bos, eos=pieces.eos_id)
+    return SentencePieceTokenizer(pieces, added.values(), vocabulary, legacy=files.legacy)
+
+
+def _vocabulary(
+    texts: Mapping[int, str],
+    added: Mapping[int, AddedToken],
+    files: TokenizerFiles,
+    model: _Model,
+    *,
+    bos: int | None,
+    wants_bos: bool,
+    eos: int | None,
+) -> Vocabulary:
+    """Check the tokens against the model, and gather what `MarkerTokenizer` needs. `eos`: the file's own, if any."""
+    eos_ids = _eos_ids(texts, files, model, eos)
+    named = dict(files.named)
+    if bos is not None and bos in texts:
+        named.setdefault("bos_token", texts[bos])
+    if eos is not None:
+        named.setdefault("eos_token", texts[eos])
+    template = None
+    if files.template is not None:
+        source, file = files.template
+        template = ChatTemplate(source, named, origin=str(model.folder / file))
+    unusable = _beyond_rows(texts, added, named, files, model)
+    return Vocabulary(
+        size=1 + max(token_id for token_id in texts if token_id not in unusable),
+        controls=Markers(token for token in added.values() if token.special),
+        bos_id=bos,
+        wants_bos=wants_bos and bos is not None,
+        eos_ids=eos_ids,
+        chat_template=template,
+        unusable=unusable,
+    )
+
+
+def _beyond_rows(
+    texts: Mapping[int, str],
+    added: Mapping[int, AddedToken],
+    named: Mapping[str, str],
+    files: TokenizerFiles,
+    model: _Model,
+) -> dict[int, str]:
+    """Tokens without an embedding row that nothing needs, such as a text model's token for images.
+
+    Raises TokenizerError for one that text, the chat template or a role needs: the files are of different models.
+    """
+    template = files.template[0] if files.template else ""
+    roles = {named.get("bos_token"), named.get("eos_token")}
+    beyond = {token_id: text for token_id, text in texts.items() if token_id >= model.rows}
+    for token_id, text in sorted(beyond.items()):
+        token = added.get(token_id)
+        if token is None or not token.special or text in roles or text in template:
+            raise TokenizerError(
+                f"{model.folder}: the tokenizer has token {text!r} as {token_id}, but the model has only {model.rows}"
+                " embedding rows; tokenizer and weights are of different models"
+            )
+    return beyond
+
+
+def _eos_ids(
+    texts: Mapping[int, str], files: TokenizerFiles, model: _Model, eos: int | None
+) -> frozenset[int]:
+    """The union of what config.json, generation_config.json, the tokenizer's files and its turn ends say."""
+    ids = {text: token_id for token_id, text in texts.items()}
+    ends = {ids[text] for text in TURN_ENDS if text in ids and not _is_channel_end(text, ids)}
+    named = ids.get(files.named.get("eos_token", ""))
+    said = model.eos | files.eos_ids | ends | ({named, eos} - {None})
+    usable = frozenset(token for token in said if token is not None and 0 <= token < model.rows)
+    if said and not usable:
+        raise TokenizerError(
+            f"{model.folder}: none of the end tokens {sorted(filter(None, said))} is among the model's {model.rows}"
+            " embedding rows; correct eos_token_id in generation_config.json"
+        )
+    return usable
+
+
+def _is_channel_end(text: str, ids: Mapping[str, int]) -> bool:
+    """In the harmony format "<|end|>" closes one message of several in a turn; "<|return|>" closes the turn."""
+    return text == "<|end|>" and "<|return|>" in ids
+
+
+def _control_texts(files: TokenizerFiles) -> list[str]:
+    """Texts of tokens that are control tokens whatever their own flags say."""
+    roles = [files.named[name] for name in ("bos_token", "eos_token") if name in files.named]
+    return list(dict.fromkeys([*roles, *sorted(files.extra_special), *TURN_ENDS]))
+
+
+def _named_id(files: TokenizerFiles, name: str, find: Callable[[str], int | None]) -> int | None:
+    text = files.named.get(name)
+    return None if text is None else find(text)
+
+
+def _first(*ids: int | None) -> int | None:
+    """The first id that is known."""
+    return next((token_id for token_id in ids if token_id is not None), None)

@@ -1,0 +1,165 @@
+"""Where a stranger's template runs: Jinja's immutable sandbox with limits on time and memory.
+
+Jinja's sandbox keeps a template from reaching Python; it does not keep it from looping for ever or from asking for
+a string of ten gigabytes. Here every loop step, call, filter and operator that can make text grow first asks a
+`Budget`. Within its limits a template renders exactly what it would without them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
+
+from engine.tokenizer.budget import Budget
+
+
+class Refusal(jinja2.TemplateError):
+    """The template called raise_exception: the conversation is not one it can render."""
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """A Jinja environment set up as Hugging Face sets its own up, under a budget."""
+
+    intercepted_binops = frozenset(["+", "*", "**", "%"])
+
+    def __init__(self, budget: Budget, now: Callable[[], datetime]) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[_GenerationTag, "jinja2.ext.loopcontrols"],
+            finalize=budget.write,
+        )
+        self._budget = budget
+        self.concat = budget.concat
+        self.filters["tojson"] = _to_json
+        self.filters = {name: _limited(name, function, budget) for name, function in self.filters.items()}
+        self.filters.update({_STEPS: budget.steps, _CHECK: budget.check})
+        del self.globals["lipsum"]
+        self.globals.update(
+            dict=_make_dict,
+            namespace=_Namespace,
+            raise_exception=_raise_exception,
+            strftime_now=lambda form: now().strftime(form),
+        )
+
+    def compile_template(self, source: str) -> jinja2.Template:
+        """The template of `source`, its loops and concatenations under the budget.
+
+        Raises jinja2.TemplateError when it cannot be parsed.
+        """
+        tree = _Limits().visit(self.parse(source))
+        return self.from_string(tree.set_environment(self))
+
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Called for every call in a template."""
+        receiver = getattr(obj, "__self__", None)
+        if isinstance(receiver, str):
+            self._budget.check_call(obj.__name__, receiver, *args, *kwargs.values())
+        else:
+            self._budget.tick()
+        return self._budget.check(super().call(context, obj, *args, **kwargs))
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Called for every operator of `intercepted_binops`."""
+        self._budget.check_operator(operator, left, right)
+        return self._budget.check(super().call_binop(context, operator, left, right))
+
+
+_STEPS = "mlxr budget: steps"
+_CHECK = "mlxr budget: check"
+
+
+class _Limits(NodeTransformer):
+    """Puts what loops and `~` work on through filters that ask the budget; no template can name these filters."""
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self.generic_visit(node)
+        node.iter = _filtered(node.iter, _STEPS)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        node.nodes = [_filtered(operand, _CHECK) for operand in node.nodes]
+        return _filtered(node, _CHECK)
+
+
+def _filtered(node: nodes.Expr, name: str) -> nodes.Filter:
+    return nodes.Filter(node, name, [], [], None, None).set_lineno(node.lineno)
+
+
+def _limited(name: str, function: Callable[..., Any], budget: Budget) -> Callable[..., Any]:
+    """A filter under the budget; Jinja's marks on the function, copied by `wraps`, keep their meaning."""
+
+    @functools.wraps(function)
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        values = [
+            value for value in args if not isinstance(value, (jinja2.Environment, Context, nodes.EvalContext))
+        ]
+        budget.check_call(name, *values, *kwargs.values())
+        return budget.check(function(*args, **kwargs))
+
+    return limited
+
+
+class _GenerationTag(Extension):
+    """`{% generation %}…{% endgeneration %}` marks the assistant's words for training; here only its body counts."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """The tag's body."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class _Namespace(Namespace):
+    """Jinja's `namespace`, without names that could shadow Python's own."""
+
+    def __init__(self, *args: Mapping[str, Any], **values: Any) -> None:
+        attributes = dict(*args, **values)
+        for name in attributes:
+            _check_name(name)
+        super().__init__(attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if str(name).startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace may not hold the name {name!r}")
+
+
+def _make_dict(*args: Any, **values: Any) -> dict[Any, Any]:
+    """The builtin `dict`, as a function: a template gets no hold of the class."""
+    return dict(*args, **values)
+
+
+def _raise_exception(message: object) -> None:
+    raise Refusal(str(message))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON as Hugging Face templates expect it: no HTML escapes (Jinja's own would write < as \\u003c)."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )

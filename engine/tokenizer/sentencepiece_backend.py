@@ -1,0 +1,126 @@
+"""Tokenizers of `tokenizer.model` files, run by sentencepiece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+from sentencepiece import SentencePieceProcessor
+
+from engine.errors import TokenizerError
+from engine.tokenizer.base import MarkerTokenizer, Vocabulary
+from engine.tokenizer.detokenizer import Pieces
+from engine.tokenizer.markers import AddedToken, Markers
+
+_ANY = 1 << 30
+SPACE = "\u2581"  # how pieces write a space
+# ModelProto.normalizer_spec (field 3) { add_dummy_prefix (field 3): false }. In protobuf's encoding a message that
+# comes twice is merged, so these bytes, appended to a model, change this one setting of it.
+_NO_DUMMY_PREFIX = b"\x1a\x02\x18\x00"
+
+
+class PieceModel:
+    """A sentencepiece model, and its twin that does not put a space before a text."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises TokenizerError when `path` is not a sentencepiece model."""
+        try:
+            proto = path.read_bytes()
+            if not proto:
+                raise TokenizerError(f"{path} is empty; download it again")
+            self._first = SentencePieceProcessor(model_proto=proto)
+            self._inner = SentencePieceProcessor(model_proto=proto + _NO_DUMMY_PREFIX)
+        except (OSError, RuntimeError) as error:
+            raise TokenizerError(
+                f"{path} is not a readable sentencepiece model; download it again"
+            ) from error
+        self.size = self._first.get_piece_size()
+        ids = list(range(self.size))
+        self.texts = self._first.id_to_piece(ids)
+        controls = self._first.is_control(ids)
+        self.control_ids = frozenset(i for i in ids if controls[i] or i == self._first.unk_id())
+        self._byte_flags = self._first.is_byte(ids)
+        self.bos_id = _known(self._first.bos_id())
+        self.eos_id = _known(self._first.eos_id())
+        probe = cast(str, self._first.normalize("a  a"))
+        self.has_dummy_prefix = probe.startswith(SPACE)
+        self.squeezes_spaces = SPACE * 2 not in probe
+
+    def encode(self, text: str, *, first: bool) -> list[int]:
+        """Ids of `text`; with `first` the model's leading space, if it puts one, is put."""
+        processor = self._first if first else self._inner
+        return cast("list[int]", processor.encode(text, out_type=int))
+
+    def id_of(self, text: str) -> int | None:
+        """The id of the piece `text`, or None."""
+        token = self._first.piece_to_id(text)
+        return token if self.texts[token] == text else None
+
+    def piece_bytes(self, token: int) -> bytes:
+        """What the piece stands for: one byte, or text with its spaces."""
+        text = self.texts[token]
+        if self._byte_flags[token]:
+            return bytes([int(text[3:5], 16)])  # "<0x41>"
+        return text.replace(SPACE, " ").encode("utf-8")
+
+
+def _known(token: int) -> int | None:
+    return token if token >= 0 else None
+
+
+class SentencePieceTokenizer(MarkerTokenizer):
+    """Implements `Tokenizer` with a sentencepiece model and the tokens that were added to it."""
+
+    def __init__(
+        self, model: PieceModel, added: Iterable[AddedToken], vocabulary: Vocabulary, *, legacy: bool
+    ) -> None:
+        """Args:
+        added: every token matched before the model's pieces are, control tokens among them.
+        legacy: a text after a control token gets a leading space as if it were a text's start.
+        """
+        tokens = tuple(added)
+        self._model = model
+        self._legacy = legacy
+        self._plain = Markers(token for token in tokens if not token.special)
+        self._every = Markers(tokens)
+        # Pieces that sentencepiece itself matches whole, wherever they stand: their texts must be broken up to stay text.
+        self._greedy = Markers(
+            token for token in tokens if token.special and model.encode(token.text, first=False) == [token.id]
+        )
+        self._shown = {token.id: None if token.special else token.text.encode("utf-8") for token in tokens}
+        pieces = Pieces(
+            self._token_bytes,
+            leading_spaces=_ANY if model.squeezes_spaces else int(model.has_dummy_prefix),
+        )
+        super().__init__(vocabulary, pieces)
+
+    def _token_bytes(self, token: int) -> bytes | None:
+        if token in self._shown:
+            return self._shown[token]
+        if not 0 <= token < self._model.size or token in self._model.control_ids:
+            return None
+        return self._model.piece_bytes(token)
+
+    def _encode_text(self, text: str, first: bool) -> list[int]:
+        return self._encode_around(self._plain, text, first)
+
+    def _encode_marked(self, text: str) -> list[int]:
+        return self._encode_around(self._every, text, True)
+
+    def _encode_around(self, markers: Markers, text: str, first: bool) -> list[int]:
+        ids: list[int] = []
+        for part in markers.split(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_pieces(part, first or self._legacy)
+            first = False
+        return ids
+
+    def _encode_pieces(self, text: str, first: bool) -> list[int]:
+        ids: list[int] = []
+        for part in self._greedy.break_up(text):
+            ids += self._model.encode(part, first=first)
+            first = False
+        return ids
