@@ -80,6 +80,8 @@ def set_up_alone(asked: str | None) -> None:
 def set_up(asked: str | None) -> None:
     """Everything from a bare machine to a working .venv."""
     check_machine()
+    if asked is not None:
+        required_version(asked)
     if sys.platform == "linux":
         supply_libraries()
     make_venv(asked)
@@ -136,8 +138,6 @@ def make_venv(asked: str | None) -> None:
     inside = probe(VENV_PYTHON)
     if inside in SUITABLE and (asked is None or inside == required_version(asked)):
         return
-    if asked is not None:
-        required_version(asked)
     python = shutil.which(asked) if asked else suitable_python() or fetched_python()
     if python is None:
         raise SetupError(

@@ -1,0 +1,39 @@
+"""The set-up's modules, importable as they import each other: from the folder `packaging` itself."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MODULES = ("linux_libraries", "pythons", "running", "setup", "uv_tool")
+
+
+def forget_modules() -> None:
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what set-up reads, with no environment made yet."""
+    copy = tmp_path / "checkout"
+    shutil.copytree(ROOT / "packaging", copy / "packaging", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "requirements.lock", "Makefile"):
+        shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture
+def setup_modules(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
+    """The set-up's modules, loaded from the copy."""
+    monkeypatch.syspath_prepend(str(checkout / "packaging"))
+    forget_modules()
+    yield {name: importlib.import_module(name) for name in MODULES}
+    forget_modules()
