@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.errors import AppError
+
 HOME_VARIABLE = "MLXR_HOME"
 MAC_HOME = "~/Library/Application Support/MLXR"
 LINUX_HOME = "~/.local/share/mlxr"
@@ -35,8 +37,14 @@ class Paths:
 
 
 def default_paths() -> Paths:
-    """Paths under $MLXR_HOME, or the system's usual place for application data."""
-    moved = os.environ.get(HOME_VARIABLE)
-    if moved:
-        return Paths(Path(moved).expanduser())
-    return Paths(Path(MAC_HOME if sys.platform == "darwin" else LINUX_HOME).expanduser())
+    """Paths under $MLXR_HOME, or the system's usual place for application data.
+
+    Raises AppError when neither is known (an account without a home folder).
+    """
+    usual = MAC_HOME if sys.platform == "darwin" else LINUX_HOME
+    try:
+        return Paths(Path(os.environ.get(HOME_VARIABLE) or usual).expanduser().absolute())
+    except RuntimeError:
+        raise AppError(
+            f"this account has no home folder; set {HOME_VARIABLE} to a folder for MLXR's data"
+        ) from None

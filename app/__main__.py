@@ -1,0 +1,156 @@
+"""The entry of `mlxr`: reads the command line, runs the subcommand, and says what goes wrong in one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, TextIO
+
+from app import VERSION
+from app.cli.commands import COMMANDS, Subcommand
+from app.errors import AppError, RequestFailed, UsageError
+from app.paths import default_paths
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""What a shell reports for a program ended by SIGPIPE."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports mistakes as UsageError instead of printing the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `mlxr` with `argv` (the process's own without) and return the exit code."""
+    _prepare_streams()
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except AppError as error:
+        return _report(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the flush at exit must not fail again
+        return BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001  the top of the main thread
+        return _report_internal(error)
+
+
+def _run(argv: list[str]) -> int:
+    parser, subcommand = _parser(argv)
+    args = parser.parse_args(argv)
+    from app.log import start_logging
+
+    start_logging(default_paths().log)
+    if subcommand is not None:
+        return subcommand.run(args)
+    from app.cli import window
+
+    return window.run(args)
+
+
+def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None]:
+    """The parser, with the arguments of the one subcommand that `argv` uses, and that subcommand.
+
+    The others are not imported: the engine takes longer to load than `mlxr --help` should.
+    """
+    parser = _Parser(
+        prog="mlxr", description="A private chat with a language model on this machine.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"mlxr {VERSION}")
+    parser.add_argument("--model", metavar="M", help="the model to open in the window")
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", description="without one, the window opens", dest="command"
+    )
+    chosen = _chosen(argv)
+    subcommand = None
+    for spec in COMMANDS:
+        under = subparsers.add_parser(
+            spec.name, help=spec.summary, description=_sentence(spec.summary), allow_abbrev=False
+        )
+        if spec.name == chosen:
+            subcommand = spec.load()
+            subcommand.add_arguments(under)
+    return parser, subcommand
+
+
+def _chosen(argv: list[str]) -> str | None:
+    """The first argument that is neither an option nor the value of `--model`."""
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument == "--model":
+            next(arguments, None)
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+def _report(error: AppError) -> int:
+    from app.cli.terminal import one_line
+
+    _say(f"error: {one_line(str(error))}")
+    if isinstance(error, RequestFailed) and error.detail:
+        _log(f"{error}\n{error.detail}")
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _report_internal(error: Exception) -> int:
+    import traceback
+
+    from app.cli.terminal import one_line
+
+    what = one_line(f"{type(error).__name__}: {error}")
+    if isinstance(error, ImportError):
+        _say(f"error: a part of MLXR cannot be loaded ({what}); `mlxr doctor` says more")
+    else:
+        _say(f"error: MLXR made a mistake ({what})")
+    _log("".join(traceback.format_exception(error)))
+    return 1
+
+
+def _log(text: str) -> None:
+    """Keep `text` in the log file and say where; on a disk that refuses, show it."""
+    path = default_paths().log
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text.rstrip() + "\n")
+    except OSError:
+        _say(text)
+    else:
+        _say(f"details are in {path}")
+
+
+def _say(line: str) -> None:
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _prepare_streams() -> None:
+    """Closed streams become empty ones, and characters that a stream cannot show do not stop the program."""
+    sys.stdin = sys.stdin or _nothing("r")
+    sys.stdout = sys.stdout or _nothing("w")
+    sys.stderr = sys.stderr or _nothing("w")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _nothing(mode: str) -> TextIO:
+    return open(os.devnull, mode, encoding="utf-8")  # type: ignore[return-value]  # noqa: PTH123
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""How words are drawn when nobody says otherwise: the same in the window and in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.model_location import GUIDE
+from engine import SamplingParams
+
+CHAT_SAMPLING = SamplingParams(temperature=0.7, top_p=0.95)
+GUIDE_SAMPLING = SamplingParams()
+"""The guide states facts: it always says the likeliest word."""
+
+
+def chat_sampling(model: Path) -> SamplingParams:
+    """Sampling for a chat with the model in folder `model`."""
+    return GUIDE_SAMPLING if model.resolve() == GUIDE else CHAT_SAMPLING

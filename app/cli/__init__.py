@@ -1,0 +1,1 @@
+"""The `mlxr` command: one module per subcommand, and what they share."""

@@ -1,0 +1,83 @@
+"""A conversation in the terminal: its messages, and one streamed answer after another."""
+
+from __future__ import annotations
+
+from app.cli.opening import show_progress
+from app.cli.session import Session
+from app.cli.terminal import Terminal
+from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk
+
+
+class Conversation:
+    """The messages so far, and how to go on.
+
+    Attributes:
+        model: what answers.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        model: ModelInfo,
+        terminal: Terminal,
+        sampling: SamplingParams,
+        system: str | None,
+        max_tokens: int | None,
+    ) -> None:
+        self.model = model
+        self._session = session
+        self._terminal = terminal
+        self._sampling = sampling
+        self._start = (Message("system", system),) if system else ()
+        self._max_tokens = max_tokens
+        self._messages: tuple[Message, ...] = self._start
+
+    def restart(self) -> None:
+        """Forget what was said."""
+        self._messages = self._start
+
+    def ask(self, text: str) -> Finished:
+        """Stream the answer to `text`, and remember both.
+
+        An answer that was cut short is kept as far as it went. Raises RequestFailed: then neither is kept.
+        """
+        asked = (*self._messages, Message("user", text))
+        command = Generate("", messages=asked, sampling=self._sampling, max_tokens=self._max_tokens)
+        try:
+            finished = self._session.complete(command, self._show)
+        finally:
+            self._terminal.end_answer()
+        if finished.text:
+            self._messages = (*asked, Message("assistant", finished.text))
+        self._terminal.note(_summary(finished))
+        return finished
+
+    def stats(self) -> str:
+        """What the chat and the model hold, in one line, from the engine's last pulse."""
+        pulse = self._session.stats
+        if pulse is None:
+            return f"{self.model.name}: nothing was asked yet"
+        return (
+            f"{self.model.name} on {self.model.device} ({self.model.executor}); the last answer held "
+            f"{pulse.context_tokens} of {self.model.context_length} tokens of context, "
+            f"{pulse.pages_used} of {pulse.total_pages} pages, and "
+            f"{pulse.memory_bytes / 1e6:.0f} MB of memory (peak {pulse.peak_memory_bytes / 1e6:.0f} MB)"
+        )
+
+    def _show(self, event: Event) -> None:
+        if isinstance(event, TextChunk):
+            self._terminal.answer(event.text)
+        else:
+            show_progress(event, self._terminal)
+
+
+def _summary(finished: Finished) -> str:
+    timing, count = finished.timing, len(finished.tokens)
+    parts = [f"{count} token{'' if count == 1 else 's'}"]
+    if timing.decode_tps > 0:
+        parts.append(f"{timing.decode_tps:.1f} tok/s")
+    if count:
+        parts.append(f"first after {timing.ttft_ms / 1000:.2f} s")
+    if finished.reason != "stop":
+        parts.append({"cancelled": "stopped", "length": "cut at the length limit"}[finished.reason])
+    return ", ".join(parts)

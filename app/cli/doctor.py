@@ -1,0 +1,109 @@
+"""`mlxr doctor`: what this machine has and what is wrong with it, in words or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from app.cli.findings import Finding
+from app.cli.machine_checks import check_files, check_system, check_window
+from app.cli.options import add_model_option
+from app.cli.terminal import Terminal, one_line
+from app.errors import ModelNotFound
+from app.model_location import locate
+from app.paths import Paths, default_paths
+from app.settings import SettingsFile
+
+_WIDTH = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All findings, and the engine's own reports as plain values (None where it could not make one)."""
+
+    findings: tuple[Finding, ...]
+    machine: dict[str, Any] | None
+    model: dict[str, Any] | None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is broken."""
+        return all(finding.state != "broken" for finding in self.findings)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    add_model_option(parser)
+    parser.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+
+
+def run(args: Namespace) -> int:
+    """Examine and report; 1 when something is broken."""
+    found = examine(getattr(args, "model", None), default_paths())
+    terminal = Terminal(sys.stdout, sys.stderr)
+    if args.json:
+        terminal.answer(json.dumps(_as_json(found), indent=2) + "\n")
+    else:
+        terminal.answer("".join(f"{line}\n" for line in report_lines(found)))
+    return 0 if found.healthy else 1
+
+
+def examine(spec: str | None, paths: Paths) -> Examination:
+    """Look at everything; a part that is broken does not keep the others from being looked at."""
+    findings = check_system()
+    try:
+        # Imported here: where MLX does not load, the rest of the report is what helps.
+        from app.cli.engine_checks import check_engine, check_model
+    except (ImportError, OSError) as error:
+        advice = "run `make setup`"
+        findings.append(Finding("Engine", "MLX", f"cannot be loaded ({error})", "broken", advice))
+        return Examination((*findings, *check_window(), *check_files(paths)), None, None)
+    engine_findings, machine = check_engine()
+    findings += [*engine_findings, *check_window(), *check_files(paths)]
+    model, gone = None, list[str]()
+    try:
+        path = locate(spec, SettingsFile(paths.settings).load().settings.last_model, gone.append)
+        model_findings, model = check_model(path, machine)
+        findings += [*(Finding("Model", "last used", line, "note") for line in gone), *model_findings]
+    except ModelNotFound as error:
+        findings.append(Finding("Model", "folder", str(error), "broken"))
+    return Examination(
+        tuple(findings), asdict(machine) if machine else None, asdict(model) if model else None
+    )
+
+
+def report_lines(found: Examination) -> Iterable[str]:
+    """The report for people, one section per area, and a verdict."""
+    for area, findings in groupby(found.findings, key=lambda finding: finding.area):
+        yield area
+        for finding in findings:
+            mark = {"ok": " ", "note": "·", "broken": "✗"}[finding.state]
+            yield f"{mark} {finding.what:<{_WIDTH}}{one_line(finding.is_)}"
+            if finding.advice:
+                yield f"  {'':<{_WIDTH}}→ {finding.advice}"
+        yield ""
+    yield _verdict(found)
+
+
+def _verdict(found: Examination) -> str:
+    broken = sum(finding.state == "broken" for finding in found.findings)
+    notes = sum(finding.state == "note" for finding in found.findings)
+    if broken:
+        return (
+            f"{broken} {'thing is' if broken == 1 else 'things are'} broken (✗): what to do is beside each."
+        )
+    if notes:
+        return f"Everything works; {notes} {'thing' if notes == 1 else 'things'} could be better (·)."
+    return "Everything works."
+
+
+def _as_json(found: Examination) -> dict[str, Any]:
+    checks = [
+        {key.rstrip("_"): value for key, value in asdict(finding).items()} for finding in found.findings
+    ]
+    return {"healthy": found.healthy, "checks": checks, "machine": found.machine, "model": found.model}

@@ -1,0 +1,96 @@
+"""Checks of the engine and of one model, in the engine's own words."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from app.cli.findings import Finding, amount, size
+from engine import EngineError, EngineSettings, MachineReport, ModelSummary, inspect_model, machine_report
+
+_INSTALL_OPENBLAS = (
+    "install it (Debian, Ubuntu: apt install libopenblas0-pthread): prompts are read many times faster"
+)
+_INSTALL_COMPILER = "install one (Debian, Ubuntu: apt install g++): MLX compiles fused operations with it"
+_TIGHT = 0.9
+"""The share of memory that weights may take before nothing is left to work in."""
+
+
+def check_engine() -> tuple[list[Finding], MachineReport | None]:
+    """MLX, its device, the executor and what makes a CPU fast; the report is None when the engine refuses."""
+    area = "Engine"
+    try:
+        report = machine_report()
+    except EngineError as error:
+        return [Finding(area, "executor", str(error), "broken", "unset MLXR_EXECUTOR")], None
+    device = f"{report.device} ({report.device_name})" if report.device_name else report.device
+    findings = [
+        Finding(area, "MLX", report.mlx_version),
+        Finding(area, "device", f"{device}, {size(report.memory_bytes)} for models"),
+        Finding(area, "executor", f"{report.executor}: {report.executor_reason}"),
+    ]
+    if report.device == "CPU" and sys.platform.startswith("linux"):
+        findings += [_openblas(report, area), _compiler(area)]
+    return findings, report
+
+
+def check_model(path: Path, report: MachineReport | None) -> tuple[list[Finding], ModelSummary | None]:
+    """What the model in folder `path` is and needs; the summary is None when it cannot be used."""
+    area = "Model"
+    try:
+        model = inspect_model(path)
+    except EngineError as error:
+        return [Finding(area, "files", str(error), "broken")], None
+    page = model.kv_bytes_per_token * EngineSettings().page_size
+    findings = [
+        Finding(area, "folder", model.path),
+        Finding(area, "family", f"{model.family}, {amount(model.parameters)} parameters"),
+        Finding(
+            area, "weights", f"{size(model.weight_bytes)} in memory, {model.quantization or 'not quantised'}"
+        ),
+        Finding(area, "computes in", model.dtype),
+        Finding(area, "context", f"{model.context_length} tokens"),
+        Finding(area, "KV cache", f"{size(model.kv_bytes_per_token)} a token, {size(page)} a page"),
+        _template(model, area),
+    ]
+    if report is not None:
+        findings.append(_fit(model, report, area))
+    return findings, model
+
+
+def _openblas(report: MachineReport, area: str) -> Finding:
+    if report.openblas:
+        return Finding(area, "OpenBLAS", f"{report.openblas} is used")
+    return Finding(area, "OpenBLAS", "not found", "note", _INSTALL_OPENBLAS)
+
+
+def _compiler(area: str) -> Finding:
+    # MLX's CPU build calls g++ by this name.
+    found = shutil.which("g++")
+    if found:
+        return Finding(area, "compiler", found)
+    return Finding(area, "compiler", "no g++", "note", _INSTALL_COMPILER)
+
+
+def _template(model: ModelSummary, area: str) -> Finding:
+    if model.has_chat_template:
+        return Finding(area, "chat template", "present")
+    return Finding(
+        area, "chat template", "none", "note", "it completes text, but cannot chat: use an instruct model"
+    )
+
+
+def _fit(model: ModelSummary, report: MachineReport, area: str) -> Finding:
+    memory, context = report.memory_bytes, model.context_length * model.kv_bytes_per_token
+    if model.weight_bytes > _TIGHT * memory:
+        is_ = f"does not fit: {size(model.weight_bytes)} of weights in {size(memory)} of memory"
+        return Finding(area, "fit", is_, "broken", "choose a smaller model or a 4-bit version")
+    left = memory - model.weight_bytes
+    if context > left:
+        tokens = left // model.kv_bytes_per_token
+        is_ = f"the weights fit, and at most {tokens} of {model.context_length} tokens of context"
+        return Finding(area, "fit", is_, "note", "for longer chats choose a smaller model or a 4-bit version")
+    return Finding(
+        area, "fit", f"yes: {size(model.weight_bytes + context)} with a full context, of {size(memory)}"
+    )

@@ -1,0 +1,114 @@
+"""`mlxr generate`: one completion, streamed as text or printed as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+
+from app.cli.inputs import checked_argument, natural, positive, read_text_file, token_ids
+from app.cli.opening import open_session
+from app.cli.options import add_model_option, add_sampling_options, sampling_params
+from app.cli.terminal import Terminal
+from app.errors import UsageError
+from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk
+
+INTERRUPTED = 130
+_C1_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    add_model_option(parser)
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument(
+        "--prompt", metavar="T", help="the prompt; the model's chat template is put around it"
+    )
+    prompt.add_argument(
+        "--prompt-file", metavar="F", help="read the prompt from file F (- is standard input)"
+    )
+    prompt.add_argument("--tokens", type=token_ids, metavar="1,2,3", help="exact token ids as the prompt")
+    parser.add_argument(
+        "--raw", action="store_true", help="send the prompt as it is, without the chat template"
+    )
+    parser.add_argument(
+        "--max-tokens", type=positive, metavar="N", help="most tokens (default: up to the context)"
+    )
+    parser.add_argument(
+        "--stop", action="append", default=[], metavar="S", help="end before text S; may be repeated"
+    )
+    parser.add_argument("--ignore-eos", action="store_true", help="go on past the model's end-of-text tokens")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument(
+        "--logprobs",
+        type=natural,
+        metavar="K",
+        help="with --json: log-probabilities, and the K likeliest tokens",
+    )
+    add_sampling_options(parser, SamplingParams())
+
+
+def run(args: Namespace) -> int:
+    """Complete once; 0, or 130 after Ctrl-C."""
+    if args.logprobs is not None and not args.json:
+        raise UsageError("--logprobs needs --json: the text alone has no place for them")
+    if "" in args.stop:
+        raise UsageError("--stop is empty; give the text to stop at")
+    sampling = sampling_params(args, SamplingParams())
+    prompt = _prompt(args)
+    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_session(args, terminal) as (session, model):
+        request = _request(args, prompt, sampling, model, terminal)
+        finished = session.complete(request, lambda event: None if args.json else _stream(event, terminal))
+    if args.json:
+        text = json.dumps(as_json(finished, model.executor), ensure_ascii=False)
+        terminal.answer(text.translate(_C1_CONTROLS) + "\n")  # escaped: they could drive a terminal
+    else:
+        terminal.end_answer()
+    return INTERRUPTED if finished.reason == "cancelled" else 0
+
+
+def as_json(finished: Finished, executor: str) -> dict[str, object]:
+    """The contract's JSON object for one completion."""
+    logprobs = None if finished.logprobs is None else [asdict(token) for token in finished.logprobs]
+    return {
+        "prompt_tokens": finished.prompt_tokens,
+        "tokens": finished.tokens,
+        "text": finished.text,
+        "finish_reason": finished.reason,
+        "logprobs": logprobs,
+        "timing": asdict(finished.timing),
+        "executor": executor,
+    }
+
+
+def _prompt(args: Namespace) -> str | None:
+    if args.prompt_file is not None:
+        return read_text_file(args.prompt_file)
+    return checked_argument(args.prompt, "--prompt")
+
+
+def _request(
+    args: Namespace, prompt: str | None, sampling: SamplingParams, model: ModelInfo, terminal: Terminal
+) -> Generate:
+    templated = prompt is not None and not args.raw
+    if templated and not model.has_chat_template:
+        terminal.say(f"{model.name} has no chat template: the prompt is sent as it is (--raw)")
+        templated = False
+    return Generate(
+        id="",
+        messages=(Message("user", prompt),) if templated and prompt is not None else None,
+        prompt=None if templated else prompt,
+        tokens=args.tokens,
+        sampling=sampling,
+        max_tokens=args.max_tokens,
+        stop=tuple(args.stop),
+        logprobs=args.logprobs,
+        ignore_eos=args.ignore_eos,
+    )
+
+
+def _stream(event: Event, terminal: Terminal) -> None:
+    if isinstance(event, TextChunk):
+        terminal.answer(event.text)

@@ -1,0 +1,34 @@
+"""How a subcommand gets a loaded model: find it, start the engine, load, and show the progress."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from app.cli.session import Session
+from app.cli.terminal import Terminal
+from app.model_location import locate
+from app.paths import default_paths
+from app.settings import SettingsFile
+from engine import Event, LoadProgress, ModelInfo, PrefillProgress
+
+
+@contextmanager
+def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session, ModelInfo]]:
+    """A session with the model that `args.model` or the settings name. Raises AppError."""
+    loaded = SettingsFile(default_paths().settings).load()
+    if loaded.problem:
+        terminal.say(loaded.problem)
+    path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say)
+    with Session() as session:
+        model = session.load(path, lambda event: show_progress(event, terminal))
+        yield session, model
+
+
+def show_progress(event: Event, terminal: Terminal) -> None:
+    """Show load and prefill progress as a passing line."""
+    if isinstance(event, LoadProgress) and event.total_bytes:
+        terminal.progress(f"loading the model: {100 * event.loaded_bytes // event.total_bytes}%")
+    elif isinstance(event, PrefillProgress) and event.done_tokens < event.prompt_tokens:
+        terminal.progress(f"reading the prompt: {event.done_tokens} of {event.prompt_tokens} tokens")

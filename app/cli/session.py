@@ -1,0 +1,129 @@
+"""A terminal's client of the engine: submits one command at a time and waits for its last event."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType, TracebackType
+from typing import Protocol
+
+from app.errors import RequestFailed
+from engine import (
+    Cancel,
+    Command,
+    Engine,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadModel,
+    ModelInfo,
+    ModelReady,
+    Stats,
+)
+
+CLOSE_SECONDS = 10.0
+OnEvent = Callable[[Event], None]
+
+
+class EngineClient(Protocol):
+    """What a session needs of an engine."""
+
+    def start(self) -> None: ...
+    def submit(self, command: Command) -> None: ...
+    def close(self, timeout: float | None = None) -> bool: ...
+
+
+MakeEngine = Callable[[OnEvent], EngineClient]
+
+
+class Session:
+    """An engine for the length of a `with` block, used from the main thread.
+
+    Attributes:
+        stats: the newest Stats event of a running request; one of an idle engine before the first, or None.
+    """
+
+    def __init__(self, make_engine: MakeEngine = Engine) -> None:
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._engine = make_engine(self._events.put)
+        self._numbers = itertools.count(1)
+        self.stats: Stats | None = None
+
+    def __enter__(self) -> Session:
+        self._engine.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.close(CLOSE_SECONDS)
+
+    def load(self, path: Path, on_event: OnEvent) -> ModelInfo:
+        """Load a model; `on_event` gets its LoadProgress. Raises RequestFailed."""
+        request = f"load-{next(self._numbers)}"
+        self._engine.submit(LoadModel(request, str(path)))
+        ready = self._follow(request, on_event)
+        if not isinstance(ready, ModelReady):
+            raise TypeError(f"a load ended in {type(ready).__name__}")
+        return ready.model
+
+    def complete(self, command: Generate, on_event: OnEvent) -> Finished:
+        """Run `command` under an id of its own; `on_event` gets its progress and text as they come.
+
+        The first Ctrl-C cancels the request, which then ends as Finished("cancelled"); the second raises
+        KeyboardInterrupt. Raises RequestFailed; what `on_event` raises cancels the request and is passed on.
+        """
+        request = f"request-{next(self._numbers)}"
+        self._engine.submit(replace(command, id=request))
+        try:
+            with _first_interrupt(lambda: self._engine.submit(Cancel(request))):
+                finished = self._follow(request, on_event)
+        except BaseException:
+            self._engine.submit(Cancel(request))
+            raise
+        if not isinstance(finished, Finished):
+            raise TypeError(f"a request ended in {type(finished).__name__}")
+        return finished
+
+    def _follow(self, request: str, on_event: OnEvent) -> Event:
+        """Hand on the events of `request` up to and without the one that ends it, which is returned."""
+        while True:
+            event = self._events.get()
+            if isinstance(event, Stats) and (event.active_id or self.stats is None):
+                self.stats = event
+            if getattr(event, "id", None) != request:
+                continue
+            if isinstance(event, Failed):
+                raise RequestFailed(event.error, event.kind, event.detail)
+            if isinstance(event, Finished | ModelReady):
+                return event
+            on_event(event)
+
+
+@contextmanager
+def _first_interrupt(action: Callable[[], None]) -> Generator[None]:
+    """Within the block the first Ctrl-C calls `action`; the next one raises KeyboardInterrupt as usual.
+
+    A handler, not a caught KeyboardInterrupt: that could strike between any two lines and lose events.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or previous is signal.SIG_IGN:
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        action()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,102 @@
+"""What the terminal shows: answers on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Mapping
+from typing import TextIO
+
+_DIM, _PLAIN, _ERASE_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
+
+
+class _Harmless(dict[int, str | None]):
+    """A str.translate table that drops control characters, which could drive a terminal; \\n and \\t stay."""
+
+    def __missing__(self, code: int) -> str | None:
+        keep = chr(code) in "\n\t" or unicodedata.category(chr(code)) != "Cc"
+        self[code] = chr(code) if keep else None
+        return self[code]
+
+
+_HARMLESS = _Harmless()
+
+
+def harmless(text: str) -> str:
+    """`text` without control characters other than line breaks and tabs."""
+    return text.translate(_HARMLESS)
+
+
+def one_line(text: str) -> str:
+    """`text` fit for one line of a terminal: white space runs become a blank, control characters go."""
+    return harmless(" ".join(text.split()))
+
+
+class Terminal:
+    """Standard output and standard error as one screen.
+
+    Answers to a file or a pipe are written exactly. On a terminal they lose control characters, and a
+    progress line on standard error gives way to whatever comes next.
+
+    Attributes:
+        interactive: whether a person reads standard error (progress and notes are shown).
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, environ: Mapping[str, str] | None = None) -> None:
+        environ = os.environ if environ is None else environ
+        self._out, self._err = out, err
+        self._out_is_terminal = out.isatty()
+        self.interactive = err.isatty()
+        able = self.interactive and environ.get("TERM", "dumb") != "dumb"
+        self._erases = able
+        self._colours = able and not environ.get("NO_COLOR")
+        self._progress = False
+        self._at_line_start = True
+
+    def answer(self, text: str) -> None:
+        """Write a piece of an answer at once."""
+        self._clear()
+        if self._out_is_terminal:
+            text = harmless(text)
+        if text:
+            self._at_line_start = text.endswith("\n")
+            self._out.write(text)
+            self._out.flush()
+
+    def end_answer(self) -> None:
+        """Leave the cursor at the start of a line; nothing is added to a file or a pipe."""
+        self._clear()
+        if self._out_is_terminal and not self._at_line_start:
+            self._out.write("\n")
+            self._out.flush()
+        self._at_line_start = True
+
+    def progress(self, text: str) -> None:
+        """Show a passing line, in place of the last one; only where lines can be erased."""
+        if self._erases and self._at_line_start:
+            self._err.write(f"{_ERASE_LINE}{self._dimmed(one_line(text))}")
+            self._err.flush()
+            self._progress = True
+
+    def note(self, text: str) -> None:
+        """A quiet line for a person at a terminal; nothing otherwise."""
+        if self.interactive:
+            self._line(self._dimmed(one_line(text)))
+
+    def say(self, text: str) -> None:
+        """A line that matters also in a log."""
+        self._line(one_line(text))
+
+    def _line(self, text: str) -> None:
+        self._clear()
+        self._err.write(text + "\n")
+        self._err.flush()
+
+    def _dimmed(self, text: str) -> str:
+        return f"{_DIM}{text}{_PLAIN}" if self._colours else text
+
+    def _clear(self) -> None:
+        if self._progress:
+            self._err.write(_ERASE_LINE)
+            self._err.flush()
+            self._progress = False

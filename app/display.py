@@ -1,0 +1,84 @@
+"""Whether a window can open here, asked without Qt: Qt ends the whole process when it cannot."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+_X11 = "libxcb.so.1"
+_WAYLAND = "libwayland-client.so.0"
+_QUARTZ = "/System/Library/Frameworks/ApplicationServices.framework/ApplicationServices"
+
+
+def display_problem(environ: Mapping[str, str] | None = None) -> str:
+    """Why no window can open, in a few words, or "" when one can."""
+    environ = os.environ if environ is None else environ
+    if sys.platform == "darwin":
+        return "" if _quartz_session() else "this login has no access to the screen"
+    platform = environ.get("QT_QPA_PLATFORM", "").partition(":")[0].partition(";")[0]
+    if platform and not platform.startswith(("xcb", "wayland")):
+        return ""  # offscreen, vnc and the like need no display
+    x11, wayland = environ.get("DISPLAY"), environ.get("WAYLAND_DISPLAY")
+    if not x11 and not wayland:
+        return "no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
+    if wayland and (environ.get("XDG_RUNTIME_DIR") or wayland.startswith("/")) and _wayland_answers():
+        return ""
+    if x11 and _x11_answers(x11):
+        return _x11_plugin_problem()
+    tried = " and ".join(name for name in (wayland, x11) if name)
+    return f"the display {tried} does not answer"
+
+
+def _x11_plugin_problem() -> str:
+    """What Qt's X11 part misses: loaded here, a missing library is an error; loaded by Qt, it is an abort."""
+    package = find_spec("PySide6")
+    if package is None or package.origin is None:
+        return "PySide6 is not installed"
+    plugin = Path(package.origin).parent / "Qt" / "plugins" / "platforms" / "libqxcb.so"
+    try:
+        if plugin.exists():  # a distribution's own Qt keeps it elsewhere and brings its libraries
+            ctypes.CDLL(str(plugin))
+    except OSError as error:
+        return f"Qt misses a library of the system ({error})"
+    return ""
+
+
+def _x11_answers(display: str) -> bool:
+    """Connect as Qt will, authorisation included."""
+    try:
+        xcb = ctypes.CDLL(_X11)
+    except OSError:
+        return False
+    xcb.xcb_connect.restype = ctypes.c_void_p
+    xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+    xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]
+    xcb.xcb_disconnect.argtypes = [ctypes.c_void_p]
+    connection = xcb.xcb_connect(os.fsencode(display), None)
+    answers = xcb.xcb_connection_has_error(connection) == 0
+    xcb.xcb_disconnect(connection)
+    return answers
+
+
+def _wayland_answers() -> bool:
+    try:
+        wayland = ctypes.CDLL(_WAYLAND)
+    except OSError:
+        return False
+    wayland.wl_display_connect.restype = ctypes.c_void_p
+    wayland.wl_display_connect.argtypes = [ctypes.c_char_p]
+    wayland.wl_display_disconnect.argtypes = [ctypes.c_void_p]
+    connection = wayland.wl_display_connect(None)
+    if not connection:
+        return False
+    wayland.wl_display_disconnect(connection)
+    return True
+
+
+def _quartz_session() -> bool:
+    quartz = ctypes.CDLL(_QUARTZ)
+    quartz.CGSessionCopyCurrentDictionary.restype = ctypes.c_void_p
+    return bool(quartz.CGSessionCopyCurrentDictionary())

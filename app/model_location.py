@@ -1,0 +1,84 @@
+"""Where a model is: from what a person typed, or without a word the last one used, else the guide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from app.errors import ModelNotFound
+
+GUIDE_NAME = "guide"
+GUIDE = Path(__file__).resolve().parents[1] / "resources" / "guide" / "model"
+_REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*", re.ASCII)
+
+
+def locate(
+    spec: str | None, last_model: str | None = None, say: Callable[[str], None] = lambda line: None
+) -> Path:
+    """The folder of the model that `spec` names.
+
+    Args:
+        spec: a folder, "guide" for the built-in model, or the id of a Hugging Face repository that the local
+            cache holds (HF_HOME is honoured; nothing is downloaded). None: `last_model`, else the guide.
+        last_model: what the settings remember, in the same notation.
+        say: told in one line when `last_model` is gone and the guide takes its place.
+
+    Raises:
+        ModelNotFound: nothing is there; the message says what to do.
+    """
+    if spec is not None:
+        return _find(spec)
+    if last_model:
+        try:
+            return _find(last_model)
+        except ModelNotFound as error:
+            say(f"the model used last is gone ({error}); using the built-in guide")
+    return _guide()
+
+
+def remembered(spec: str) -> str:
+    """The notation of `spec` to keep as the last model: it means the same in any working folder."""
+    folder = Path(spec).expanduser()
+    return str(folder.resolve()) if folder.is_dir() else spec
+
+
+def _find(spec: str) -> Path:
+    if not spec.strip():
+        raise ModelNotFound("the model's name is empty; give a folder or a Hugging Face repository")
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return path
+    if spec == GUIDE_NAME:
+        return _guide()
+    if path.suffix.lower() == ".gguf":
+        raise ModelNotFound(f"{spec}: GGUF files cannot be opened yet; give a folder of safetensors")
+    if path.exists():
+        raise ModelNotFound(f"{spec} is a file; give the folder that holds config.json and the weights")
+    if _REPOSITORY.fullmatch(spec):
+        return _cached_repository(spec)
+    raise ModelNotFound(f"{spec}: no such folder; give a model's folder or a Hugging Face repository")
+
+
+def _guide() -> Path:
+    if not (GUIDE / "config.json").is_file():
+        raise ModelNotFound(
+            f"the built-in guide is missing at {GUIDE}; install MLXR again, or name another model"
+        )
+    return GUIDE
+
+
+def _cached_repository(spec: str) -> Path:
+    # Imported here: it takes a third of a second, and most starts do not need it.
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(spec, local_files_only=True))
+    except LocalEntryNotFoundError:
+        raise ModelNotFound(
+            f"{spec}: no such folder, and not in the Hugging Face cache {constants.HF_HUB_CACHE}; "
+            f"download it with `hf download {spec}`"
+        ) from None
+    except HFValidationError:
+        raise ModelNotFound(f"{spec}: neither a folder nor the name of a Hugging Face repository") from None

@@ -1,0 +1,143 @@
+"""The user's settings: declared once as data, kept in one JSON file that nothing else can break."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+Theme = Literal["system", "light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a setting is, for reading the file and for showing it.
+
+    Attributes:
+        description: a line for people.
+        choices: the texts it may be; empty allows any text.
+        optional: whether it may be absent (None, null in the file).
+    """
+
+    description: str
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value`, as read from JSON, is one of this setting's."""
+        if value is None:
+            return self.optional
+        return isinstance(value, str) and (not self.choices or value in self.choices)
+
+
+_LAST_MODEL = Setting("The model to open: a folder or a Hugging Face repository", optional=True)
+_THEME = Setting("Light or dark", choices=("system", "light", "dark"))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting's value; the fields below are the declaration."""
+
+    last_model: str | None = field(default=None, metadata={"setting": _LAST_MODEL})
+    theme: Theme = field(default="system", metadata={"setting": _THEME})
+
+
+SETTINGS: Mapping[str, Setting] = {f.name: f.metadata["setting"] for f in fields(Settings)}
+"""Each setting's declaration by name, in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings that can be used in any case, and one line on what was wrong with the file (or "")."""
+
+    settings: Settings
+    problem: str = ""
+
+
+class SettingsFile:
+    """The JSON file at `path`. Keys it does not know are kept for the version that does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> LoadedSettings:
+        """Read the file; a broken one is moved aside. Never raises for what the file or disk is like."""
+        values, problem = self._read()
+        return LoadedSettings(*_accepted(values, problem, self._path))
+
+    def update(self, change: Callable[[Settings], Settings]) -> str:
+        """Apply `change` to what the file holds now and write it back.
+
+        Returns "" or one line on why the change will not survive a restart; never raises for the disk.
+        """
+        values, problem = self._read()
+        if problem and self._path.exists():  # unreadable: writing would lose what it holds
+            return problem
+        old, _ = _accepted(values, "", self._path)
+        new = change(old)
+        # Only what changed is written: a value that another version understands stays.
+        values |= {name: getattr(new, name) for name in SETTINGS if getattr(new, name) != getattr(old, name)}
+        try:
+            _write_whole(self._path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            return f"{self._path} cannot be written: {error.strerror}; settings last until you quit"
+        return ""
+
+    def _read(self) -> tuple[dict[str, Any], str]:
+        try:
+            values = json.loads(self._path.read_text("utf-8"))
+            if not isinstance(values, dict):
+                raise ValueError("it is not a JSON object")
+        except FileNotFoundError:
+            return {}, ""
+        except OSError as error:
+            return {}, f"{self._path} cannot be read: {error.strerror}; the defaults are used"
+        except (ValueError, RecursionError) as error:  # not UTF-8 and not JSON are ValueErrors too
+            kept = self._move_aside()
+            return {}, f"{self._path} is not valid JSON ({error}); {kept}, and the defaults are used"
+        return values, ""
+
+    def _move_aside(self) -> str:
+        aside = self._path.with_name(self._path.name + ".broken")
+        try:
+            self._path.replace(aside)
+        except OSError as error:
+            return f"it could not be moved aside ({error.strerror})"
+        return f"it was kept as {aside.name}"
+
+
+def _accepted(values: Mapping[str, Any], problem: str, path: Path) -> tuple[Settings, str]:
+    """Settings from the valid ones of `values`, and `problem` or one line that names the others."""
+    present = [name for name in SETTINGS if name in values]
+    refused = [name for name in present if not SETTINGS[name].accepts(values[name])]
+    if refused and not problem:
+        problem = f"{path}: {', '.join(refused)} has no valid value; the default is used"
+    return Settings(**{name: values[name] for name in present if name not in refused}), problem
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Replace `path` by `text` so that a crash leaves the old file or the new one. Raises OSError."""
+    target = path.resolve()  # a link stays a link
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+    with suppress(OSError):  # some file systems cannot sync a folder; the file itself is safe
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
