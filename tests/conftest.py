@@ -12,6 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its worker threads and our forks do not mix
 
+import engine  # noqa: F401  # isort: skip — loads OpenBLAS, which must come before any import of mlx
 import pytest
 
 LOOPBACK = ("127.", "::1", "localhost")
