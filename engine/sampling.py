@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
+from typing import cast
 
 import mlx.core as mx
 
@@ -12,7 +13,9 @@ from engine.errors import InvalidRequest
 from engine.events import TokenLogprob, TokenLogprobs
 from engine.sampling_params import SamplingParams
 
-_COLDEST = 1e-30  # a colder temperature would underflow in float32; at this one only ties with the best survive
+_COLDEST = (
+    1e-30  # a colder temperature would underflow in float32; at this one only ties with the best survive
+)
 
 
 class Sampler:
@@ -27,7 +30,9 @@ class Sampler:
         """
         for token, _ in params.logit_bias:
             if token >= vocab_size:
-                raise InvalidRequest(f"logit_bias names token {token}; this model's tokens are 0 to {vocab_size - 1}")
+                raise InvalidRequest(
+                    f"logit_bias names token {token}; this model's tokens are 0 to {vocab_size - 1}"
+                )
         self._params = params
         self._adjustment = Adjustment(params, vocab_size) if Adjustment.is_needed(params) else None
         self._key: mx.array | None = None
@@ -62,8 +67,8 @@ class Sampler:
 class Adjustment:
     """Logit bias and penalties, with counts of the tokens seen kept as arrays that grow with the answer.
 
-    Repetition: https://arxiv.org/abs/1909.05858, section 4.1, over prompt and answer as in transformers. Presence and
-    frequency: over the answer, as in OpenAI's API.
+    Repetition: https://arxiv.org/abs/1909.05858, section 4.1, over prompt and answer as in transformers.
+    Presence and frequency: over the answer, as in OpenAI's API.
     """
 
     def __init__(self, params: SamplingParams, vocab_size: int) -> None:
@@ -99,32 +104,33 @@ class Adjustment:
         if self._counts is None or len(generated) < self._counted:
             self._counts, self._counted = mx.zeros((self._vocab_size,)), 0
         if new := generated[self._counted :]:
-            self._counts = self._counts.at[mx.array(new)].add(1.0)
+            self._counts = self._counts.at[mx.array(list(new))].add(1.0)
             self._counted = len(generated)
         return self._counts
 
     def _in_prompt(self, prompt: Sequence[int]) -> mx.array:
         if self._prompt_has is None:
             counts = mx.zeros((self._vocab_size,))
-            self._prompt_has = (counts.at[mx.array(prompt)].add(1.0) if prompt else counts) > 0
+            self._prompt_has = (counts.at[mx.array(list(prompt))].add(1.0) if prompt else counts) > 0
         return self._prompt_has
 
 
 def candidates(logits: mx.array, params: SamplingParams) -> tuple[mx.array, mx.array | None]:
-    """What a token is drawn from, at temperature > 0: unnormalised log-probabilities, and the tokens they are of.
+    """What a token is drawn from at temperature > 0: unnormalised log-probabilities, and whose they are.
 
-    Temperature, then top-k, top-p over what top-k left, then min-p. Among equals at the edge of top-k or top-p
-    which ones stay is the sort's choice, the same each time.
+    Temperature, then top-k, top-p over what top-k left, then min-p. Which of equals at the edge of top-k or
+    top-p stay is the sort's choice, the same each time.
 
     Args:
         logits: (vocab,), bias and penalties applied.
 
     Returns:
-        Scores (n,) float32, -inf for what a filter removed, and ids (n,); ids are None when every token is there in
-        order.
+        Scores (n,) float32, -inf for what a filter removed, and ids (n,); ids are None when every token is
+        there in order.
     """
     logits = logits.astype(mx.float32)
-    scores = (logits - mx.max(logits)) / max(params.temperature, _COLDEST)  # the best is 0, whatever the scale
+    # The best scores 0 whatever the temperature, so that dividing cannot overflow.
+    scores = (logits - mx.max(logits)) / max(params.temperature, _COLDEST)
     size = scores.shape[0]
     tokens = None
     if 0 < params.top_k < size:
@@ -161,7 +167,9 @@ def filtered_logprobs(logits: mx.array, params: SamplingParams) -> mx.array:
 
 
 def token_logprobs(logits: mx.array, token: int, k: int) -> TokenLogprobs:
-    """The log-probability of `token` and the `k` likeliest tokens, before bias, penalties, temperature and filters.
+    """The log-probability of `token` and the `k` likeliest tokens.
+
+    Of the model's own distribution: before bias, penalties, temperature and filters.
 
     Args:
         logits: (vocab,), straight from the model.
@@ -169,29 +177,19 @@ def token_logprobs(logits: mx.array, token: int, k: int) -> TokenLogprobs:
     """
     logits = logits.astype(mx.float32)
     logprobs = logits - mx.logsumexp(logits)
-    return TokenLogprobs(token, float(logprobs[token].item()), _likeliest(logprobs, min(k, logits.shape[0])))
+    return TokenLogprobs(
+        token, cast(float, logprobs[token].item()), _likeliest(logprobs, min(k, logits.shape[0]))
+    )
 
 
 def _likeliest(logprobs: mx.array, k: int) -> tuple[TokenLogprob, ...]:
     if k == 0:
         return ()
     edge = mx.min(mx.topk(logprobs, k))
-    count = int((logprobs >= edge).sum().item())  # k, or more where equals stand at the edge
+    count = cast(int, (logprobs >= edge).sum().item())  # k, or more where equals stand at the edge
     ids = mx.argpartition(-logprobs, count - 1)[:count]
     values = logprobs[ids]
     mx.eval(ids, values)
-    pairs = zip(_integers(ids), _floats(values), strict=True)
+    pairs = zip(cast("list[int]", ids.tolist()), cast("list[float]", values.tolist()), strict=True)
     best_first = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
     return tuple(TokenLogprob(token, logprob) for token, logprob in best_first[:k])
-
-
-def _integers(array: mx.array) -> list[int]:
-    values = array.tolist()
-    assert isinstance(values, list)
-    return [int(value) for value in values]
-
-
-def _floats(array: mx.array) -> list[float]:
-    values = array.tolist()
-    assert isinstance(values, list)
-    return [float(value) for value in values]

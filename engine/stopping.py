@@ -12,7 +12,7 @@ class StopStrings:
     """
 
     def __init__(self, stop: tuple[str, ...]) -> None:
-        """Raises InvalidRequest when one of `stop` is empty: it would end every answer before its first letter."""
+        """Raises InvalidRequest when one of `stop` is empty: it would end every answer at once."""
         if "" in stop:
             raise InvalidRequest("a stop string is empty; give text that ends the answer, or leave it out")
         self._stop = stop
@@ -41,7 +41,7 @@ class StopStrings:
         return text[:pending], False
 
     def finish(self) -> str:
-        """The answer ended otherwise: what was held back, cut at a stop string that was already whole in it."""
+        """The answer ended otherwise: what was held back, cut at a stop string already whole in it."""
         held, self._held = self._held, ""
         found = self._earliest(held)
         if found is None:
@@ -55,7 +55,7 @@ class StopStrings:
         return min(places, default=None)
 
     def _pending(self, text: str) -> int:
-        """Where the longest end of `text` begins that more text may turn into a stop string; its length if none."""
+        """Where the part at the end of `text` begins that more text may turn into a stop string."""
         longest = max(map(len, self._stop), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):
             tail = text[start:]

@@ -64,9 +64,9 @@ class MarkerTokenizer(ABC):
         """See `Tokenizer.encode_chat`.
 
         Without control tokens' texts in the messages, the ids are those of the whole rendered text. A message
-        that spells one ("<|im_end|>" in a question about templates) is rendered with a tag inside that text, so
-        that the template's own control tokens are told from it: the stretch between two of the template's
-        becomes one text in which nothing is parsed. A person can thus write anything and end no turn with it.
+        that spells one ("<|im_end|>" in a question about templates) is rendered with a tag inside that text,
+        which tells it from the template's own: the stretch between two of the template's control tokens is
+        one text in which nothing is parsed. A person can thus write anything and end no turn with it.
         """
         if self.chat_template is None:
             raise InvalidRequest(
@@ -91,10 +91,9 @@ class MarkerTokenizer(ABC):
 
     def _marked(self, text: str) -> list[int]:
         ids = self._encode_marked(text)
-        if self._unusable and (bad := self._unusable.keys() & ids):
-            raise InvalidRequest(
-                f"this model has no embedding for the control token {self._unusable[bad.pop()]!r}"
-            )
+        if bad := self._unusable.keys() & ids:
+            text = self._unusable[bad.pop()]
+            raise InvalidRequest(f"the prompt has {text!r}, which this model has no embedding for; remove it")
         return ids
 
     def _encode_split(self, text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -17,9 +17,12 @@ MAX_PRODUCT = 200_000_000
 MAX_INTEGER_BITS = 256
 _WIDTH = re.compile(r"[%{][^%{}]{0,40}?(\d{6,9})")
 _MULTIPLIERS = frozenset(
-    "batch center expandtabs format format_map indent join ljust replace rjust round slice translate truncate"
-    " urlize wordwrap xmlattr zfill".split()
+    {
+        *("batch", "center", "expandtabs", "format", "format_map", "indent", "join", "ljust", "replace"),
+        *("rjust", "round", "slice", "translate", "truncate", "urlize", "wordwrap", "xmlattr", "zfill"),
+    }
 )
+"""Methods of text and filters whose result can be much larger than what they are given."""
 
 
 class TemplateTooLarge(jinja2.TemplateError):
@@ -35,7 +38,7 @@ class Budget:
         self._written = 0
 
     @contextmanager
-    def spend(self, seconds: float, characters: int) -> Iterator[None]:
+    def spend(self, seconds: float, characters: int) -> Generator[None]:
         """Limits for the rendering inside the `with`."""
         self._deadline, self._limit, self._written = time.monotonic() + seconds, characters, 0
         try:
@@ -119,7 +122,7 @@ def _check_format(form: object) -> None:
 
 
 def _reach(value: object) -> int:
-    """How many characters, or how many of them, `value` can bring about: a number may be a width or a count."""
+    """How many characters `value` has or, being a number, may ask for."""
     return abs(value) + 1 if isinstance(value, int) else _size(value, MAX_PRODUCT) + 1
 
 

@@ -1,4 +1,4 @@
-"""Chat templates: a conversation in, the exact text the model was trained on out, or one line saying why not."""
+"""Chat templates: a conversation in, the text the model was trained on out, or one line saying why not."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ _TEMPLATE_FAULTS = (
 class ChatTemplate:
     """One model's chat template, rendered as Hugging Face transformers renders it, in a sandbox with limits.
 
-    The template sees `messages` (objects with "role" and "content"), `add_generation_prompt`, the named tokens
-    (`bos_token`, `eos_token` …), `tools` and `documents` (both none), `raise_exception` and `strftime_now`; blocks are
-    trimmed; `tojson` escapes nothing; `break`, `continue` and `{% generation %}` work.
+    The template sees `messages` (objects with "role" and "content"), `add_generation_prompt`, the named
+    tokens (`bos_token`, `eos_token` …), `tools` and `documents` (both none), `raise_exception` and
+    `strftime_now`; blocks are trimmed; `tojson` escapes nothing; `break`, `continue` and `{% generation %}`
+    work.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's visible stand-ins for bytes: printable Latin-1 stands for itself, the rest for U+0100 and on."""
+    """GPT-2's visible stand-ins for bytes: printable Latin-1 is itself, the rest is U+0100 and on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     alphabet = {chr(byte): byte for byte in printable}

@@ -27,7 +27,7 @@ class Pieces:
 class StreamDetokenizer:
     """Implements `Detokenizer` for any `Pieces`.
 
-    Invalid UTF-8 becomes one U+FFFD per maximal ill-formed part (Unicode 15, section 3.9), as in Python and Rust.
+    Invalid UTF-8 becomes one U+FFFD for each maximal part of a character (The Unicode Standard, section 3.9).
     """
 
     def __init__(self, pieces: Pieces) -> None:

@@ -139,7 +139,7 @@ def _added_token(key: str, value: object) -> AddedToken:
 
 
 def is_control_shaped(text: str) -> bool:
-    """Whether a token is written like a control token of chats, such as "<|im_start|>", where nothing else tells."""
+    """Whether `text` is written as chats' control tokens are: "<|…|>". Asked where no file tells."""
     return len(text) > 4 and text.startswith("<|") and text.endswith("|>")
 
 
@@ -158,7 +158,7 @@ def _without_twins(tokens: Iterable[AddedToken]) -> tuple[AddedToken, ...]:
 
 
 def _template(folder: Path, config: dict[str, object]) -> tuple[str, str] | None:
-    """The chat template, by Hugging Face's precedence: its own file, the tokenizer's config, the older JSON file."""
+    """The chat template, in Hugging Face's order: its own file, the tokenizer's, the older JSON file."""
     own = folder / "chat_template.jinja"
     if own.is_file():
         try:
@@ -174,7 +174,7 @@ def _template(folder: Path, config: dict[str, object]) -> tuple[str, str] | None
 
 
 def _choose_template(value: object, name: str) -> str:
-    """One template of a string or a list of {"name", "template"}: the one called "default", or the only one."""
+    """The template in a string or a list of {"name", "template"}: "default", or the only one."""
     if isinstance(value, str):
         return value
     templates: dict[object, object] = {}

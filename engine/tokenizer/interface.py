@@ -68,7 +68,7 @@ class Tokenizer(Protocol):
         ...
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
-        """Token ids of a conversation, ready for the assistant's turn, with exactly one BOS where one is wanted.
+        """Token ids of a conversation, ready for the assistant's turn; one BOS where one is wanted.
 
         Raises:
             InvalidRequest: there is no chat template, or it refuses this conversation.

@@ -51,8 +51,10 @@ class JsonModel:
             new = tokenizers.AddedToken(
                 token.text, lstrip=token.lstrip, rstrip=token.rstrip, normalized=False, special=token.special
             )
-            add = self.backend.add_special_tokens if token.special else self.backend.add_tokens
-            add([new])
+            if token.special:
+                self.backend.add_special_tokens([new])
+            else:
+                self.backend.add_tokens([new])
             got = self.backend.token_to_id(token.text)
             if got != token.id:
                 have = (
@@ -117,7 +119,7 @@ class JsonTokenizer(MarkerTokenizer):
         return ids
 
     def _encode_part(self, text: str, first: bool) -> list[int]:
-        """Ids of `text`; unless `first`, as they are after another token (some files put a space before the first)."""
+        """Ids of `text`; unless `first`, as they are after another token (some files put a space first)."""
         if first:
             return self._backend.encode(text, add_special_tokens=False).ids
         if not self._has_context:

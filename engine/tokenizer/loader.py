@@ -34,16 +34,16 @@ def load_tokenizer(
 ) -> Tokenizer:
     """Load the tokenizer of the model in `folder`.
 
-    `tokenizer.json` is taken before `tokenizer.model` where both are: it holds the added tokens and the rules around
-    them with which chat models were trained, and most tools read it first.
+    `tokenizer.json` is taken before `tokenizer.model` where both are: it holds the added tokens, and the
+    rules around them, with which chat models were trained; most tools read it first.
 
     Args:
-        vocab_size: the model's embedding rows. A tokenizer with fewer tokens is fine: the other rows are padding.
+        vocab_size: the model's embedding rows; a tokenizer with fewer tokens is fine, the rest is padding.
         config_eos: end tokens that config.json names; joined with those of every other file.
         config_bos: the start token that config.json names, used when no tokenizer file names one.
 
     Raises:
-        TokenizerError: there is no tokenizer, a file is broken, or it does not fit the model; the text says which.
+        TokenizerError: there is no tokenizer, a file is broken, or it does not fit the model.
     """
     model = _Model(folder, vocab_size, frozenset(config_eos), config_bos)
     files = read_files(folder)
@@ -51,9 +51,7 @@ def load_tokenizer(
         return _load_json(path, files, model)
     if (path := folder / "tokenizer.model").is_file():
         return _load_sentencepiece(path, files, model)
-    raise TokenizerError(
-        f"{folder} has neither tokenizer.json nor tokenizer.model; download the tokenizer's files"
-    )
+    raise TokenizerError(f"{folder} has neither tokenizer.json nor tokenizer.model; download one of them")
 
 
 def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
@@ -85,7 +83,7 @@ def _load_sentencepiece(path: Path, files: TokenizerFiles, model: _Model) -> Tok
     for token in files.added:
         if texts.setdefault(token.id, token.text) != token.text:
             raise TokenizerError(
-                f"{path}: added token {token.text!r} is said to be {token.id}, but that is {texts[token.id]!r}"
+                f"{path}: added token {token.text!r} is said to be {token.id}, which is {texts[token.id]!r}"
             )
         added[token.id] = token
     ids = {text: token_id for token_id, text in texts.items()}
@@ -109,7 +107,7 @@ def _vocabulary(
     wants_bos: bool,
     eos: int | None,
 ) -> Vocabulary:
-    """Check the tokens against the model, and gather what `MarkerTokenizer` needs. `eos`: the file's own, if any."""
+    """Check the tokens against the model and gather what `MarkerTokenizer` needs; `eos` is the file's own."""
     eos_ids = _eos_ids(texts, files, model, eos)
     named = dict(files.named)
     if bos is not None and bos in texts:
@@ -141,7 +139,7 @@ def _beyond_rows(
 ) -> dict[int, str]:
     """Tokens without an embedding row that nothing needs, such as a text model's token for images.
 
-    Raises TokenizerError for one that text, the chat template or a role needs: the files are of different models.
+    Raises TokenizerError for one that ordinary text, the chat template or a role needs.
     """
     template = files.template[0] if files.template else ""
     roles = {named.get("bos_token"), named.get("eos_token")}
@@ -150,8 +148,8 @@ def _beyond_rows(
         token = added.get(token_id)
         if token is None or not token.special or text in roles or text in template:
             raise TokenizerError(
-                f"{model.folder}: the tokenizer has token {text!r} as {token_id}, but the model has only {model.rows}"
-                " embedding rows; tokenizer and weights are of different models"
+                f"{model.folder}: the tokenizer's token {text!r} is {token_id}, but the model has"
+                f" {model.rows} embedding rows; the tokenizer is another model's: download both again"
             )
     return beyond
 
@@ -166,15 +164,16 @@ def _eos_ids(
     said = model.eos | files.eos_ids | ends | ({named, eos} - {None})
     usable = frozenset(token for token in said if token is not None and 0 <= token < model.rows)
     if said and not usable:
+        listed = ", ".join(str(token) for token in said)
         raise TokenizerError(
-            f"{model.folder}: none of the end tokens {sorted(filter(None, said))} is among the model's {model.rows}"
-            " embedding rows; correct eos_token_id in generation_config.json"
+            f"{model.folder}: the model has {model.rows} embedding rows, none of them for an end token"
+            f" ({listed}); correct eos_token_id in generation_config.json"
         )
     return usable
 
 
 def _is_channel_end(text: str, ids: Mapping[str, int]) -> bool:
-    """In the harmony format "<|end|>" closes one message of several in a turn; "<|return|>" closes the turn."""
+    """In the harmony format "<|end|>" closes one of a turn's messages; "<|return|>" closes the turn."""
     return text == "<|end|>" and "<|return|>" in ids
 
 

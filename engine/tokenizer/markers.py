@@ -1,8 +1,8 @@
 """Control tokens as text: finding them where a template wrote them, hiding them where a person did.
 
-Three noncharacters, which Unicode keeps for a program's own use, build two tags. `TAG` is put inside a control
-token's text in a message, so that after rendering it is told from one that the template wrote. `CONTEXT` stands
-before a text that is not the first of its prompt.
+Three noncharacters, which Unicode keeps for a program's own use, build two tags. `TAG` is put inside a
+control token's text in a message, so that after rendering it is told from one that the template wrote.
+`CONTEXT` stands before a text that is not the first of its prompt.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a stranger's template runs: Jinja's immutable sandbox with limits on time and memory.
 
-Jinja's sandbox keeps a template from reaching Python; it does not keep it from looping for ever or from asking for
-a string of ten gigabytes. Here every loop step, call, filter and operator that can make text grow first asks a
-`Budget`. Within its limits a template renders exactly what it would without them.
+Jinja's sandbox keeps a template from reaching Python; it does not keep it from looping for ever or from
+asking for a string of ten gigabytes. Here every loop step, call, filter and operator that can make text grow
+first asks a `Budget`. Within its limits a template renders exactly what it would without them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 from jinja2 import nodes
@@ -41,17 +41,21 @@ class Sandbox(ImmutableSandboxedEnvironment):
             extensions=[_GenerationTag, "jinja2.ext.loopcontrols"],
             finalize=budget.write,
         )
+
+        def strftime_now(form: str) -> str:
+            return now().strftime(form)
+
         self._budget = budget
         self.concat = budget.concat
         self.filters["tojson"] = _to_json
         self.filters = {name: _limited(name, function, budget) for name, function in self.filters.items()}
         self.filters.update({_STEPS: budget.steps, _CHECK: budget.check})
         del self.globals["lipsum"]
-        self.globals.update(
+        cast("dict[str, object]", self.globals).update(
             dict=_make_dict,
             namespace=_Namespace,
             raise_exception=_raise_exception,
-            strftime_now=lambda form: now().strftime(form),
+            strftime_now=strftime_now,
         )
 
     def compile_template(self, source: str) -> jinja2.Template:
@@ -82,21 +86,23 @@ _CHECK = "mlxr budget: check"
 
 
 class _Limits(NodeTransformer):
-    """Puts what loops and `~` work on through filters that ask the budget; no template can name these filters."""
+    """Puts what loops and `~` work on through filters that ask the budget; templates cannot name these."""
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802  (jinja2 looks for this name)
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, _STEPS)
+        node.iter = _filtered(cast(nodes.Expr, node.iter), _STEPS)
         return node
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         node.nodes = [_filtered(operand, _CHECK) for operand in node.nodes]
         return _filtered(node, _CHECK)
 
 
 def _filtered(node: nodes.Expr, name: str) -> nodes.Filter:
-    return nodes.Filter(node, name, [], [], None, None).set_lineno(node.lineno)
+    made = nodes.Filter(node, name, [], [], None, None)
+    made.set_lineno(node.lineno)
+    return made
 
 
 def _limited(name: str, function: Callable[..., Any], budget: Budget) -> Callable[..., Any]:
@@ -114,9 +120,9 @@ def _limited(name: str, function: Callable[..., Any], budget: Budget) -> Callabl
 
 
 class _GenerationTag(Extension):
-    """`{% generation %}…{% endgeneration %}` marks the assistant's words for training; here only its body counts."""
+    """`{% generation %}…{% endgeneration %}` marks what to train on; here it is its body."""
 
-    tags = {"generation"}
+    tags = {"generation"}  # noqa: RUF012  (the base class declares it so)
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         """The tag's body."""

@@ -15,8 +15,8 @@ from engine.tokenizer.markers import AddedToken, Markers
 
 _ANY = 1 << 30
 SPACE = "\u2581"  # how pieces write a space
-# ModelProto.normalizer_spec (field 3) { add_dummy_prefix (field 3): false }. In protobuf's encoding a message that
-# comes twice is merged, so these bytes, appended to a model, change this one setting of it.
+# ModelProto.normalizer_spec (field 3) { add_dummy_prefix (field 3): false }. In protobuf's encoding a message
+# that comes twice is merged, so these bytes, appended to a model, change this one setting of it.
 _NO_DUMMY_PREFIX = b"\x1a\x02\x18\x00"
 
 
@@ -84,7 +84,7 @@ class SentencePieceTokenizer(MarkerTokenizer):
         self._legacy = legacy
         self._plain = Markers(token for token in tokens if not token.special)
         self._every = Markers(tokens)
-        # Pieces that sentencepiece itself matches whole, wherever they stand: their texts must be broken up to stay text.
+        # Pieces that sentencepiece itself matches whole: only broken up do their texts stay text.
         self._greedy = Markers(
             token for token in tokens if token.special and model.encode(token.text, first=False) == [token.id]
         )
