@@ -31,6 +31,11 @@ def make_current(checkout: Path, modules: Modules) -> None:
     (checkout / ".venv" / "mlxr-setup").write_text(stamp, encoding="utf-8")
 
 
+def files_under(folder: Path) -> list[Path]:
+    """All files but the byte code that Python leaves."""
+    return sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+
+
 def write_program(path: Path, body: str) -> Path:
     path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -44,10 +49,10 @@ def test_it_is_written_for_the_python_of_an_old_mac(path: Path) -> None:
 
 def test_a_current_environment_is_left_alone(checkout: Path, setup_modules: Modules) -> None:
     make_current(checkout, setup_modules)
-    before = sorted(checkout.rglob("*"))
+    before = files_under(checkout)
     result = run_setup(checkout)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert sorted(path for path in checkout.rglob("*") if "__pycache__" not in path.parts) == before
+    assert files_under(checkout) == before
 
 
 @pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml", "packaging/setup.py"])
