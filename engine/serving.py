@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from typing import cast
 
 import mlx.core as mx
 
+from engine.chunking import ChunkSizer
 from engine.errors import EngineError, NonFiniteLogits
 from engine.events import Event, Failed, FinishReason, PrefillProgress, Stats, TextChunk
 from engine.loading.model import LoadedModel
 from engine.request import Request
-from engine.runner import ChunkSizer, Runner
+from engine.runner import Runner
 from engine.sampling import token_logprobs
 from engine.scheduler import Scheduler
 from engine.settings import EngineSettings
@@ -108,7 +110,7 @@ class Serving:
         self._runner.trim(request.table)
         if not request.generated:
             self._tell_prefill(request)
-        token = int(drawn.item())
+        token = cast(int, drawn.item())
         if request.command.logprobs is not None:
             request.logprobs.append(token_logprobs(logits, token, request.command.logprobs))
         self._accept(request, token)
@@ -125,8 +127,9 @@ class Serving:
     def _finish(self, request: Request, reason: FinishReason) -> None:
         if not request.stops.stopped and (rest := request.drain()):
             self._emit(TextChunk(request.id, rest, len(request.generated)))
+        finished = request.finished(reason)
         self._remove(request)
-        self._emit(request.finished(reason))
+        self._emit(finished)
         if not self.busy:
             self._tell_stats()
 

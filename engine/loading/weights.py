@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
@@ -91,8 +92,8 @@ class _SafetensorsFile(Protocol):
 def _file_headers(file: Path) -> dict[str, TensorHeader]:
     headers: dict[str, TensorHeader] = {}
     try:
-        with safe_open(file, framework="numpy") as opened:  # maps the file and checks its header
-            tensors = cast(_SafetensorsFile, opened)
+        opened = cast(AbstractContextManager[_SafetensorsFile], safe_open(file, framework="numpy"))
+        with opened as tensors:  # maps the file and checks its header
             for name in tensors.keys():  # noqa: SIM118 — not a mapping
                 part = tensors.get_slice(name)
                 shape, dtype = tuple(part.get_shape()), part.get_dtype()
