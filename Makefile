@@ -23,7 +23,7 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: setup
 	@$(BIN)/mlxr bench $(ARGS)
