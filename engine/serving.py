@@ -131,6 +131,7 @@ class Serving:
         self._remove(request)
         self._emit(finished)
         if not self.busy:
+            mx.clear_cache()  # what the allocator keeps for reuse goes back to the system while we are idle
             self._tell_stats()
 
     def _remove(self, request: Request) -> None:

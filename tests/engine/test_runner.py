@@ -167,7 +167,7 @@ def test_logits_and_greedy_tokens_equal_mlx_lm_in_every_chunking(name: str, tmp_
     ("family", "tied"), [("llama", True), ("qwen2", False), ("qwen3", True), ("mistral", False)]
 )
 def test_quantised_models_equal_mlx_lm(family: str, tied: bool, bits: int, tmp_path: Path) -> None:
-    plain = write_random_model(tmp_path / "plain", family, head_dim=16, tie_word_embeddings=tied)
+    plain = write_random_model(tmp_path / "plain", family, head_dim=8, tie_word_embeddings=tied)
     model, config = load_peer(plain)
     model, config = quantize_model(model, config, group_size=32, bits=bits)
     folder = tmp_path / "quantised"
@@ -222,3 +222,16 @@ def test_the_arena_grows_with_use_and_not_with_the_context(tmp_path: Path) -> No
     runner.prefill(table, prompt())
     assert model.pager.pages_used == -(-PROMPT_TOKENS // 16)
     assert model.arena.pages < 200
+
+
+def test_memory_does_not_move_while_decoding(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model")
+    model = load_model(folder, EngineSettings(), lambda done, total: None)
+    runner, table = Runner(model), PageTable()
+    model.arena.reserve(64, limit=64)
+    runner.prefill(table, prompt())
+    seen: list[int] = []
+    for _ in range(300):
+        mx.eval(runner.next_logits(table, [7]))
+        seen.append(mx.get_active_memory())
+    assert max(seen[20:]) - min(seen[20:]) <= 4 * VOCAB

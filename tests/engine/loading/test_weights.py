@@ -113,3 +113,15 @@ def test_scales_without_quantization_settings_are_refused(tmp_path: Path) -> Non
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(ModelError, match=r"config\.json has no quantization"):
         load(folder)
+
+
+@pytest.mark.parametrize("stored", [mx.float16, mx.bfloat16, mx.float32])
+def test_stored_half_precision_arrives_in_the_compute_dtype_unchanged(
+    stored: mx.Dtype, tmp_path: Path
+) -> None:
+    values = mx.array(np.random.default_rng(0).standard_normal((4, 6))).astype(stored)
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), {"x.weight": values})
+    weights = Weights(read_headers(tmp_path), mx.float32, None, lambda size: None)
+    loaded = weights.at("x").array("weight", (4, 6))
+    assert loaded.dtype == mx.float32
+    assert mx.array_equal(loaded, values.astype(mx.float32)).item()
