@@ -1,0 +1,69 @@
+"""One answer on its way: what the engine's events make of it, without Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.store.records import ChatMessage, Status
+from engine import Event, Failed, Finished, PrefillProgress, TextChunk
+
+AnswerPhase = Literal["waiting", "prefilling", "streaming"]
+
+STATUS_OF_REASON: dict[str, Status] = {"stop": "complete", "length": "length", "cancelled": "stopped"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A request in flight and the message it writes.
+
+    Attributes:
+        request_id: the engine's name for it.
+        message: the assistant's message so far.
+        phase: "waiting" until the engine's first event for it.
+        prefill_done, prefill_total: prompt tokens read so far, and in all.
+        cancelled: Cancel has been sent; the phase is what it was.
+    """
+
+    request_id: str
+    message: ChatMessage
+    phase: AnswerPhase = "waiting"
+    prefill_done: int = 0
+    prefill_total: int = 0
+    cancelled: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the engine has ended the request."""
+        return self.message.status != "streaming"
+
+
+def advance(answer: Answer, event: Event) -> Answer:
+    """The answer after one more event of its request; other events change nothing."""
+    match event:
+        case PrefillProgress():
+            return replace(
+                answer, phase="prefilling", prefill_done=event.done_tokens, prefill_total=event.prompt_tokens
+            )
+        case TextChunk():
+            text = answer.message.text + event.text
+            message = replace(answer.message, text=text, generated_tokens=event.generated_tokens)
+            return replace(answer, phase="streaming", message=message)
+        case Finished():
+            return replace(answer, message=_finished(answer.message, event))
+        case Failed():
+            return replace(answer, message=replace(answer.message, status="failed", error=event.error))
+        case _:
+            return answer
+
+
+def _finished(message: ChatMessage, event: Finished) -> ChatMessage:
+    return replace(
+        message,
+        text=event.text,
+        tokens=event.tokens,
+        status=STATUS_OF_REASON[event.reason],
+        generated_tokens=len(event.tokens),
+        ttft_ms=event.timing.ttft_ms,
+        decode_tps=event.timing.decode_tps,
+    )

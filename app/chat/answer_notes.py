@@ -1,0 +1,36 @@
+"""The small print under an answer: how it ended and how fast it was, in words."""
+
+from __future__ import annotations
+
+from app import text
+from app.store.records import ChatMessage
+
+NOTES = {
+    "stopped": text.NOTE_STOPPED,
+    "length": text.NOTE_LENGTH,
+    "interrupted": text.NOTE_INTERRUPTED,
+}
+
+
+def note_for(message: ChatMessage) -> str:
+    """The line under an answer; "" while it is being written."""
+    if message.status == "streaming":
+        return ""
+    parts = [NOTES.get(message.status, ""), numbers_of(message)]
+    return "  ·  ".join(part for part in parts if part)
+
+
+def numbers_of(message: ChatMessage) -> str:
+    """Its tokens, speed and the wait for its first word, as far as the engine has told them."""
+    if message.ttft_ms <= 0:
+        return ""
+    parts = [f"{message.generated_tokens:,} tokens" if message.generated_tokens != 1 else "1 token"]
+    if message.decode_tps > 0:
+        parts.append(
+            f"{message.decode_tps:.0f} tok/s"
+            if message.decode_tps >= 10
+            else f"{message.decode_tps:.1f} tok/s"
+        )
+    wait = message.ttft_ms / 1000
+    parts.append(f"first word after {wait:.2f} s" if wait < 10 else f"first word after {wait:.0f} s")
+    return "  ·  ".join(parts)

@@ -1,0 +1,134 @@
+"""The list of chats: newest first, searched, renamed, deleted with a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from app.store.chats import ChatStore
+from app.store.records import Chat, SearchHit
+
+
+class Store(Protocol):
+    """What the list needs of the store; `StoreWorker` is one."""
+
+    def ask(self, question: Callable[[ChatStore], Any], then: Callable[[Any], None]) -> None:
+        """Answer later, on this thread."""
+        ...
+
+    def change(self, change: Callable[[ChatStore], None]) -> None:
+        """Change what is stored, later."""
+        ...
+
+
+class ChatListViewModel(QObject):
+    """The chats on show: all of them, or those that a search found.
+
+    Signals: `rows_changed(tuple of SearchHit)`; `current_changed(chat id or None)`; and for the conversation:
+    `renamed(chat id, title)`, `deleted(Chat)`.
+    """
+
+    rows_changed = Signal(object)
+    current_changed = Signal(object)
+    renamed = Signal(str, str)
+    deleted = Signal(object)
+
+    def __init__(self, store: Store, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._chats: list[Chat] = []
+        self._hits: tuple[SearchHit, ...] | None = None
+        self._query = ""
+        self._current: str | None = None
+
+    @property
+    def rows(self) -> tuple[SearchHit, ...]:
+        """What the list shows."""
+        return self._hits if self._hits is not None else tuple(SearchHit(chat, "") for chat in self._chats)
+
+    @property
+    def query(self) -> str:
+        """What is searched for; "" while the whole list is on show."""
+        return self._query
+
+    @property
+    def current(self) -> str | None:
+        """Id of the chat that is open."""
+        return self._current
+
+    def load(self) -> None:
+        """Read the list from the store."""
+        self._store.ask(lambda store: store.chats(), self._loaded)
+
+    def find(self, chat_id: str) -> Chat | None:
+        """The chat with this id, if it is in the list."""
+        return next((chat for chat in self._chats if chat.id == chat_id), None)
+
+    def upsert(self, chat: Chat) -> None:
+        """A chat was begun or continued: it moves to the top."""
+        self._chats = [chat, *(other for other in self._chats if other.id != chat.id)]
+        self._chats.sort(key=lambda other: other.updated, reverse=True)
+        self._refresh()
+
+    def set_current(self, chat_id: str | None) -> None:
+        """Mark the chat that is open."""
+        if chat_id != self._current:
+            self._current = chat_id
+            self.current_changed.emit(chat_id)
+
+    def search(self, query: str) -> None:
+        """Show the chats that contain every word of `query`; all of them when it is blank."""
+        self._query = query.strip()
+        if not self._query:
+            self._hits = None
+            self.rows_changed.emit(self.rows)
+            return
+        asked = self._query
+
+        def show(hits: list[SearchHit]) -> None:
+            if self._query == asked:
+                self._hits = tuple(hits)
+                self.rows_changed.emit(self.rows)
+
+        self._store.ask(lambda store: store.search(asked), show)
+
+    def rename(self, chat_id: str, title: str) -> None:
+        """Give a chat another title; a blank one changes nothing."""
+        title = " ".join(title.split())
+        chat = self.find(chat_id)
+        if not title or chat is None or chat.title == title:
+            return
+        self._chats = [replace(other, title=title) if other.id == chat_id else other for other in self._chats]
+        self._store.change(lambda store: store.rename(chat_id, title))
+        self.renamed.emit(chat_id, title)
+        self._refresh()
+
+    def delete(self, chat_id: str) -> None:
+        """Take a chat out of the list; `undo_delete` brings it back until the app starts anew."""
+        chat = self.find(chat_id)
+        if chat is None:
+            return
+        self._chats.remove(chat)
+        self._store.change(lambda store: store.trash(chat_id))
+        self.deleted.emit(chat)
+        self._refresh()
+
+    def undo_delete(self, chat: Chat) -> None:
+        """Bring a deleted chat back."""
+        self._store.change(lambda store: store.restore(chat.id))
+        self.upsert(chat)
+
+    def _loaded(self, chats: list[Chat]) -> None:
+        known = {chat.id for chat in self._chats}
+        self._chats += [chat for chat in chats if chat.id not in known]
+        self._chats.sort(key=lambda chat: chat.updated, reverse=True)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if self._query:
+            self.search(self._query)
+        else:
+            self.rows_changed.emit(self.rows)

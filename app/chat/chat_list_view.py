@@ -1,0 +1,104 @@
+"""The list of chats as a widget: choose, rename in place, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, Slot
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
+
+from app.appearance import Appearance
+from app.chat.chat_list_model import ChatListModel
+from app.chat.chat_row import ChatRow
+from app.icons import icon
+from app.store.records import SearchHit
+
+
+class ChatListView(QListView):
+    """Shows the chats. Intents: `chosen(chat id)`, `renamed(chat id, title)`, `deleted(chat id)`."""
+
+    chosen = Signal(str)
+    renamed = Signal(str, str)
+    deleted = Signal(str)
+
+    def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("chatList")
+        self.setAccessibleName("Chats")
+        self._appearance = appearance
+        self._rows = ChatListModel()
+        self._current: str | None = None
+        row = ChatRow(appearance, self)
+        self.setModel(self._rows)
+        self.setItemDelegate(row)
+        self.setMouseTracking(True)
+        self.setUniformItemSizes(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.clicked.connect(self._choose)
+        self.activated.connect(self._choose)
+        row.more_wanted.connect(self._show_menu_at)
+        self._rows.renamed.connect(self.renamed)
+        appearance.changed.connect(self.viewport().update)
+
+    def show_rows(self, rows: Sequence[SearchHit]) -> None:
+        """Replace what the list shows."""
+        self._rows.show_rows(rows)
+        self.set_current(self._current)
+
+    def set_current(self, chat_id: str | None) -> None:
+        """Mark the chat that is open."""
+        self._current = chat_id
+        index = self._rows.index_of(chat_id)
+        flags = QItemSelectionModel.SelectionFlag
+        self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect if index.isValid() else flags.Clear)
+
+    def titles(self) -> list[str]:
+        """The titles on show, from the top."""
+        return [self._rows.index(place).data() for place in range(self._rows.rowCount())]
+
+    def menu_for(self, index: QModelIndex) -> QMenu:
+        """What can be done with the chat at `index`."""
+        colours = self._appearance.theme
+        menu = QMenu(self)
+        rename = menu.addAction(icon("rename", colours.text), "Rename")
+        rename.triggered.connect(lambda: self.edit(index))
+        delete = menu.addAction(icon("trash", colours.text), "Delete")
+        delete.triggered.connect(lambda: self.deleted.emit(self._rows.hit(index).chat.id))
+        return menu
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Delete deletes, Enter opens."""
+        index = self.currentIndex()
+        if index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self.deleted.emit(self._rows.hit(index).chat.id)
+        elif index.isValid() and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(index)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """The row's menu, by the right button or the menu key."""
+        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        index = self.indexAt(event.pos()) if by_mouse else self.currentIndex()
+        if index.isValid():
+            place = event.globalPos() if by_mouse else self._below(index)
+            self._pop_up(index, place)
+
+    @Slot(QModelIndex)
+    def _show_menu_at(self, index: QModelIndex) -> None:
+        self._pop_up(index, self._below(index))
+
+    def _below(self, index: QModelIndex) -> QPoint:
+        return self.viewport().mapToGlobal(self.visualRect(index).bottomRight() - QPoint(40, 0))
+
+    def _pop_up(self, index: QModelIndex, place: QPoint) -> None:
+        menu = self.menu_for(index)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(place)
+
+    @Slot(QModelIndex)
+    def _choose(self, index: QModelIndex) -> None:
+        self.chosen.emit(self._rows.hit(index).chat.id)

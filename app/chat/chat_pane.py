@@ -1,0 +1,167 @@
+"""The conversation's side of the window: model, messages, composer and status line, joined to view models."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+
+from app import text
+from app.appearance import Appearance
+from app.chat.chat_words import activity, greeting, placeholder
+from app.chat.composer import Composer
+from app.chat.conversation import ConversationViewModel
+from app.chat.empty_state import EmptyState
+from app.chat.engine_status import status_texts
+from app.chat.status_line import StatusLine
+from app.chat.status_view_model import StatusViewModel
+from app.chat.transcript import Transcript
+from app.models.model_button import ModelButton
+from app.models.models_view_model import ModelsViewModel
+from app.store.records import ChatMessage
+from app.theme import COLUMN_WIDTH
+from app.widgets.banner import Banner
+from app.widgets.icon_button import IconButton
+
+SIDE = 16
+
+
+class ChatPane(QWidget):
+    """Shows one conversation. Intents: `sidebar_wanted`, `settings_wanted` and `browse_wanted`."""
+
+    sidebar_wanted = Signal()
+    settings_wanted = Signal()
+    browse_wanted = Signal()
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        conversation: ConversationViewModel,
+        models: ModelsViewModel,
+        status: StatusViewModel,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("chatPane")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._conversation, self._models, self._status = conversation, models, status
+        self._appearance = appearance
+        self.model_button = ModelButton(appearance, models.guide)
+        self.store_banner = Banner(appearance)
+        self.model_banner = Banner(appearance, "danger")
+        self.empty_state = EmptyState(appearance)
+        self.transcript = Transcript(appearance)
+        self.composer = Composer(appearance)
+        self.status_line = StatusLine()
+        self._arrange()
+        self._connect_view_models()
+        self._connect_widgets()
+        self._show_model()
+        self._show_conversation(conversation.messages)
+
+    def _arrange(self) -> None:
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self.empty_state)
+        self._stack.addWidget(self.transcript)
+        banners = QVBoxLayout()
+        banners.setContentsMargins(SIDE, 0, SIDE, 0)
+        banners.setSpacing(8)
+        banners.addWidget(self.store_banner)
+        banners.addWidget(self.model_banner)
+        bottom = QHBoxLayout()
+        bottom.setContentsMargins(SIDE, 8, SIDE, 16)
+        self.composer.setMaximumWidth(COLUMN_WIDTH + 2 * SIDE)
+        bottom.addWidget(self.composer)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(self._make_top_bar())
+        column.addLayout(banners)
+        column.addLayout(self._stack, 1)
+        column.addLayout(bottom)
+        column.addWidget(self.status_line)
+
+    def _make_top_bar(self) -> QHBoxLayout:
+        sidebar = IconButton(self._appearance, "sidebar", "Show or hide the list of chats")
+        sidebar.clicked.connect(self.sidebar_wanted)
+        settings = IconButton(self._appearance, "settings", "Settings")
+        settings.clicked.connect(self.settings_wanted)
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 6, 8, 6)
+        bar.setSpacing(4)
+        bar.addWidget(sidebar)
+        bar.addWidget(self.model_button)
+        bar.addStretch(1)
+        bar.addWidget(settings)
+        return bar
+
+    def _connect_view_models(self) -> None:
+        self._conversation.opened.connect(self._show_conversation)
+        self._conversation.added.connect(self._add)
+        self._conversation.changed.connect(self._change)
+        self._conversation.state_changed.connect(self._show_state)
+        self._models.state_changed.connect(self._show_model)
+        self._models.recent_changed.connect(self.model_button.show_recent)
+        self._status.changed.connect(self._show_status)
+
+    def _connect_widgets(self) -> None:
+        self.composer.sent.connect(self._send)
+        self.composer.stopped.connect(self._conversation.stop)
+        self.composer.scroll_requested.connect(self.transcript.scroll_pages)
+        self.empty_state.suggested.connect(self._conversation.send)
+        self.model_button.chosen.connect(self._models.open)
+        self.model_button.browse_wanted.connect(self.browse_wanted)
+        self.model_banner.acted.connect(lambda: self._models.open(self._models.guide))
+
+    @Slot(str)
+    def _send(self, words: str) -> None:
+        if self._conversation.send(words):
+            self.composer.set_text("")
+
+    @Slot(object)
+    def _show_conversation(self, messages: tuple[ChatMessage, ...]) -> None:
+        self.transcript.show_messages(messages)
+        self._stack.setCurrentWidget(self.transcript if messages else self.empty_state)
+        self._show_state()
+
+    @Slot(object)
+    def _add(self, message: ChatMessage) -> None:
+        self._stack.setCurrentWidget(self.transcript)
+        self.transcript.add(message)
+
+    @Slot(object)
+    def _change(self, message: ChatMessage) -> None:
+        self.transcript.update_last(message)
+
+    @Slot()
+    def _show_state(self) -> None:
+        state = self._conversation.state
+        ready = self._conversation.can_send
+        self.composer.set_state(ready=ready, busy=state.busy, stopping=state.phase == "stopping")
+        self.empty_state.set_ready(ready)
+        self.transcript.show_activity(activity(state, self._models.state, self._models.is_guide))
+
+    @Slot()
+    def _show_model(self) -> None:
+        state, is_guide = self._models.state, self._models.is_guide
+        self.model_button.show_state(state)
+        words = greeting(state, is_guide)
+        self.empty_state.show_words(words.title, words.text, words.suggestions)
+        self.composer.set_placeholder(placeholder(state, is_guide))
+        if state.phase == "failed":
+            name = text.model_title(state.name, is_guide)
+            failed = text.LOAD_FAILED.format(name=name, error=state.error)
+            self.model_banner.say(failed, "" if is_guide else text.OPEN_GUIDE)
+        else:
+            self.model_banner.say("")
+        self._show_state()
+        self._show_status()
+
+    @Slot()
+    def _show_status(self) -> None:
+        status = self._status.status
+        name = ""
+        if self._models.state.phase == "loading":
+            name = text.LOADING.format(name=text.model_title(self._models.state.name, self._models.is_guide))
+        elif status.model:
+            name = text.model_title(status.model.name, self._models.is_guide)
+        self.status_line.show_texts(name, status_texts(status))

@@ -1,0 +1,101 @@
+"""How a row of the chat list is painted: title, the words that a search found, and a button for more."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QFont, QMouseEvent, QPainter
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from app.appearance import Appearance
+from app.chat.chat_list_model import HIT_ROLE
+from app.icons import icon
+
+HEIGHT = 36
+HEIGHT_WITH_SNIPPET = 56
+INSET = 8
+PADDING = 12
+MORE = 28
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class ChatRow(QStyledItemDelegate):
+    """Paints rows; a click on the button asks for the row's menu: `more_wanted(index)`."""
+
+    more_wanted = Signal(QModelIndex)
+
+    def __init__(self, appearance: Appearance, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._appearance = appearance
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
+        """One line, or two with a snippet."""
+        snippet = index.data(HIT_ROLE).snippet
+        return QSize(120, HEIGHT_WITH_SNIPPET if snippet else HEIGHT)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """A rounded ground for the open chat and the one under the pointer."""
+        theme = self._appearance.theme
+        hit = index.data(HIT_ROLE)
+        selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+        focused = selected and bool(option.state & QStyle.StateFlag.State_HasFocus)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if selected or hovered:
+            painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.accent_soft if selected else theme.hover))
+            painter.drawRoundedRect(option.rect.adjusted(INSET, 1, -INSET, -1), 8, 8)
+        room = option.rect.adjusted(
+            INSET + PADDING, 0, -INSET - (MORE if selected or hovered else PADDING), 0
+        )
+        title = room.adjusted(0, 6, 0, -room.height() // 2 + 3) if hit.snippet else room
+        self._line(painter, title, hit.chat.title, theme.text, option.font)
+        if hit.snippet:
+            small = QFont(option.font)
+            small.setPixelSize(12)
+            self._line(
+                painter, room.adjusted(0, room.height() // 2 - 1, 0, -5), hit.snippet, theme.muted, small
+            )
+        if selected or hovered:
+            icon("more", theme.muted, 20).paint(painter, _more_rect(option.rect).adjusted(4, 4, -4, -4))
+        painter.restore()
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:  # noqa: N802
+        """A line to type the new title in."""
+        editor = QLineEdit(parent)
+        editor.setAccessibleName("Title of the chat")
+        return editor
+
+    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
+        """Where the title stands."""
+        editor.setGeometry(option.rect.adjusted(INSET, 2, -INSET, -2))
+
+    def editorEvent(  # noqa: N802 (Qt's name)
+        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
+    ) -> bool:
+        """A click on the button is not a choice of the row."""
+        if isinstance(event, QMouseEvent) and _more_rect(option.rect).contains(event.position().toPoint()):
+            if event.type() == QEvent.Type.MouseButtonRelease:
+                self.more_wanted.emit(QModelIndex(index))
+            return True
+        return super().editorEvent(event, model, option, index)
+
+    def _line(self, painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
+        painter.setFont(font)
+        painter.setPen(QColor(colour))
+        shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+
+
+def _more_rect(row: QRect) -> QRect:
+    return QRect(row.right() - INSET - MORE, row.center().y() - MORE // 2 + 1, MORE, MORE)

@@ -1,0 +1,47 @@
+"""What the chat pane says in each state, in words; without widgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app import text
+from app.chat.conversation import ChatState
+from app.models.models_view_model import ModelState
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The empty state's words."""
+
+    title: str
+    text: str
+    suggestions: tuple[str, ...]
+
+
+def greeting(model: ModelState, is_guide: bool) -> Greeting:
+    """What a new chat says about the model that is there."""
+    if model.phase in ("none", "failed"):
+        return Greeting(text.NO_MODEL, text.EMPTY_NONE, ())
+    if is_guide:
+        return Greeting(text.EMPTY_TITLE, text.EMPTY_GUIDE, text.GUIDE_SUGGESTIONS)
+    return Greeting(text.EMPTY_TITLE, text.EMPTY_MODEL.format(name=model.name), text.MODEL_SUGGESTIONS)
+
+
+def activity(chat: ChatState, model: ModelState, is_guide: bool) -> str:
+    """What stands in place of an answer's first word; "" once there are words or nothing is awaited."""
+    if chat.phase == "stopping":
+        return text.STOPPING
+    if chat.phase == "prefilling" and chat.prefill_done < chat.prefill_total:
+        return text.READING.format(done=chat.prefill_done, total=chat.prefill_total)
+    if chat.phase in ("waiting", "prefilling"):
+        if model.phase == "loading":
+            return text.LOADING.format(name=text.model_title(model.name, is_guide))
+        return text.WAITING
+    return ""
+
+
+def placeholder(model: ModelState, is_guide: bool) -> str:
+    """What stands in the empty message field."""
+    if model.phase in ("none", "failed"):
+        return text.PLACEHOLDER_NONE
+    return text.PLACEHOLDER.format(name="the guide" if is_guide else model.name)

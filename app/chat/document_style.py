@@ -1,0 +1,125 @@
+"""How an answer's Markdown looks: spacing, headings, tables and code in a text document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFontDatabase,
+    QTextBlock,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextFrameFormat,
+    QTextTable,
+)
+
+from app.theme import Theme
+
+LINE_HEIGHT = 145.0  # per cent
+BODY_PX = 14
+CODE_PX = 13
+HEADING_PX = {1: 21, 2: 18, 3: 16}
+PARAGRAPH_GAP = 10
+LIST_GAP = 4
+HEADING_GAP = (18, 6)
+CELL_PADDING = 6
+PROPORTIONAL = int(QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+
+FEATURES = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+"""What a model writes is text: its HTML is shown, never obeyed."""
+
+
+def set_markdown(document: QTextDocument, markdown: str, theme: Theme) -> None:
+    """Fill `document` with `markdown`, laid out in the theme."""
+    document.setMarkdown(markdown, FEATURES)
+    cursor = QTextCursor(document)
+    cursor.beginEditBlock()
+    block = document.begin()
+    first = True
+    while block.isValid():
+        _space(cursor, block, first)
+        _style_code(cursor, block, theme)
+        first = False
+        block = block.next()
+    for table in _tables(document):
+        _style_table(table, theme)
+    cursor.endEditBlock()
+
+
+def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:
+    old = block.blockFormat()
+    level = old.headingLevel()
+    spacing = QTextBlockFormat()
+    spacing.setLineHeight(LINE_HEIGHT if not level else 120.0, PROPORTIONAL)
+    cursor.setPosition(block.position())
+    if cursor.currentTable() is not None:
+        top, bottom = 0, 0
+    elif level:
+        top, bottom = HEADING_GAP
+    elif block.textList() is not None:
+        top, bottom = 0, LIST_GAP
+    else:
+        top, bottom = 0, PARAGRAPH_GAP
+    spacing.setTopMargin(0 if first else top)
+    spacing.setBottomMargin(bottom)
+    cursor.mergeBlockFormat(spacing)
+    if level:
+        _style_heading(cursor, block, level)
+
+
+def _style_heading(cursor: QTextCursor, block: QTextBlock, level: int) -> None:
+    cursor.setPosition(block.position())
+    cursor.setPosition(block.position() + block.length() - 1, QTextCursor.MoveMode.KeepAnchor)
+    style = QTextCharFormat()
+    style.setProperty(QTextFormat.Property.FontSizeAdjustment, 0)
+    style.setProperty(QTextFormat.Property.FontPixelSize, HEADING_PX.get(level, BODY_PX + 1))
+    style.setFontWeight(600)
+    cursor.mergeCharFormat(style)
+
+
+def _style_code(cursor: QTextCursor, block: QTextBlock, theme: Theme) -> None:
+    pieces = block.begin()
+    spans: list[tuple[int, int]] = []
+    while not pieces.atEnd():
+        fragment = pieces.fragment()
+        if fragment.charFormat().fontFixedPitch():
+            spans.append((fragment.position(), fragment.length()))
+        pieces += 1
+    for start, length in spans:
+        cursor.setPosition(start)
+        cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
+        cursor.mergeCharFormat(_code_format(theme))
+
+
+def _code_format(theme: Theme) -> QTextCharFormat:
+    style = QTextCharFormat()
+    style.setFontFamilies([QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()])
+    style.setProperty(QTextFormat.Property.FontPixelSize, CODE_PX)
+    style.setBackground(QBrush(QColor(theme.hover)))
+    return style
+
+
+def _tables(document: QTextDocument) -> Iterator[QTextTable]:
+    for frame in document.rootFrame().childFrames():
+        if isinstance(frame, QTextTable):
+            yield frame
+
+
+def _style_table(table: QTextTable, theme: Theme) -> None:
+    style = table.format()
+    style.setBorder(1)
+    style.setBorderCollapse(True)
+    style.setBorderBrush(QBrush(QColor(theme.border)))
+    style.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+    style.setCellPadding(CELL_PADDING)
+    style.setCellSpacing(0)
+    style.setBottomMargin(PARAGRAPH_GAP)
+    style.setTopMargin(2)
+    style.setAlignment(Qt.AlignmentFlag.AlignLeft)
+    table.setFormat(style)

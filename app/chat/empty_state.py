@@ -1,0 +1,92 @@
+"""What a new chat shows: what this is, and things to try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.appearance import Appearance
+from app.icons import pixmap
+from app.theme import Theme
+
+MARK = 40
+WIDTH = 520
+ROOM_FOR_MARK = 380
+
+
+class EmptyState(QWidget):
+    """A heading, a sentence, and suggestions that can be clicked: `suggested(text)`."""
+
+    suggested = Signal(str)
+
+    def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._appearance = appearance
+        self._mark = QLabel()
+        self._title = QLabel()
+        self._title.setProperty("role", "title")
+        self._title.setWordWrap(True)
+        self._text = QLabel()
+        self._text.setObjectName("emptyText")
+        self._text.setWordWrap(True)
+        self._buttons = QVBoxLayout()
+        self._buttons.setSpacing(8)
+        inner = QWidget()
+        inner.setMaximumWidth(WIDTH)
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        for widget in (self._mark, self._title, self._text):
+            column.addWidget(widget)
+        column.addSpacing(16)
+        column.addLayout(self._buttons)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(24, 16, 24, 16)
+        outer.addStretch(2)
+        outer.addWidget(inner, 0, Qt.AlignmentFlag.AlignHCenter)
+        outer.addStretch(3)
+        inner.setMinimumWidth(240)
+        self._inner = inner
+        appearance.changed.connect(self._paint)
+        self._paint(appearance.theme)
+
+    @property
+    def suggestions(self) -> list[QPushButton]:
+        """The suggestions' buttons."""
+        return [self._buttons.itemAt(i).widget() for i in range(self._buttons.count())]  # type: ignore[misc]
+
+    def show_words(self, title: str, text: str, suggestions: Sequence[str]) -> None:
+        """Greet with these words."""
+        self._title.setText(title)
+        self._text.setText(text)
+        if [button.text() for button in self.suggestions] != list(suggestions):
+            self._replace(suggestions)
+
+    def set_ready(self, ready: bool) -> None:
+        """Whether a suggestion can be sent now."""
+        for button in self.suggestions:
+            button.setEnabled(ready)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Where room is short, the mark is what goes."""
+        super().resizeEvent(event)
+        self._inner.setFixedWidth(min(WIDTH, self.width() - 48))
+        self._mark.setVisible(self.height() >= ROOM_FOR_MARK)
+
+    def _replace(self, suggestions: Sequence[str]) -> None:
+        for button in self.suggestions:
+            self._buttons.removeWidget(button)
+            button.deleteLater()
+        for words in suggestions:
+            button = QPushButton(words)
+            button.setObjectName("suggestion")
+            button.setCursor(Qt.CursorShape.PointingHandCursor)
+            button.clicked.connect(lambda _=False, words=words: self.suggested.emit(words))
+            self._buttons.addWidget(button)
+
+    @Slot(object)
+    def _paint(self, theme: Theme) -> None:
+        self._mark.setPixmap(pixmap("mark", theme.accent, MARK, self.devicePixelRatioF()))

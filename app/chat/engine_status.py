@@ -1,0 +1,116 @@
+"""What the status line shows, folded from engine events and from nothing else; without Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine import (
+    Event,
+    Failed,
+    Finished,
+    ModelInfo,
+    ModelReady,
+    ModelUnloaded,
+    PrefillProgress,
+    Stats,
+    TextChunk,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The engine's pulse, in the numbers people see.
+
+    Attributes:
+        model: the loaded model; None while there is none.
+        decode_tps: tokens a second, now while it writes, else of the last answer; 0 before the first.
+        decoding: whether `decode_tps` is live.
+        context_tokens: tokens in the context of the request that runs, or of the last one.
+        pages_used, total_pages: KV pages held by requests, and in all.
+        prefill_done, prefill_total: prompt tokens read while the first word is awaited; 0 of 0 otherwise.
+        queued: requests that wait behind the running one.
+    """
+
+    model: ModelInfo | None = None
+    decode_tps: float = 0.0
+    decoding: bool = False
+    context_tokens: int = 0
+    pages_used: int = 0
+    total_pages: int = 0
+    prefill_done: int = 0
+    prefill_total: int = 0
+    queued: int = 0
+
+
+def fold(status: EngineStatus, event: Event) -> EngineStatus:
+    """The status after one more event."""
+    match event:
+        case ModelReady(model=model):
+            return EngineStatus(model=model, total_pages=model.total_pages)
+        case ModelUnloaded():
+            return EngineStatus()
+        case PrefillProgress():
+            return replace(status, prefill_done=event.done_tokens, prefill_total=event.prompt_tokens)
+        case TextChunk():
+            return replace(status, prefill_done=0, prefill_total=0, decoding=True)
+        case Finished():
+            return _finished(status, event)
+        case Failed():
+            return replace(status, prefill_done=0, prefill_total=0, decoding=False)
+        case Stats():
+            return _pulse(status, event)
+        case _:
+            return status
+
+
+def _finished(status: EngineStatus, event: Finished) -> EngineStatus:
+    return replace(
+        status,
+        prefill_done=0,
+        prefill_total=0,
+        decoding=False,
+        decode_tps=event.timing.decode_tps or status.decode_tps,
+        context_tokens=len(event.prompt_tokens) + len(event.tokens),
+    )
+
+
+def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
+    return replace(
+        status,
+        decode_tps=event.decode_tps or status.decode_tps,
+        context_tokens=event.context_tokens if event.active_id else status.context_tokens,
+        pages_used=event.pages_used,
+        total_pages=event.total_pages or status.total_pages,
+        queued=event.queued,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StatusTexts:
+    """The status line's fields; "" hides one."""
+
+    activity: str = ""
+    speed: str = ""
+    context: str = ""
+    pages: str = ""
+
+
+def status_texts(status: EngineStatus) -> StatusTexts:
+    """The words for a status. Nothing is shown that no event has said."""
+    if status.model is None:
+        return StatusTexts()
+    activity = ""
+    if status.prefill_total > 0:
+        activity = f"Reading {status.prefill_done:,} of {status.prefill_total:,} tokens"
+    elif status.queued:
+        activity = f"{status.queued} waiting"
+    return StatusTexts(
+        activity=activity,
+        speed=f"{status.decode_tps:.0f} tok/s" if status.decode_tps >= 10 else _slow(status.decode_tps),
+        context=f"{status.context_tokens:,} / {status.model.context_length:,} tokens",
+        pages=f"{status.pages_used:,} / {status.total_pages:,} pages",
+    )
+
+
+def _slow(tps: float) -> str:
+    return f"{tps:.1f} tok/s" if tps > 0 else ""

@@ -1,0 +1,81 @@
+"""Cutting an answer's Markdown into blocks that are laid out one by one, so that only the last one grows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LONGEST_PROSE = 3000
+"""Prose longer than this many characters is cut at the next safe blank line: layout time stays bounded."""
+
+_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([^`\n]*)$")
+_CONTINUES = re.compile(r"^(\s|[-*+>|]|\d+[.)]\s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Markdown without fenced code."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The inside of a fence. `language` is what was written behind it; `closed` once its end was seen."""
+
+    text: str
+    language: str
+    closed: bool
+
+
+Block = Prose | Code
+
+
+def split_blocks(markdown: str) -> list[Block]:
+    """The blocks of `markdown`, in order. Text added at its end changes the last block only, or adds some.
+
+    (A line can still turn from prose into a fence while it is being written.)
+    """
+    blocks: list[Block] = []
+    prose: list[str] = []
+    lines = iter(markdown.split("\n"))
+    size = 0
+    for line in lines:
+        fence = _FENCE.match(line)
+        if fence:
+            _add_prose(blocks, prose)
+            size = 0
+            blocks.append(_read_code(lines, fence))
+            continue
+        if (
+            size > LONGEST_PROSE
+            and prose
+            and not prose[-1].strip()
+            and line.strip()
+            and not _CONTINUES.match(line)
+        ):
+            _add_prose(blocks, prose)
+            size = 0
+        prose.append(line)
+        size += len(line) + 1
+    _add_prose(blocks, prose)
+    return blocks
+
+
+def _add_prose(blocks: list[Block], lines: list[str]) -> None:
+    text = "\n".join(lines).strip("\n")
+    lines.clear()
+    if text.strip():
+        blocks.append(Prose(text))
+
+
+def _read_code(lines: Iterator[str], fence: re.Match[str]) -> Code:
+    indent, marks, language = len(fence[1]), fence[2], fence[3].strip()
+    closing = re.compile(rf"^ {{0,3}}{re.escape(marks[0])}{{{len(marks)},}}\s*$")
+    inside: list[str] = []
+    for line in lines:
+        if closing.match(line):
+            return Code("\n".join(inside), language, closed=True)
+        inside.append(line[min(indent, len(line) - len(line.lstrip(" "))) :])
+    return Code("\n".join(inside), language, closed=False)

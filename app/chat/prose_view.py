@@ -1,0 +1,74 @@
+"""Text that can be selected and whose links open outside: Markdown or plain, as high as it needs to be."""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices, QTextOption, QWheelEvent
+from PySide6.QtWidgets import QTextBrowser, QWidget
+
+from app.chat.document_style import set_markdown
+from app.theme import Theme
+
+SAFE_SCHEMES = ("http", "https", "mailto")
+
+
+class ProseView(QTextBrowser):
+    """A read-only text without scroll bars. It loads nothing: files that the text points to stay unread."""
+
+    link_opened = Signal(QUrl)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setOpenLinks(False)
+        self.setUndoRedoEnabled(False)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.document().setDocumentMargin(0)
+        self.anchorClicked.connect(self._open)
+        self._source = ""
+
+    @property
+    def source(self) -> str:
+        """The Markdown or plain text it shows."""
+        return self._source
+
+    def show_markdown(self, markdown: str, theme: Theme) -> None:
+        """Show Markdown in the theme's colours."""
+        self._source = markdown
+        set_markdown(self.document(), markdown, theme)
+
+    def show_plain(self, text: str) -> None:
+        """Show text as it is."""
+        self._source = text
+        self.setPlainText(text)
+
+    def height_for(self, width: int) -> int:
+        """The height it needs at this width, in pixels; lays the text out."""
+        self.ensurePolished()
+        document = self.document()
+        if document.textWidth() != width:
+            document.setTextWidth(width)
+        return math.ceil(document.size().height())
+
+    def loadResource(self, type_: int, name: QUrl) -> object:  # noqa: N802 (Qt's name)
+        """Nothing: what a model writes must not make the app read files."""
+        return None
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let the conversation scroll."""
+        event.ignore()
+
+    @Slot(QUrl)
+    def _open(self, url: QUrl) -> None:
+        if url.scheme() in SAFE_SCHEMES:
+            self.link_opened.emit(url)
+            QDesktopServices.openUrl(url)

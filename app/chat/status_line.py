@@ -1,0 +1,55 @@
+"""The line at the window's foot: model, speed, context and pages, as the engine reports them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from app.chat.engine_status import StatusTexts
+
+HEIGHT = 32
+
+
+class StatusLine(QWidget):
+    """Shows status texts; a field without one takes no room."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("statusLine")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedHeight(HEIGHT)
+        self._model = QLabel()
+        self._activity = QLabel()
+        self._speed = QLabel()
+        self._speed.setToolTip("Tokens a second, now or in the last answer")
+        self._context = QLabel()
+        self._context.setToolTip("Tokens in context, of those the model can hold")
+        self._pages = QLabel()
+        self._pages.setToolTip("Pages of the KV cache in use, of those there are")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 0, 16, 0)
+        row.setSpacing(16)
+        row.addWidget(self._model)
+        row.addWidget(self._activity)
+        row.addStretch(1)
+        for label in (self._speed, self._context, self._pages):
+            row.addWidget(label)
+
+    def show_texts(self, model: str, texts: StatusTexts) -> None:
+        """Show these words."""
+        for label, words in (
+            (self._model, model),
+            (self._activity, texts.activity),
+            (self._speed, texts.speed),
+            (self._context, texts.context),
+            (self._pages, texts.pages),
+        ):
+            if label.text() != words:
+                label.setText(words)
+            label.setVisible(bool(words))
+
+    @property
+    def words(self) -> str:
+        """Everything it says, for tests and screen readers."""
+        labels = (self._model, self._activity, self._speed, self._context, self._pages)
+        return "  ".join(label.text() for label in labels if label.text())

@@ -1,0 +1,1 @@
+"""Measurements of the window, each a function with a typed result."""

@@ -1,0 +1,80 @@
+"""The model's name over the conversation, and the menu that opens another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+
+from app import text
+from app.appearance import Appearance
+from app.icons import icon
+from app.models.models_view_model import ModelState
+from app.theme import Theme
+
+
+class ModelButton(QToolButton):
+    """Names the model. Intents: `chosen(path)` and `browse_wanted`."""
+
+    chosen = Signal(str)
+    browse_wanted = Signal()
+
+    def __init__(self, appearance: Appearance, guide: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._appearance = appearance
+        self._guide = guide
+        self._current = ""
+        self._recent: tuple[str, ...] = ()
+        self.setObjectName("modelButton")
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow stands behind the name
+        self.setIconSize(QSize(16, 16))
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._menu = QMenu(self)
+        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._menu.aboutToShow.connect(self._fill)
+        self.setMenu(self._menu)
+        self.show_state(ModelState())
+        appearance.changed.connect(self._paint)
+        self._paint(appearance.theme)
+
+    def show_state(self, state: ModelState) -> None:
+        """Name the model, and how far it is loaded."""
+        self._current = state.path
+        name = text.model_title(state.name, state.path == self._guide)
+        if state.phase == "loading":
+            name = f"{name}  {state.progress:.0%}"
+        self.setText(name)
+        self.setToolTip(state.path)
+        self.setAccessibleName(f"Model: {name}")
+
+    def show_recent(self, paths: Sequence[str]) -> None:
+        """The folders to offer."""
+        self._recent = tuple(paths)
+
+    @Slot()
+    def _fill(self) -> None:
+        self._menu.clear()
+        self._offer(text.GUIDE_NAME, self._guide)
+        if self._recent:
+            self._menu.addSection(text.RECENT_MODELS)
+        for path in self._recent:
+            self._offer(Path(path).name, path)
+        self._menu.addSeparator()
+        browse = self._menu.addAction(icon("folder", self._appearance.theme.text), text.OPEN_MODEL)
+        browse.triggered.connect(self.browse_wanted)
+
+    def _offer(self, name: str, path: str) -> None:
+        action = self._menu.addAction(name)
+        action.setToolTip(path)
+        action.setCheckable(True)
+        action.setChecked(path == self._current)
+        action.triggered.connect(lambda: self.chosen.emit(path))
+
+    @Slot(object)
+    def _paint(self, theme: Theme) -> None:
+        self.setIcon(icon("chevron-down", theme.muted, 16))

@@ -1,0 +1,129 @@
+"""Which model is loaded, as the engine's events tell it, and the wish for another one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat_sampling import chat_sampling
+from engine import (
+    Command,
+    Event,
+    Failed,
+    LoadModel,
+    LoadProgress,
+    ModelInfo,
+    ModelReady,
+    ModelUnloaded,
+    SamplingParams,
+)
+
+ModelPhase = Literal["none", "loading", "ready", "failed"]
+
+RECENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """Where the engine stands with its model.
+
+    Attributes:
+        phase: "ready" only between the engine's ModelReady and the next load.
+        path: folder of the model that is loaded, loading or failed to.
+        progress: share of the weights that are in memory, 0 to 1, while loading.
+        info: the loaded model, when ready.
+        error: the one line that says why it failed, when failed.
+    """
+
+    phase: ModelPhase = "none"
+    path: str = ""
+    progress: float = 0.0
+    info: ModelInfo | None = None
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """The model's folder name, for people; "" without one."""
+        return self.info.name if self.info else Path(self.path).name
+
+
+class ModelsViewModel(QObject):
+    """The loaded model and those opened before.
+
+    Signals: `state_changed(ModelState)`, `recent_changed(tuple of paths)`, `opened(path)` when one is ready.
+    """
+
+    state_changed = Signal(object)
+    recent_changed = Signal(object)
+    opened = Signal(str)
+
+    def __init__(self, submit: Callable[[Command], None], guide: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._submit = submit
+        self._guide = str(guide)
+        self._state = ModelState()
+        self._load_id = ""
+        self._recent: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> ModelState:
+        """The model's state."""
+        return self._state
+
+    @property
+    def guide(self) -> str:
+        """Folder of the built-in model."""
+        return self._guide
+
+    @property
+    def is_guide(self) -> bool:
+        """Whether the model loaded or loading is the built-in one."""
+        return self._state.path == self._guide
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """Model folders opened before, the last one first, without the guide."""
+        return self._recent
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How the loaded model's words are drawn."""
+        return chat_sampling(Path(self._state.path))
+
+    def open(self, path: str) -> None:
+        """Ask the engine to load the folder in place of what is loaded."""
+        self._load_id = f"load-{uuid.uuid4().hex}"
+        self._set(ModelState("loading", path))
+        self._submit(LoadModel(self._load_id, path))
+
+    def set_recent(self, paths: list[str]) -> None:
+        """Take over the list of models opened before."""
+        self._recent = tuple(path for path in paths if path != self._guide)[:RECENT]
+        self.recent_changed.emit(self._recent)
+
+    def handle(self, event: Event) -> None:
+        """Take in an engine event. Those of a load that a later one replaced are passed over."""
+        match event:
+            case LoadProgress(id=self._load_id) if event.total_bytes:
+                self._set(replace(self._state, progress=event.loaded_bytes / event.total_bytes))
+            case ModelReady(id=self._load_id):
+                self._set(ModelState("ready", self._state.path, info=event.model))
+                self.set_recent(
+                    [self._state.path, *(path for path in self._recent if path != self._state.path)]
+                )
+                self.opened.emit(self._state.path)
+            case Failed(id=self._load_id):
+                self._set(ModelState("failed", self._state.path, error=event.error))
+            case ModelUnloaded() if self._state.phase == "ready":
+                self._set(ModelState())
+            case _:
+                pass
+
+    def _set(self, state: ModelState) -> None:
+        self._state = state
+        self.state_changed.emit(state)

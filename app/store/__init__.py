@@ -1,0 +1,1 @@
+"""Conversations on disk: SQLite, written by one worker thread."""

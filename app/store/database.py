@@ -1,0 +1,98 @@
+"""Opening the database file: whatever is wrong with it, a usable connection and a line that says so."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.store.schema import NewerDatabase, migrate
+
+BUSY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A migrated connection; `problem` is one line for people, "" when all is well.
+
+    `saved` is False when the connection is in memory and nothing outlives the app.
+    """
+
+    connection: sqlite3.Connection
+    problem: str
+    saved: bool
+
+
+def open_database(path: Path) -> Opened:
+    """Open or create `path`. A broken file is moved aside; what cannot be written is replaced by memory."""
+    try:
+        return Opened(_connect(path), "", saved=True)
+    except NewerDatabase:
+        return _in_memory(
+            f"{path} was written by a newer MLXR. It is left as it is; this session's chats are kept in "
+            "memory only. Update MLXR to see your chats."
+        )
+    except OSError as error:
+        return _in_memory(_unwritable(path, error.strerror or str(error)))
+    except sqlite3.OperationalError as error:
+        return _in_memory(_unwritable(path, str(error)))
+    except sqlite3.DatabaseError:
+        return _start_over(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Created first, so that it is private from the start; SQLite gives its side files the same mode.
+    path.touch(mode=0o600, exist_ok=True)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    # WAL with NORMAL survives the death of the process; only a power cut may lose the last moments.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    migrate(connection)
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise sqlite3.DatabaseError("quick_check failed")
+    # A read-only file opens without complaint; a write that changes nothing finds out now.
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE chats SET title = title WHERE id = ''")
+    connection.execute("COMMIT")
+
+
+def _in_memory(problem: str) -> Opened:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA foreign_keys = ON")
+    migrate(connection)
+    return Opened(connection, problem, saved=False)
+
+
+def _start_over(path: Path) -> Opened:
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        connection = _connect(path)
+    except (OSError, sqlite3.Error) as error:
+        return _in_memory(_unwritable(path, str(error)))
+    return Opened(
+        connection, f"{path} was damaged. It was moved to {aside.name} and a new one was started.", saved=True
+    )
+
+
+def _unwritable(path: Path, reason: str) -> str:
+    return (
+        f"Chats cannot be saved in {path.parent} ({reason}); this session's chats are kept in memory only. "
+        "Free some space or make the folder writable, then start MLXR again."
+    )

@@ -1,0 +1,81 @@
+"""The values that a conversation is made of, the same on disk and in the window."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Literal
+
+Role = Literal["user", "assistant"]
+Status = Literal["complete", "streaming", "stopped", "length", "failed", "interrupted"]
+
+TITLE_LENGTH = 60
+
+
+def new_id() -> str:
+    """A name for a chat or message that no other one has."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A conversation: a tree of messages, of which the path up from `leaf_id` is the one on show.
+
+    Times are seconds since the epoch.
+    """
+
+    title: str
+    id: str = field(default_factory=new_id)
+    leaf_id: str | None = None
+    created: float = field(default_factory=time.time)
+    updated: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One node of a conversation's tree.
+
+    Attributes:
+        parent_id: the message it answers or follows; None for the first. Siblings share a parent.
+        text: what is shown.
+        tokens: the exact token ids this node adds to the prompt; None until the engine has told them.
+        kept_tokens: how many of the tokens on the path above precede `tokens`; None is all of them.
+            A chat template that rewrites earlier turns makes it fewer.
+        status: how it ended; "streaming" while it is being written, "interrupted" when the app died then.
+        error: the one line that ended it, for "failed".
+        model: folder of the model that wrote it, whose tokenizer `tokens` belong to.
+        generated_tokens, ttft_ms, decode_tps: the engine's account of an answer; 0 where there is none.
+    """
+
+    chat_id: str
+    role: Role
+    text: str = ""
+    parent_id: str | None = None
+    id: str = field(default_factory=new_id)
+    tokens: tuple[int, ...] | None = None
+    kept_tokens: int | None = None
+    status: Status = "complete"
+    error: str = ""
+    model: str = ""
+    created: float = field(default_factory=time.time)
+    generated_tokens: int = 0
+    ttft_ms: float = 0.0
+    decode_tps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A chat that a search found, with the words around the first place; "" when only its title matched."""
+
+    chat: Chat
+    snippet: str
+
+
+def title_from(text: str) -> str:
+    """A chat's title, from its first message: one line of at most TITLE_LENGTH characters."""
+    line = " ".join(text.split())
+    if len(line) <= TITLE_LENGTH:
+        return line
+    cut = line[:TITLE_LENGTH].rsplit(" ", 1)[0] if " " in line[:TITLE_LENGTH] else line[: TITLE_LENGTH - 1]
+    return cut.rstrip(" ,.;:") + "…"

@@ -1,0 +1,87 @@
+"""The database's schema as numbered migrations; `PRAGMA user_version` counts those that ran."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+
+class NewerDatabase(Exception):
+    """The database was written by a newer MLXR and is left alone."""
+
+
+def _tables(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE chats (
+            id TEXT PRIMARY KEY,
+            title TEXT NOT NULL,
+            leaf_id TEXT,
+            created REAL NOT NULL,
+            updated REAL NOT NULL,
+            trashed REAL
+        )"""
+    )
+    connection.execute(
+        """CREATE TABLE messages (
+            number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            chat_id TEXT NOT NULL REFERENCES chats(id) ON DELETE CASCADE,
+            parent_id TEXT REFERENCES messages(id) ON DELETE CASCADE,
+            role TEXT NOT NULL,
+            text TEXT NOT NULL,
+            tokens BLOB,
+            kept_tokens INTEGER,
+            status TEXT NOT NULL,
+            error TEXT NOT NULL,
+            model TEXT NOT NULL,
+            created REAL NOT NULL,
+            generated_tokens INTEGER NOT NULL,
+            ttft_ms REAL NOT NULL,
+            decode_tps REAL NOT NULL
+        )"""
+    )
+    connection.execute("CREATE INDEX messages_by_chat ON messages(chat_id)")
+    connection.execute("CREATE INDEX messages_by_parent ON messages(parent_id)")
+
+
+def _search(connection: sqlite3.Connection) -> None:
+    # Trigrams find any part of a word, and work for scripts that do not put spaces between words.
+    connection.execute("CREATE VIRTUAL TABLE message_search USING fts5(text, tokenize='trigram')")
+    connection.execute("INSERT INTO message_search(rowid, text) SELECT number, text FROM messages")
+    connection.execute(
+        """CREATE TRIGGER message_gone AFTER DELETE ON messages BEGIN
+            DELETE FROM message_search WHERE rowid = old.number;
+        END"""
+    )
+
+
+def _opened_models(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE opened_models (path TEXT PRIMARY KEY, opened REAL NOT NULL)")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_tables, _search, _opened_models)
+"""Migration n takes a database from version n to n + 1. Never change one that has shipped: add another."""
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """How many migrations the database has had; 0 for a blank one."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the database to the newest version, each step in a transaction of its own.
+
+    The connection must be in autocommit mode. Raises NewerDatabase when it is ahead of this program.
+    """
+    version = version_of(connection)
+    if version > len(MIGRATIONS):
+        raise NewerDatabase(f"version {version}; this MLXR knows up to {len(MIGRATIONS)}")
+    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            step(connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")

@@ -1,0 +1,67 @@
+"""A note that floats over its parent for a while and offers one way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+
+SHOWN_MS = 8000
+MARGIN = 88
+
+
+class Toast(QFrame):
+    """Shows one note at a time, low in the middle of its parent."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("toast")
+        self._undo: Callable[[], None] | None = None
+        self._text = QLabel()
+        self._button = QPushButton()
+        self._button.setProperty("kind", "link")
+        self._button.clicked.connect(self._act)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 8, 8, 8)
+        row.addWidget(self._text)
+        row.addWidget(self._button)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(SHOWN_MS)
+        self._timer.timeout.connect(self.hide)
+        parent.installEventFilter(self)
+        self.hide()
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._text.text()
+
+    def offer(self, text: str, action: str, undo: Callable[[], None]) -> None:
+        """Say `text`; clicking `action` calls `undo`."""
+        self._undo = undo
+        self._text.setText(text)
+        self._button.setText(action)
+        self.setAccessibleName(text)
+        self.adjustSize()
+        self._place()
+        self.show()
+        self.raise_()
+        self._timer.start()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Stay in place when the parent changes its size."""
+        if event.type() == QEvent.Type.Resize:
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _place(self) -> None:
+        parent = self.parentWidget()
+        self.move((parent.width() - self.width()) // 2, parent.height() - self.height() - MARGIN)
+
+    @Slot()
+    def _act(self) -> None:
+        self.hide()
+        if self._undo:
+            self._undo()

@@ -1,0 +1,113 @@
+"""The main window: the list of chats beside the conversation, and the actions that keys and menus reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, Signal, Slot
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QWidget
+
+from app import text
+from app.chat.chat_pane import ChatPane
+from app.chat.sidebar import Sidebar
+from app.shortcuts import SHORTCUTS
+from app.widgets.toast import Toast
+
+SIZE = (1080, 720)
+SMALLEST = (560, 420)
+ROOM_FOR_SIDEBAR = 760
+"""In a narrower window the list of chats is hidden until it is asked for."""
+
+
+class MainWindow(QMainWindow):
+    """Holds the sidebar and the chat pane. Intents: `model_dropped(path)` and, once, `closed`."""
+
+    model_dropped = Signal(str)
+    closed = Signal()
+
+    def __init__(self, sidebar: Sidebar, pane: ChatPane) -> None:
+        super().__init__()
+        self.setWindowTitle(text.APP_NAME)
+        self.setAcceptDrops(True)
+        self.setMinimumSize(*SMALLEST)
+        self.sidebar = sidebar
+        self.pane = pane
+        self._was_wide = True
+        central = QWidget()
+        row = QHBoxLayout(central)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(sidebar)
+        row.addWidget(pane, 1)
+        self.setCentralWidget(central)
+        self.toast = Toast(pane)
+        self.resize(*SIZE)
+        pane.composer.setFocus()
+
+    def bind(self, intents: dict[str, Callable[[], object]]) -> dict[str, QAction]:
+        """Make an action of each shortcut that has an intent; returns them by name.
+
+        Keys that the message field handles itself ("send", "line_break") are in no `intents`.
+        """
+        actions: dict[str, QAction] = {}
+        for shortcut in SHORTCUTS:
+            if shortcut.action not in intents:
+                continue
+            action = QAction(shortcut.does[0].upper() + shortcut.does[1:], self)
+            action.setShortcut(QKeySequence(shortcut.keys))
+            action.triggered.connect(lambda _=False, intent=intents[shortcut.action]: intent())
+            self.addAction(action)
+            actions[shortcut.action] = action
+        return actions
+
+    @Slot()
+    def toggle_sidebar(self) -> None:
+        """Show or hide the list of chats."""
+        self.sidebar.setVisible(self.sidebar.isHidden())
+
+    @Slot()
+    def search(self) -> None:
+        """Show the list of chats and put the cursor into its search field."""
+        self.sidebar.show()
+        self.sidebar.focus_search()
+
+    @Slot()
+    def browse(self) -> None:
+        """Let the user choose a model's folder."""
+        path = QFileDialog.getExistingDirectory(self, text.OPEN_MODEL.rstrip("…"))
+        if path:
+            self.model_dropped.emit(path)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Hide the sidebar when the window becomes narrow, show it when it becomes wide."""
+        super().resizeEvent(event)
+        wide = self.width() >= ROOM_FOR_SIDEBAR
+        if wide != self._was_wide:
+            self._was_wide = wide
+            self.sidebar.setVisible(wide)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
+        """A folder may be dropped anywhere."""
+        if _folder(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
+        """Open the folder as a model."""
+        path = _folder(event.mimeData())
+        if path:
+            event.acceptProposedAction()
+            self.model_dropped.emit(path)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Closing the window ends the app."""
+        super().closeEvent(event)
+        self.closed.emit()
+
+
+def _folder(data: QMimeData) -> str:
+    """The one folder that is being dragged, or ""."""
+    urls = data.urls()
+    path = urls[0].toLocalFile() if len(urls) == 1 else ""
+    return path if path and Path(path).is_dir() else ""

@@ -1,0 +1,206 @@
+"""Where the window's objects meet: engine, store, view models and widgets are made and joined only here."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtWidgets import QApplication
+
+from app import text
+from app.appearance import Appearance
+from app.bridge import FrameQueue
+from app.chat.chat_list import ChatListViewModel
+from app.chat.chat_pane import ChatPane
+from app.chat.conversation import ConversationViewModel
+from app.chat.sidebar import Sidebar
+from app.chat.status_view_model import StatusViewModel
+from app.model_location import GUIDE, remembered
+from app.models.models_view_model import ModelsViewModel
+from app.paths import Paths, default_paths
+from app.settings import Settings, SettingsFile, Theme
+from app.store.records import Chat
+from app.store.worker import StoreWorker
+from app.widgets.settings_dialog import SettingsDialog
+from app.window import MainWindow
+from engine import Command, Engine, EngineSettings, Event
+
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 5.0
+
+
+class EngineLike(Protocol):
+    """What the window needs of an engine; `engine.Engine` is one."""
+
+    def start(self) -> None:
+        """Start the engine's thread."""
+        ...
+
+    def submit(self, command: Command) -> None:
+        """Queue a command; never blocks."""
+        ...
+
+    def close(self, timeout: float | None = None) -> bool:
+        """Shut down and join."""
+        ...
+
+
+MakeEngine = Callable[[Callable[[Event], None]], EngineLike]
+
+
+class Desktop:
+    """The running window with all that is behind it. `start` sets it going, `close` ends it."""
+
+    def __init__(self, application: QApplication, make_engine: MakeEngine, paths: Paths) -> None:
+        self._paths = paths
+        self._settings = SettingsFile(paths.settings)
+        loaded = self._settings.load()
+        self._writers = ThreadPoolExecutor(1, thread_name_prefix="mlxr-settings")
+        self.queue = FrameQueue()
+        self.engine = make_engine(lambda event: self.queue.post(partial(self._dispatch, event)))
+        self.store = StoreWorker(paths.chats, self.queue.post, self._tell_problem)
+        self.appearance = Appearance(application, loaded.settings.theme)
+        self.models = ModelsViewModel(self.engine.submit, GUIDE)
+        self.conversation = ConversationViewModel(self.engine.submit, self.store, self.models)
+        self.chats = ChatListViewModel(self.store)
+        self.status = StatusViewModel()
+        self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status)
+        self.window = MainWindow(Sidebar(self.appearance, self.chats), self.pane)
+        self._join_chats()
+        self._join_models()
+        self._join_window()
+        if loaded.problem:
+            self.pane.store_banner.say(loaded.problem)
+
+    def start(self, model: Path | None) -> None:
+        """Show the window, then start the threads: whatever they need, the window is there first."""
+        self.window.show()
+        self.store.start()
+        self.engine.start()
+        self.chats.load()
+        self.store.ask(lambda store: store.recent_models(), self.models.set_recent)
+        if model is not None:
+            self.models.open(str(model))
+
+    def close(self) -> None:
+        """Save and end the threads. The engine may be deep in a step: it is given a few seconds."""
+        self.window.hide()
+        self.conversation.save_now()
+        if not self.store.close(CLOSE_SECONDS):
+            log.warning("the conversations database did not close in time")
+        if not self.engine.close(CLOSE_SECONDS):
+            log.warning("the engine did not end in time")
+        self._writers.shutdown()
+
+    def _dispatch(self, event: Event) -> None:
+        self.models.handle(event)
+        self.conversation.handle(event)
+        self.status.handle(event)
+
+    def _join_chats(self) -> None:
+        self.queue.drained.connect(self.conversation.flush)
+        self.queue.drained.connect(self.status.flush)
+        self.conversation.chat_saved.connect(self.chats.upsert)
+        self.conversation.opened.connect(self._mark_current)
+        self.conversation.added.connect(self._mark_current)
+        self.chats.renamed.connect(self.conversation.retitle)
+        self.chats.deleted.connect(self._forget)
+        sidebar = self.window.sidebar
+        sidebar.new_wanted.connect(self._new_chat)
+        sidebar.chosen.connect(self._open_chat)
+
+    def _join_models(self) -> None:
+        self.models.opened.connect(self._remember_model)
+        self.pane.browse_wanted.connect(self.window.browse)
+        self.window.model_dropped.connect(self.models.open)
+
+    def _join_window(self) -> None:
+        self.pane.sidebar_wanted.connect(self.window.toggle_sidebar)
+        self.pane.settings_wanted.connect(self._show_settings)
+        actions = self.window.bind(
+            {
+                "stop": self.conversation.stop,
+                "new_chat": self._new_chat,
+                "open_model": self.window.browse,
+                "search": self.window.search,
+                "toggle_sidebar": self.window.toggle_sidebar,
+                "settings": self._show_settings,
+                "quit": self.window.close,
+            }
+        )
+        stop = actions["stop"]  # Esc is for others while there is nothing to stop
+        stop.setEnabled(False)
+        self.conversation.state_changed.connect(lambda state: stop.setEnabled(state.busy))
+
+    def _new_chat(self) -> None:
+        self.conversation.new_chat()
+        self.pane.composer.setFocus()
+
+    def _open_chat(self, chat_id: str) -> None:
+        chat = self.chats.find(chat_id)
+        if chat:
+            self.conversation.open(chat)
+
+    def _mark_current(self) -> None:
+        chat = self.conversation.chat
+        self.chats.set_current(chat.id if chat else None)
+
+    def _forget(self, chat: Chat) -> None:
+        self.conversation.forget(chat.id)
+        self.window.toast.offer(
+            text.DELETED.format(title=chat.title), text.UNDO, lambda: self.chats.undo_delete(chat)
+        )
+
+    def _remember_model(self, path: str) -> None:
+        self.store.change(lambda store: store.remember_model(path))
+        self._change_settings(lambda settings: replace(settings, last_model=remembered(path)))
+
+    def _show_settings(self) -> None:
+        dialog = SettingsDialog(self.appearance.choice, str(self._paths.home), self.window)
+        dialog.theme_chosen.connect(self._choose_theme)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def _choose_theme(self, choice: Theme) -> None:
+        self.appearance.choose(choice)
+        self._change_settings(lambda settings: replace(settings, theme=choice))
+
+    def _change_settings(self, change: Callable[[Settings], Settings]) -> None:
+        """Write the settings off this thread: the disk may be slow."""
+
+        def write() -> None:
+            problem = self._settings.update(change)
+            if problem:
+                self.queue.post(lambda: self._tell_problem(problem))
+
+        self._writers.submit(write)
+
+    def _tell_problem(self, problem: str) -> None:
+        self.pane.store_banner.say(problem)
+
+
+def make_application() -> QApplication:
+    """The process's QApplication, set up for MLXR; made on the first call."""
+    existing = QApplication.instance()
+    application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
+    application.setApplicationName(text.APP_NAME)
+    application.setStyle("Fusion")
+    return application
+
+
+def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths | None = None) -> int:
+    """Open the window with the model in folder `model`; returns the exit code when it is closed."""
+    application = make_application()
+    desktop = Desktop(application, lambda emit: Engine(emit, settings), paths or default_paths())
+    desktop.start(model)
+    try:
+        return application.exec()
+    finally:
+        desktop.close()
