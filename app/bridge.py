@@ -27,6 +27,7 @@ class FrameQueue(QObject):
         super().__init__(parent)
         self._calls: deque[Callable[[], None]] = deque()
         self._armed = False
+        self._closed = False
         self._last_drain = 0.0
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -42,9 +43,15 @@ class FrameQueue(QObject):
             self._armed = True
             self._wake.emit()
 
+    def close(self) -> None:
+        """Run nothing any more: what is posted from now on is dropped."""
+        self._closed = True
+        self._timer.stop()
+        self._calls.clear()
+
     @Slot()
     def _schedule(self) -> None:
-        if not self._timer.isActive():
+        if not self._closed and not self._timer.isActive():
             since = (time.monotonic() - self._last_drain) * 1000
             self._timer.start(max(0, round(FRAME_MS - since)))
 

@@ -98,6 +98,7 @@ class Desktop:
         if not self.engine.close(CLOSE_SECONDS):
             log.warning("the engine did not end in time")
         self._writers.shutdown()
+        self.queue.close()
 
     def _dispatch(self, event: Event) -> None:
         self.models.handle(event)

@@ -1,0 +1,149 @@
+"""`mlxr chat` from outside: in a pipe exactly the answer, in a terminal a chat that Ctrl-C cannot break."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.app.cli.conftest import NO_END, Run, StartTerminal
+from tests.fakes.random_model import write_random_model
+
+GREEDY = ("--temperature", "0", "--max-tokens", "12", *NO_END)
+
+
+def answer_of(mlxr: Run, model: Path, question: str) -> str:
+    """What the model greedily says to `question`, by way of `mlxr generate`."""
+    done = mlxr("generate", "--model", model, "--prompt", question, "--json", "--max-tokens", 12, *NO_END)
+    text: str = json.loads(done.stdout)["text"]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("argument", "piped", "question"),
+    [
+        ((), "a page\n", "a page"),
+        (("a page",), "", "a page"),
+        (("a page",), "holds\ntokens\n", "a page\n\nholds\ntokens"),
+    ],
+    ids=["pipe", "argument", "both"],
+)
+def test_one_question_gets_exactly_its_answer(
+    mlxr: Run, random_model: Path, argument: tuple[str, ...], piped: str, question: str
+) -> None:
+    done = mlxr("chat", "--model", random_model, *GREEDY, *argument, stdin=piped)
+    assert done.returncode == 0
+    assert done.stdout == answer_of(mlxr, random_model, question)
+    assert done.stderr == ""
+
+
+def test_an_empty_pipe_asks_nothing(mlxr: Run, random_model: Path) -> None:
+    done = mlxr("chat", "--model", random_model)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing to answer" in done.stderr
+
+
+def test_the_model_is_remembered(mlxr: Run, random_model: Path) -> None:
+    asked = ("chat", *GREEDY, "a page")
+    named = mlxr(*asked[:1], "--model", random_model, *asked[1:])
+    assert mlxr(*asked).stdout == named.stdout != ""
+
+
+def test_the_model_may_be_named_before_the_command(mlxr: Run, random_model: Path) -> None:
+    before = mlxr("--model", random_model, "chat", *GREEDY, "a page")
+    after = mlxr("chat", "--model", random_model, *GREEDY, "a page")
+    assert before.stdout == after.stdout != ""
+
+
+def test_a_model_without_template_cannot_chat(mlxr: Run, tmp_path: Path) -> None:
+    model = write_random_model(tmp_path / "base-model")
+    (model / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
+    done = mlxr("chat", "--model", model, "hello")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: base-model has no chat template")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_template_that_raises_is_one_line(mlxr: Run, tmp_path: Path) -> None:
+    model = write_random_model(tmp_path / "model")
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    settings["chat_template"] = "{{ raise_exception('only\\nhaiku\\u001b[31m') }}"
+    (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    done = mlxr("chat", "--model", model, "hello")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "haiku" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(terminal: StartTerminal, random_model: Path) -> None:
+    chat = terminal("chat", "--model", random_model, "--seed", "1", *NO_END)
+    chat.wait_for("> ")
+    chat.type("a page\n")
+    chat.wait_for("reading the prompt")
+    chat.wait_for("\x1b[K")  # the answer takes the place of the progress line
+    chat.type("\x03")
+    assert " token" in chat.wait_for("stopped")
+    chat.wait_for("> ")
+    chat.type("/stats\n")
+    assert "pages" in chat.wait_for("> ")
+    chat.type("/new\n/nonsense\n")
+    chat.wait_for("a new chat")
+    chat.wait_for("there is no /nonsense")
+    chat.type("/quit\n")
+    assert chat.end() == 0
+    assert "Traceback" not in chat.screen
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
+def test_a_key_at_the_prompt_leaves(terminal: StartTerminal, random_model: Path, key: str) -> None:
+    chat = terminal("chat", "--model", random_model)
+    chat.wait_for("> ")
+    chat.type(key)
+    assert chat.end() == 0
+    assert "Traceback" not in chat.screen
+
+
+def test_ctrl_c_while_loading_leaves_at_once(terminal: StartTerminal, tmp_path: Path) -> None:
+    model = write_random_model(
+        tmp_path / "big", hidden_size=1024, intermediate_size=4096, num_hidden_layers=12
+    )
+    chat = terminal("chat", "--model", model)
+    chat.wait_for("loading the model")
+    chat.type("\x03")
+    assert chat.end() in {0, 130}  # 0: it was loaded by then, and the key met the prompt
+    assert "Traceback" not in chat.screen
+
+
+def test_a_failed_question_keeps_the_chat(terminal: StartTerminal, tmp_path: Path) -> None:
+    model = write_random_model(tmp_path / "narrow", max_position_embeddings=64)
+    chat = terminal("chat", "--model", model, "--max-tokens", "3", *NO_END)
+    chat.wait_for("> ")
+    chat.type("a page holds sixteen tokens " * 20 + "\n")
+    chat.wait_for("error: ")
+    chat.wait_for("> ")
+    chat.type("a\n")
+    chat.wait_for("3 tokens")
+    chat.wait_for("> ")
+    chat.type("\x04")
+    assert chat.end() == 0
+
+
+def test_a_dumb_terminal_gets_no_escape_sequences(terminal: StartTerminal, random_model: Path) -> None:
+    chat = terminal("chat", "--model", random_model, *GREEDY, env={"TERM": "dumb"})
+    chat.wait_for("> ")
+    chat.type("a page\n")
+    chat.wait_for("12 tokens")
+    chat.wait_for("> ")
+    chat.type("\x04")
+    assert chat.end() == 0
+    assert "\x1b" not in chat.screen
+
+
+def test_no_color_is_honoured(terminal: StartTerminal, random_model: Path) -> None:
+    chat = terminal("chat", "--model", random_model, *GREEDY, "a page", env={"NO_COLOR": "1"})
+    assert chat.end() == 0
+    assert "\x1b[2m" not in chat.screen
+    assert "12 tokens" in chat.screen

@@ -1,0 +1,82 @@
+"""The `mlxr` command as a whole: help, versions, mistakes, and what happens without a display."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app.cli.commands import COMMANDS
+from tests.app.cli.conftest import ROOT, Run, StartTerminal
+
+NO_DISPLAY: dict[str, str | None] = {"DISPLAY": None, "WAYLAND_DISPLAY": None, "QT_QPA_PLATFORM": None}
+
+
+def test_help_lists_every_command(mlxr: Run) -> None:
+    done = mlxr("--help")
+    assert done.returncode == 0
+    for spec in COMMANDS:
+        assert f"{spec.name} " in done.stdout
+        assert spec.summary in done.stdout
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in COMMANDS])
+def test_every_command_explains_itself(mlxr: Run, name: str) -> None:
+    done = mlxr(name, "--help")
+    assert done.returncode == 0
+    assert f"usage: mlxr {name}" in done.stdout
+    assert "--model M" in done.stdout
+
+
+def test_help_does_not_load_the_engine(mlxr: Run, tmp_path: Path) -> None:
+    (tmp_path / "mlx").mkdir()
+    (tmp_path / "mlx" / "__init__.py").write_text("raise ImportError('mlx was imported')")
+    path = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    assert mlxr("--help", env=path).returncode == 0
+    broken = mlxr("chat", "hello", env=path)
+    assert broken.returncode == 1
+    assert "mlx was imported" in broken.stderr
+    assert "Traceback" not in broken.stderr
+
+
+def test_the_version_is_the_projects(mlxr: Run) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert mlxr("--version").stdout == f"mlxr {project['version']}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nonsense",), ("--nonsense",), ("chat", "--nonsense"), ("doctor", "extra")]
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(mlxr: Run, arguments: tuple[str, ...]) -> None:
+    done = mlxr(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "--help" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("display", [NO_DISPLAY, {**NO_DISPLAY, "DISPLAY": ":9173"}], ids=["none", "dead"])
+def test_without_a_display_the_chat_starts(
+    terminal: StartTerminal, random_model: Path, display: dict[str, str | None]
+) -> None:
+    chat = terminal("--model", random_model, env=display)
+    chat.wait_for("Starting the chat in the terminal.")
+    chat.wait_for("> ")
+    chat.type("/quit\n")
+    assert chat.end() == 0
+
+
+def test_without_a_display_a_pipe_is_answered(mlxr: Run, random_model: Path) -> None:
+    done = mlxr("--model", random_model, stdin="a page", env=NO_DISPLAY)
+    assert done.returncode == 0
+    assert done.stdout
+    assert done.stderr.startswith("No window can open: no display")
+
+
+def test_an_account_without_home_is_told_what_to_set(mlxr: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLXR_HOME")
+    done = mlxr("chat", "hello", env={"HOME": "", "MLXR_HOME": "~nobody-by-this-name/x"})
+    assert done.returncode == 1
+    assert "MLXR_HOME" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

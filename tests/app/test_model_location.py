@@ -1,0 +1,111 @@
+"""From what a person types to a model's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app import model_location
+from app.errors import ModelNotFound
+from app.model_location import locate, remembered
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A guide that is there."""
+    folder = tmp_path / "the-guide"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    monkeypatch.setattr(model_location, "GUIDE", folder)
+    return folder
+
+
+def test_a_folder_is_itself(tmp_path: Path) -> None:
+    assert locate(str(tmp_path)) == tmp_path
+
+
+def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    assert locate("~/models") == tmp_path / "models"
+
+
+def test_without_a_word_the_last_one_is_used_then_the_guide(tmp_path: Path, guide: Path) -> None:
+    assert locate(None, str(tmp_path)) == tmp_path
+    assert locate(None, None) == guide
+    assert locate("guide", str(tmp_path)) == guide
+
+
+def test_a_last_model_that_is_gone_is_mentioned(tmp_path: Path, guide: Path) -> None:
+    said: list[str] = []
+    assert locate(None, str(tmp_path / "gone"), said.append) == guide
+    assert len(said) == 1
+    assert "gone" in said[0]
+    assert "guide" in said[0]
+
+
+def test_a_folder_called_guide_comes_before_the_guide(
+    tmp_path: Path, guide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "guide").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert locate("guide").resolve() == tmp_path / "guide"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("", "empty"),
+        ("/nowhere/model", "no such folder"),
+        ("nowhere", "no such folder"),
+        ("weights.gguf", "GGUF"),
+        (__file__, "is a file"),
+        ("a/b/c", "no such folder"),
+        ("bad name/model", "no such folder"),
+        ("nobody/never-downloaded", "hf download nobody/never-downloaded"),
+        ("nobody/a..b", "neither a folder nor"),
+    ],
+)
+def test_what_is_not_there_is_one_line_with_advice(spec: str, says: str) -> None:
+    with pytest.raises(ModelNotFound) as raised:
+        locate(spec)
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_guide_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_location, "GUIDE", tmp_path / "no-guide")
+    with pytest.raises(ModelNotFound, match="guide is missing"):
+        locate(None)
+
+
+def test_a_repository_in_the_hugging_face_cache_is_found(tmp_path: Path) -> None:
+    repository = tmp_path / "hub" / "models--someone--tiny"
+    snapshot = repository / "snapshots" / ("a" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text(json.dumps({}))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("a" * 40)
+    # A process of its own: the Hugging Face client reads HF_HOME once, when it is imported.
+    done = subprocess.run(
+        [sys.executable, "-c", "from app.model_location import locate; print(locate('someone/tiny'))"],
+        env={**os.environ, "HF_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(done.stdout.strip()) == snapshot
+
+
+def test_remembered_folders_hold_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert remembered("model") == str(tmp_path / "model")
+    assert remembered("someone/tiny") == "someone/tiny"
