@@ -44,6 +44,9 @@ X11_LIBRARIES: dict[str, str] = {
 # Without it MLX computes on its own slow BLAS: right, but many times slower.
 SPEED_LIBRARIES: dict[str, str] = {"libopenblas.so.0": "libopenblas0-pthread"}
 
+# What the wheels of MLX (x86_64) and Qt (aarch64) were built against.
+OLDEST_GLIBC: dict[str, tuple[int, ...]] = {"x86_64": (2, 35), "aarch64": (2, 39)}
+
 FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
 
 
@@ -54,6 +57,15 @@ class Missing:
     what: str
     package: str
     needed: bool
+
+
+def glibc() -> tuple[int, ...]:
+    """The version of this system's GNU C library; () where the C library is another one."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except ValueError:
+        return ()
+    return tuple(int(part) for part in version.split(".")) if name == "glibc" else ()
 
 
 def missing_parts() -> list[Missing]:
