@@ -107,9 +107,12 @@ def check_machine() -> None:
         release = output_of(["sw_vers", "-productVersion"]) or ""
         if release.split(".")[0].isdigit() and int(release.split(".")[0]) < 14:
             raise SetupError(f"this is macOS {release}; MLXR needs macOS 14 or later")
-    elif sys.platform != "linux" or machine not in ("x86_64", "aarch64"):
+    elif sys.platform != "linux" or machine not in linux_libraries.OLDEST_GLIBC:
+        raise SetupError(f"MLXR does not run on {sys.platform} {machine}; use Apple silicon, or 64-bit Linux")
+    elif linux_libraries.glibc() < linux_libraries.OLDEST_GLIBC[machine]:
+        needed = ".".join(map(str, linux_libraries.OLDEST_GLIBC[machine]))
         raise SetupError(
-            f"MLXR does not run on {sys.platform} {machine}; it needs Apple silicon, or 64-bit Linux"
+            f"MLXR needs glibc {needed}; use a newer system (Debian 12 has 2.36, Ubuntu 24.04 2.39)"
         )
 
 

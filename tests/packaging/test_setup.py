@@ -146,3 +146,36 @@ def test_the_index_that_pip_uses_is_handed_to_uv(
     assert uv_tool.uv_environment()["UV_DEFAULT_INDEX"] == "http://localhost/simple"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://localhost/own")
     assert uv_tool.uv_environment()["UV_DEFAULT_INDEX"] == "http://localhost/own"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a C library to choose")
+def test_an_old_c_library_is_named(setup_modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup, libraries = setup_modules["setup"], setup_modules["linux_libraries"]
+    setup.check_machine()
+    monkeypatch.setitem(libraries.OLDEST_GLIBC, os.uname().machine, (99, 1))
+    with pytest.raises(setup.SetupError, match=r"needs glibc 99\.1"):
+        setup.check_machine()
+
+
+@pytest.mark.parametrize(
+    ("arm64", "release", "complaint"),
+    [("1", "14.0", None), ("1", "26.1", None), ("1", "13.7", "macOS 13.7"), ("0", "14.5", "Intel processor")],
+)
+def test_a_mac_is_judged_by_its_hardware_and_system(
+    setup_modules: Modules,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arm64: str,
+    release: str,
+    complaint: str | None,
+) -> None:
+    setup = setup_modules["setup"]
+    write_program(tmp_path / "sysctl", f"echo {arm64}")
+    write_program(tmp_path / "sw_vers", f"echo {release}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    if complaint is None:
+        setup.check_machine()
+        return
+    with pytest.raises(setup.SetupError, match=complaint):
+        setup.check_machine()
