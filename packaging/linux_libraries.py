@@ -25,8 +25,8 @@ QT_LIBRARIES: dict[str, str] = {
     "libglib-2.0.so.0": "libglib2.0-0",
 }
 
-# Without these Qt cannot open a window on X11; Wayland, the terminal and the tests do without them.
-X11_LIBRARIES: dict[str, str] = {
+# Without these Qt cannot open a window, on X11 or on Wayland; the terminal and the tests do without them.
+WINDOW_LIBRARIES: dict[str, str] = {
     "libX11-xcb.so.1": "libx11-xcb1",
     "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
     "libxcb-cursor.so.0": "libxcb-cursor0",
@@ -39,6 +39,9 @@ X11_LIBRARIES: dict[str, str] = {
     "libxcb-sync.so.1": "libxcb-sync1",
     "libxcb-xfixes.so.0": "libxcb-xfixes0",
     "libxcb-xkb.so.1": "libxcb-xkb1",
+    "libwayland-client.so.0": "libwayland-client0",
+    "libwayland-cursor.so.0": "libwayland-cursor0",
+    "libwayland-egl.so.1": "libwayland-egl1",
 }
 
 # Without it MLX computes on its own slow BLAS: right, but many times slower.
@@ -75,7 +78,7 @@ def missing_parts() -> list[Missing]:
         parts.append(Missing("a C++ compiler (g++)", "g++", True))
     if not _has_font():
         parts.append(Missing("a font", "fonts-dejavu-core", True))
-    optional = {**SPEED_LIBRARIES, **X11_LIBRARIES}
+    optional = {**SPEED_LIBRARIES, **WINDOW_LIBRARIES}
     parts += [Missing(name, package, False) for name, package in optional.items() if not _loads(name)]
     return parts
 

@@ -133,7 +133,7 @@ def supply_libraries() -> None:
     elif any(part.needed for part in missing):
         raise SetupError(f"this machine lacks system libraries; {remedy}")
     else:
-        say(f"note: without these MLXR runs slower, or without a window on X11; {remedy}")
+        say(f"note: without these MLXR runs slower, or cannot open a window; {remedy}")
 
 
 def make_venv(asked: str | None) -> None:
