@@ -45,6 +45,7 @@ class ChatTemplate:
         *,
         origin: str = "chat template",
         now: Callable[[], datetime] = datetime.now,
+        max_seconds: float = MAX_SECONDS,
     ) -> None:
         """Compile `source`.
 
@@ -52,6 +53,7 @@ class ChatTemplate:
             named_tokens: texts by role, such as {"bos_token": "<s>"}.
             origin: the file it is from, for error messages.
             now: the clock behind `strftime_now`.
+            max_seconds: a rendering that takes longer is given up.
 
         Raises:
             TokenizerError: `source` is not a Jinja template.
@@ -59,6 +61,7 @@ class ChatTemplate:
         self.source = source
         self._origin = origin
         self._named_tokens = dict(named_tokens)
+        self._max_seconds = max_seconds
         self._budget = Budget()
         try:
             self._template = Sandbox(self._budget, now).compile_template(source)
@@ -84,20 +87,23 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         try:
-            with self._budget.spend(MAX_SECONDS, 8 * own + MAX_CHARACTERS):
+            with self._budget.spend(self._max_seconds, 8 * own + MAX_CHARACTERS):
                 return self._budget.concat(self._template.generate(variables))
         except Refusal as error:
             raise InvalidRequest(
-                f"the model's chat template refuses this conversation: {_one_line(error)}"
+                f"the model's chat template refuses this chat: {_one_line(error)}"
             ) from error
         except TemplateTooLarge as error:
-            raise TokenizerError(f"{self._origin}: the chat template {_one_line(error)}") from error
+            raise self._fault(_one_line(error)) from error
         except jinja2.exceptions.SecurityError as error:
-            raise TokenizerError(
-                f"{self._origin}: the chat template tries to leave its sandbox: {_one_line(error)}"
-            ) from error
+            raise self._fault(f"tries to leave its sandbox: {_one_line(error)}") from error
         except _TEMPLATE_FAULTS as error:
-            raise TokenizerError(f"{self._origin}: the chat template fails: {_one_line(error)}") from error
+            raise self._fault(f"fails: {_one_line(error)}") from error
+
+    def _fault(self, what: str) -> TokenizerError:
+        return TokenizerError(
+            f"{self._origin}: the chat template {what}; mend it, or send a plain prompt (mlxr generate --raw)"
+        )
 
 
 def _one_line(error: BaseException, limit: int = 300) -> str:

@@ -68,9 +68,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Called for every call in a template."""
-        receiver = getattr(obj, "__self__", None)
+        method = getattr(obj, "__wrapped__", obj)  # jinja2 wraps str.format to keep it inside the sandbox
+        receiver = getattr(method, "__self__", None)
         if isinstance(receiver, str):
-            self._budget.check_call(obj.__name__, receiver, *args, *kwargs.values())
+            self._budget.check_call(method.__name__, receiver, *args, *kwargs.values())
         else:
             self._budget.tick()
         return self._budget.check(super().call(context, obj, *args, **kwargs))
