@@ -29,7 +29,8 @@ bench: setup
 	@$(BIN)/mlxr bench $(ARGS)
 
 screenshots: setup
-	$(BIN)/pytest tests/app/test_screenshots.py $(ARGS)
+	$(BIN)/pytest -q tests/app/test_screenshots.py $(ARGS)
+	@ls build/screenshots/*.png
 
 app dmg:
 	@echo "make $@: not there yet; this version runs from the checkout (make run)" >&2; exit 1
