@@ -141,6 +141,7 @@ class Engine:
         path = self._serving.model.info.path
         self._serving.cancel_all()
         self._serving = None
+        mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
         mx.clear_cache()
         self._emit(ModelUnloaded(path))
 
