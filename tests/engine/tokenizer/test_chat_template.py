@@ -95,7 +95,7 @@ ZEPHYR = """{% for m in messages %}
 ODDS = """{{ messages | tojson }}|{{ messages | map(attribute='role') | join(',') }}|
 {%- for role, group in messages | groupby('role') %}{{ role }}={{ group | length }};{% endfor %}
 {%- for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}
-{{ loop.revindex }}/{{ loop.length }} {{ loop.last }} {{ loop.nextitem.role }} {% endfor %}
+{{ loop.revindex }}/{{ loop.length }} {{ loop.last }} {{ loop.nextitem is defined }} {% endfor %}
 {{- '%05.1f' | format(3.14159) }} {{ 'ab' * 3 }} {{ 2 ** 8 }} {{ 7 // 2 }} {{ 'x'.center(5, '-') }}
 {{- dict(a=1, b='<&>') | tojson(sort_keys=true) }} {{ {'é': '</s>'} | tojson }} {{ none_such is defined }}
 {% set text %}block {{ messages[0].content }}{% endset %}{{ text | upper }}
@@ -232,7 +232,7 @@ def grow(start: str, step: str) -> str:
 
 
 BOMBS = {
-    "empty loops": "{% set x = range(90000) | list %}{% for a in x %}{% for b in x %}{% endfor %}{% endfor %}",
+    "empty loops": "{% set x = range(90000) | list %}{% for a in x %}{% for b in x %}" + 2 * "{% endfor %}",
     "loops that call": MANY + MANY + "{% endfor %}{% endfor %}",
     "output": MANY + "{{ 'x' * 1000 }}{% endfor %}",
     "constant output": MANY + "x" * 1000 + "{% endfor %}",
