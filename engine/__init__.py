@@ -33,6 +33,7 @@ from engine.events import (
 from engine.inspection import ModelSummary, inspect_model
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
+from engine.peer import Peer, PeerRun
 from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 
@@ -62,6 +63,8 @@ __all__ = [
     "ModelUnloaded",
     "NoModel",
     "NonFiniteLogits",
+    "Peer",
+    "PeerRun",
     "PrefillProgress",
     "PromptTooLong",
     "SamplingParams",
