@@ -1,0 +1,229 @@
+"""Sampling against float64 NumPy: the exact distribution, and samples that follow it."""
+
+import math
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import InvalidRequest
+from engine.sampling import Sampler, filtered_logprobs, token_logprobs
+from engine.sampling_params import SamplingParams
+
+VOCAB = 50
+
+
+def some_logits(seed: int, size: int = VOCAB, scale: float = 3.0) -> np.ndarray:
+    """Logits without two equal ones, exact in float32."""
+    values = np.random.default_rng(seed).normal(scale=scale, size=size).astype(np.float32)
+    assert len(set(values.tolist())) == size
+    return values.astype(np.float64)
+
+
+def expected_probabilities(logits: np.ndarray, params: SamplingParams) -> np.ndarray:
+    """The distribution to draw from, token by token, as SamplingParams describes it."""
+    scaled = logits / params.temperature
+    probabilities = np.exp(scaled - scaled.max())
+    probabilities /= probabilities.sum()
+    ranked = sorted(range(len(logits)), key=lambda i: -probabilities[i])
+    kept = ranked[: params.top_k] if params.top_k else ranked
+    mass = sum(probabilities[i] for i in kept)
+    nucleus: list[int] = []
+    reached = 0.0
+    for i in kept:
+        if reached >= params.top_p:
+            break
+        nucleus.append(i)
+        reached += probabilities[i] / mass
+    best = probabilities[ranked[0]]
+    kept = [i for i in nucleus if probabilities[i] >= params.min_p * best]
+    result = np.zeros(len(logits))
+    result[kept] = probabilities[kept] / probabilities[kept].sum()
+    return result
+
+
+FILTERS = [
+    SamplingParams(temperature=1.0),
+    SamplingParams(temperature=0.3),
+    SamplingParams(temperature=2.5),
+    SamplingParams(temperature=1.0, top_k=1),
+    SamplingParams(temperature=1.3, top_k=7),
+    SamplingParams(temperature=1.0, top_k=VOCAB + 9),
+    SamplingParams(temperature=1.0, top_p=0.9),
+    SamplingParams(temperature=1.0, top_p=1e-6),
+    SamplingParams(temperature=1.0, min_p=0.05),
+    SamplingParams(temperature=1.0, min_p=1.0),
+    SamplingParams(temperature=0.8, top_k=20, top_p=0.8),
+    SamplingParams(temperature=1.5, top_k=20, top_p=0.95, min_p=0.1),
+    SamplingParams(temperature=1.5, top_p=0.97, min_p=0.02),
+]
+
+
+@pytest.mark.parametrize("params", FILTERS, ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_filtered_distribution_is_exact(params: SamplingParams, seed: int) -> None:
+    logits = some_logits(seed)
+    got = np.exp(np.array(filtered_logprobs(mx.array(logits.astype(np.float32)), params)).astype(np.float64))
+    np.testing.assert_allclose(got, expected_probabilities(logits, params), rtol=2e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-20, 1e-4])
+def test_a_very_low_temperature_is_greedy_and_finite(temperature: float) -> None:
+    logits = some_logits(1)
+    params = SamplingParams(temperature=temperature)
+    probabilities = np.exp(np.array(filtered_logprobs(mx.array(logits), params)))
+    assert probabilities[logits.argmax()] == 1
+    assert probabilities.sum() == 1
+
+
+@pytest.mark.parametrize(
+    "params", [f for f in FILTERS if f.top_k != 1 and f.top_p > 1e-3 and f.min_p < 1], ids=repr
+)
+def test_samples_follow_the_distribution(params: SamplingParams) -> None:
+    """Pearson's chi-square with fixed seeds; the bound is the 99.99th percentile of its distribution."""
+    size, draws = 12, 4000
+    logits = some_logits(5, size, scale=1.5)
+    probabilities = expected_probabilities(logits, params)
+    seeded = SamplingParams(**{name: getattr(params, name) for name in params.__slots__} | {"seed": 7})
+    sampler = Sampler(seeded, size)
+    array = mx.array(logits.astype(np.float32))
+    drawn = [sampler.sample(array, [], []) for _ in range(draws)]
+    counts = np.bincount(np.array(mx.stack(drawn)), minlength=size)
+    possible = probabilities > 0
+    assert counts[~possible].sum() == 0
+    expected = draws * probabilities[possible]
+    statistic = ((counts[possible] - expected) ** 2 / expected).sum()
+    freedom = max(1, possible.sum() - 1)
+    # Wilson and Hilferty's approximation of the chi-square quantile, at z = 3.72
+    bound = freedom * (1 - 2 / (9 * freedom) + 3.72 * math.sqrt(2 / (9 * freedom))) ** 3
+    assert statistic < bound
+
+
+def run(params: SamplingParams, steps: int = 20) -> list[int]:
+    """The tokens of an answer whose logits depend on its last token."""
+    sampler, generated = Sampler(params, VOCAB), [0]
+    for _ in range(steps):
+        logits = mx.array(some_logits(generated[-1]).astype(np.float32))
+        generated.append(int(sampler.sample(logits, generated[1:], [3, 4]).item()))
+    return generated
+
+
+@pytest.mark.parametrize(
+    "params", [{"top_k": 20}, {"top_p": 0.9}, {}, {"min_p": 0.01, "presence_penalty": 1.0}]
+)
+def test_the_same_seed_gives_the_same_tokens(params: dict[str, float]) -> None:
+    first = run(SamplingParams(temperature=1.5, seed=11, **params))
+    assert run(SamplingParams(temperature=1.5, seed=11, **params)) == first
+    assert run(SamplingParams(temperature=1.5, seed=12, **params)) != first
+    assert run(SamplingParams(temperature=1.5, **params)) != run(SamplingParams(temperature=1.5, **params))
+
+
+@pytest.mark.parametrize("seed", [0, -1, 2**63, 2**70])
+def test_any_integer_is_a_seed(seed: int) -> None:
+    assert run(SamplingParams(temperature=1.0, seed=seed)) == run(SamplingParams(temperature=1.0, seed=seed))
+
+
+def test_requests_leave_each_other_and_the_global_generator_alone() -> None:
+    params = SamplingParams(temperature=1.5, seed=3)
+    alone = run(params)
+    mx.random.seed(5)
+    before = mx.random.uniform(shape=(4,)).tolist()
+    mx.random.seed(5)
+    one, other = Sampler(params, VOCAB), Sampler(SamplingParams(temperature=1.5, seed=4), VOCAB)
+    generated = [0]
+    for _ in range(20):
+        logits = mx.array(some_logits(generated[-1]).astype(np.float32))
+        other.sample(logits, [], []).item()
+        generated.append(int(one.sample(logits, generated[1:], []).item()))
+    assert generated == alone
+    assert mx.random.uniform(shape=(4,)).tolist() == before
+
+
+def greedy(params: SamplingParams, logits: np.ndarray, generated: list[int], prompt: list[int]) -> int:
+    token = Sampler(params, len(logits)).sample(mx.array(logits.astype(np.float32)), generated, prompt)
+    assert token.shape == ()
+    return int(token.item())
+
+
+def test_greedy_takes_the_likeliest_whatever_the_filters() -> None:
+    for seed in range(10):
+        logits = some_logits(seed)
+        assert greedy(SamplingParams(top_k=3, top_p=0.1, min_p=0.5), logits, [], []) == logits.argmax()
+
+
+def test_greedy_is_one_operation_on_the_logits_as_they_are() -> None:
+    logits = mx.array(some_logits(0), dtype=mx.float32).astype(mx.bfloat16)
+    assert Sampler(SamplingParams(), VOCAB).sample(logits, [1], [2]).item() == mx.argmax(logits).item()
+
+
+ADJUSTED = st.builds(
+    SamplingParams,
+    repetition_penalty=st.sampled_from([1.0, 1.2, 2.0, 0.7]),
+    presence_penalty=st.sampled_from([0.0, 0.5, -1.0, 2.0]),
+    frequency_penalty=st.sampled_from([0.0, 0.3, -0.5, 2.0]),
+    logit_bias=st.lists(
+        st.tuples(st.integers(0, VOCAB - 1), st.sampled_from([-100.0, -1.5, 2.0, 100.0]))
+    ).map(tuple),
+)
+TOKENS = st.lists(st.integers(0, VOCAB - 1), max_size=30)
+
+
+@settings(deadline=None)
+@given(params=ADJUSTED, generated=TOKENS, prompt=TOKENS, seed=st.integers(0, 20))
+def test_bias_and_penalties(
+    params: SamplingParams, generated: list[int], prompt: list[int], seed: int
+) -> None:
+    """One answer, token by token with one sampler, against a loop over the vocabulary."""
+    sampler = Sampler(params, VOCAB)
+    logits = some_logits(seed)
+    for length in range(len(generated) + 1):
+        seen = generated[:length]
+        adjusted = logits.copy()
+        for token, bias in params.logit_bias:
+            adjusted[token] += bias
+        for token in range(VOCAB):
+            if token in seen or token in prompt:
+                factor = params.repetition_penalty
+                adjusted[token] = (
+                    adjusted[token] / factor if adjusted[token] > 0 else adjusted[token] * factor
+                )
+            adjusted[token] -= params.frequency_penalty * seen.count(token)
+            adjusted[token] -= params.presence_penalty * (token in seen)
+        token = int(sampler.sample(mx.array(logits.astype(np.float32)), seen, prompt).item())
+        assert adjusted[token] >= adjusted.max() - 1e-4
+
+
+def test_penalties_start_afresh_for_a_shorter_answer() -> None:
+    sampler = Sampler(SamplingParams(frequency_penalty=2.0), 3)
+    logits = mx.array([1.0, 0.5, 0.0])
+    assert sampler.sample(logits, [0, 0], []).item() == 1
+    assert sampler.sample(logits, [], []).item() == 0
+
+
+def test_bias_on_a_token_that_the_model_lacks_is_refused() -> None:
+    Sampler(SamplingParams(logit_bias=((VOCAB - 1, 1.0),)), VOCAB)
+    with pytest.raises(InvalidRequest, match="logit_bias names token 50"):
+        Sampler(SamplingParams(logit_bias=((VOCAB, 1.0),)), VOCAB)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+@pytest.mark.parametrize("k", [0, 1, 5, VOCAB, VOCAB + 5])
+def test_log_probabilities(dtype: mx.Dtype, k: int) -> None:
+    array = mx.array(some_logits(2).astype(np.float32)).astype(dtype)
+    logits = np.array(array.astype(mx.float32)).astype(np.float64)
+    expected = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+    got = token_logprobs(array, 9, k)
+    assert got.id == 9
+    assert got.logprob == pytest.approx(expected[9], abs=1e-5)
+    order = sorted(range(VOCAB), key=lambda i: (-logits[i], i))[:k]
+    assert [entry.id for entry in got.top] == order
+    assert [entry.logprob for entry in got.top] == pytest.approx(expected[order], abs=1e-5)
+
+
+def test_equally_likely_tokens_come_in_the_order_of_their_ids() -> None:
+    logits = mx.array([0.0, 2.0, 1.0, 2.0, 1.0, 1.0, 2.0])
+    assert [entry.id for entry in token_logprobs(logits, 0, 4).top] == [1, 3, 6, 2]
+    assert [entry.id for entry in token_logprobs(mx.zeros((9,)), 0, 3).top] == [0, 1, 2]
+    assert token_logprobs(logits, 0, 1).top[0].id == mx.argmax(logits).item()
