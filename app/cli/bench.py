@@ -8,8 +8,8 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from app.cli.inputs import positive
+from app.cli.model_option import add_model_option
 from app.cli.opening import open_session
-from app.cli.options import add_model_option
 from app.cli.rows import Row, table
 from app.cli.session import Session
 from app.cli.speed import Plan, check_plan, engine_runner, measure, peer_runner

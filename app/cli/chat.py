@@ -10,9 +10,10 @@ from pathlib import Path
 from app.chat_sampling import CHAT_SAMPLING, chat_sampling
 from app.cli.conversation import Conversation
 from app.cli.inputs import checked_argument, positive, read_standard_input
+from app.cli.model_option import add_model_option
 from app.cli.opening import open_session
-from app.cli.options import add_model_option, add_sampling_options, sampling_params
 from app.cli.prompt_line import PromptLine
+from app.cli.sampling_options import add_sampling_options, sampling_params
 from app.cli.terminal import Terminal
 from app.errors import AppError, RequestFailed
 from app.model_location import remembered

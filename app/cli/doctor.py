@@ -12,7 +12,7 @@ from typing import Any
 
 from app.cli.findings import Finding
 from app.cli.machine_checks import check_files, check_system, check_window
-from app.cli.options import add_model_option
+from app.cli.model_option import add_model_option
 from app.cli.terminal import Terminal, one_line
 from app.errors import ModelNotFound
 from app.model_location import locate

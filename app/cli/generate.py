@@ -8,8 +8,9 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
 from app.cli.inputs import checked_argument, natural, positive, read_text_file, token_ids
+from app.cli.model_option import add_model_option
 from app.cli.opening import open_session
-from app.cli.options import add_model_option, add_sampling_options, sampling_params
+from app.cli.sampling_options import add_sampling_options, sampling_params
 from app.cli.terminal import Terminal
 from app.errors import UsageError
 from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk

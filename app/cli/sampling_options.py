@@ -1,8 +1,8 @@
-"""Options that more than one subcommand has: the model and how tokens are drawn."""
+"""The options that say how tokens are drawn, for every subcommand that generates."""
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 
 from app.cli.inputs import natural, token_bias
@@ -19,17 +19,6 @@ _SAMPLING = (
     ("--frequency-penalty", float, "R", "subtract R per occurrence of every token generated so far"),
     ("--seed", natural, "N", "the same seed gives the same text"),
 )
-
-
-def add_model_option(parser: ArgumentParser) -> None:
-    """`--model M`; absent from the result when not given, so that `mlxr --model M chat` works too."""
-    parser.add_argument(
-        "--model",
-        metavar="M",
-        default=SUPPRESS,
-        help='a model\'s folder, a Hugging Face repository in the local cache, or "guide"; '
-        "without it the last one used, else the guide",
-    )
 
 
 def add_sampling_options(parser: ArgumentParser, defaults: SamplingParams) -> None:

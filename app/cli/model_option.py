@@ -1,0 +1,16 @@
+"""The option that names the model; it needs no engine, so that `mlxr doctor` runs where that is broken."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser
+
+
+def add_model_option(parser: ArgumentParser) -> None:
+    """`--model M`; absent from the result when not given, so that `mlxr --model M chat` works too."""
+    parser.add_argument(
+        "--model",
+        metavar="M",
+        default=SUPPRESS,
+        help='a model\'s folder, a Hugging Face repository in the local cache, or "guide"; '
+        "without it the last one used, else the guide",
+    )

@@ -1,0 +1,166 @@
+"""`mlxr doctor`: words and exit codes for machines and models in every condition."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from app.cli.engine_checks import check_model
+from app.cli.findings import amount, size
+from engine import machine_report
+from tests.app.cli.conftest import ROOT, Run
+from tests.fakes.random_model import VOCAB, write_random_model
+
+
+def checks(
+    mlxr: Run, *arguments: object, env: dict[str, str | None] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """The exit code, and each finding of the JSON report by "Area/what"."""
+    done = mlxr("doctor", *arguments, "--json", env=env)
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["healthy"] else 1)
+    found = {f"{check['area']}/{check['what']}": check for check in report["checks"]}
+    return done.returncode, {**found, "machine": report["machine"], "model": report["model"]}
+
+
+def test_the_machine_is_described(mlxr: Run, random_model: Path) -> None:
+    _, found = checks(mlxr, "--model", random_model)
+    assert platform.python_version() in found["System/Python"]["is"]
+    assert found["machine"]["device"] in {"CPU", "CUDA", "Metal"}
+    assert found["Engine/executor"]["state"] == "ok"
+    assert found["Window/Qt"]["state"] == "ok"
+    assert found["Files/data folder"]["state"] == "ok"
+
+
+def test_looking_leaves_no_data_folder_behind(mlxr: Run, random_model: Path) -> None:
+    checks(mlxr, "--model", random_model)
+    assert not Path(os.environ["MLXR_HOME"]).exists()
+
+
+def test_a_model_is_described(mlxr: Run, random_model: Path) -> None:
+    _, found = checks(mlxr, "--model", random_model)
+    tensors = load_file(random_model / "model.safetensors")
+    weights = sum(int(np.prod(tensor.shape)) for tensor in tensors.values())
+    assert found["model"]["parameters"] == weights
+    assert found["model"]["family"] == "llama"
+    layers, kv_heads, head_dim, width = 3, 4, 8, 4 if found["machine"]["device"] == "CPU" else 2
+    assert found["model"]["kv_bytes_per_token"] == 2 * layers * kv_heads * head_dim * width
+    assert found["Model/fit"]["state"] == "ok"
+    assert found["Model/chat template"]["state"] == "ok"
+
+
+def test_words_name_every_section(mlxr: Run, random_model: Path) -> None:
+    report = mlxr("doctor", "--model", random_model).stdout
+    for area in ("System", "Engine", "Window", "Files", "Model"):
+        assert f"\n{area}\n" in "\n" + report
+    assert "\x1b" not in report
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda m: (m / "model.safetensors").unlink(), "safetensors"),
+        (lambda m: os.truncate(m / "model.safetensors", 5000), "model.safetensors"),
+        (lambda m: (m / "config.json").write_text("{"), "config.json"),
+        (lambda m: (m / "tokenizer.model").unlink(), "tokenizer"),
+    ],
+    ids=["no weights", "truncated", "broken config", "no tokenizer"],
+)
+def test_a_broken_model_is_named_and_everything_else_still_reported(
+    mlxr: Run, tmp_path: Path, damage: Any, says: str
+) -> None:
+    model = write_random_model(tmp_path / "model")
+    damage(model)
+    code, found = checks(mlxr, "--model", model)
+    assert code == 1
+    assert found["Model/files"]["state"] == "broken"
+    assert says in found["Model/files"]["is"]
+    assert found["Engine/MLX"]["state"] == "ok"
+
+
+def test_a_model_that_is_nowhere_is_broken(mlxr: Run) -> None:
+    code, found = checks(mlxr, "--model", "/nowhere")
+    assert code == 1
+    assert "/nowhere" in found["Model/folder"]["is"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "state", "says"),
+    [(100_000, "broken", "does not fit"), (1_000_000, "note", "tokens of context"), (10**12, "ok", "yes")],
+)
+def test_the_fit_depends_on_the_memory(random_model: Path, memory: int, state: str, says: str) -> None:
+    machine = replace(machine_report(), memory_bytes=memory)
+    findings, _ = check_model(random_model, machine)
+    fit = next(finding for finding in findings if finding.what == "fit")
+    assert fit.state == state
+    assert says in fit.is_
+    assert bool(fit.advice) == (state != "ok")
+
+
+def test_an_executor_that_does_not_exist_is_broken(mlxr: Run, random_model: Path) -> None:
+    code, found = checks(mlxr, "--model", random_model, env={"MLXR_EXECUTOR": "abacus"})
+    assert code == 1
+    assert "abacus" in found["Engine/executor"]["is"]
+
+
+def test_a_data_folder_that_cannot_be_written_is_broken(
+    mlxr: Run, random_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, found = checks(mlxr, "--model", random_model, env={"MLXR_HOME": str(tmp_path / "file" / "home")})
+    assert code == 1
+    assert found["Files/data folder"]["state"] == "broken"
+    assert "MLXR_HOME" in found["Files/data folder"]["advice"]
+
+
+def test_broken_settings_are_reported_and_kept(mlxr: Run, random_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text("{")
+    code, found = checks(mlxr, "--model", random_model, env={"MLXR_HOME": str(tmp_path)})
+    assert code == 1
+    assert found["Files/settings"]["state"] == "broken"
+    assert (tmp_path / "settings.json.broken").read_text() == "{"
+
+
+def test_without_mlx_the_rest_is_reported(mlxr: Run, tmp_path: Path) -> None:
+    (tmp_path / "mlx").mkdir()
+    (tmp_path / "mlx" / "__init__.py").write_text("raise ImportError('mlx is broken here')")
+    code, found = checks(mlxr, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    assert code == 1
+    assert "mlx is broken here" in found["Engine/MLX"]["is"]
+    assert found["Window/Qt"]["state"] == "ok"
+
+
+def test_without_a_display_the_window_is_a_note(mlxr: Run, random_model: Path) -> None:
+    bare: dict[str, str | None] = {"DISPLAY": None, "WAYLAND_DISPLAY": None, "QT_QPA_PLATFORM": None}
+    _, found = checks(mlxr, "--model", random_model, env=bare)
+    assert found["Window/display"]["state"] == "note"
+    assert "mlxr chat" in found["Window/display"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1500, "1.5 kB"),
+        (8_800_000, "8.8 MB"),
+        (16_000_000_000, "16.0 GB"),
+    ],
+)
+def test_sizes_for_people(count: int, words: str) -> None:
+    assert size(count) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(VOCAB, "320"), (8_900_000, "8.9 million"), (1_100_000_000, "1.1 billion")]
+)
+def test_amounts_for_people(count: int, words: str) -> None:
+    assert amount(count) == words

@@ -1,0 +1,188 @@
+"""The terminal's client: one request at a time, whatever order events come in, and Ctrl-C as a Cancel."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from app.cli.session import Session
+from app.errors import RequestFailed
+from engine import (
+    Cancel,
+    Command,
+    Engine,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    PrefillProgress,
+    Shutdown,
+    Stats,
+    TextChunk,
+    Timing,
+)
+
+Script = Callable[[Command], Iterable[Event]]
+NO_TIME = Timing(0, 0, 0, 0, 0)
+
+
+class ScriptedEngine:
+    """Answers each command at once with the events of a script."""
+
+    def __init__(self, emit: Callable[[Event], None], script: Script) -> None:
+        self.commands: list[Command] = []
+        self._emit = emit
+        self._script = script
+
+    def start(self) -> None: ...
+
+    def submit(self, command: Command) -> None:
+        self.commands.append(command)
+        for event in self._script(command):
+            self._emit(event)
+
+    def close(self, timeout: float | None = None) -> bool:
+        self.commands.append(Shutdown())
+        return True
+
+
+def scripted(script: Script) -> tuple[Session, list[Command]]:
+    """A session on a scripted engine, and the commands that it gets."""
+    engines: list[ScriptedEngine] = []
+
+    def make(emit: Callable[[Event], None]) -> ScriptedEngine:
+        engines.append(ScriptedEngine(emit, script))
+        return engines[-1]
+
+    session = Session(make)
+    return session, engines[0].commands
+
+
+def finished(request: str, text: str = "", reason: str = "stop") -> Finished:
+    return Finished(request, reason, text, (), (), None, NO_TIME)  # type: ignore[arg-type]
+
+
+def test_events_of_the_request_are_handed_on_in_order() -> None:
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, Generate):
+            yield PrefillProgress(command.id, 1, 2, 0)
+            yield TextChunk("an older request", "old", 1)
+            yield finished("an older request")
+            yield Stats(command.id, 0, 7, 0, 0, 1, 9, 0, 0)
+            yield TextChunk(command.id, "new", 1)
+            yield finished(command.id, "new")
+            yield Stats("", 0, 0, 0, 0, 0, 9, 0, 0)
+
+    session, commands = scripted(script)
+    heard: list[Event] = []
+    with session:
+        end = session.complete(Generate("", prompt="x"), heard.append)
+        request = commands[0]
+        assert isinstance(request, Generate)
+        assert request.prompt == "x"
+    assert [type(event) for event in heard] == [PrefillProgress, TextChunk]
+    assert end == finished(request.id, "new")
+    assert session.stats is not None
+    assert session.stats.context_tokens == 7
+    assert commands[-1] == Shutdown()
+
+
+def test_requests_get_ids_of_their_own() -> None:
+    session, commands = scripted(lambda c: [finished(c.id)] if isinstance(c, Generate) else [])
+    with session:
+        session.complete(Generate("same", prompt="x"), lambda event: None)
+        session.complete(Generate("same", prompt="y"), lambda event: None)
+    ids = [command.id for command in commands if isinstance(command, Generate)]
+    assert len(set(ids)) == 2
+
+
+def test_a_failure_is_raised_with_what_the_engine_said() -> None:
+    session, _ = scripted(
+        lambda c: [Failed(c.id, "too long", "PromptTooLong", "trace")] if isinstance(c, Generate) else []
+    )
+    with session, pytest.raises(RequestFailed) as raised:
+        session.complete(Generate("", prompt="x"), lambda event: None)
+    assert (str(raised.value), raised.value.kind, raised.value.detail) == (
+        "too long",
+        "PromptTooLong",
+        "trace",
+    )
+
+
+def test_a_failing_receiver_cancels_the_request() -> None:
+    session, commands = scripted(lambda c: [TextChunk(c.id, "x", 1)] if isinstance(c, Generate) else [])
+
+    def broken_pipe(event: Event) -> None:
+        raise BrokenPipeError
+
+    with session, pytest.raises(BrokenPipeError):
+        session.complete(Generate("", prompt="x"), broken_pipe)
+    request = commands[0]
+    assert isinstance(request, Generate)
+    assert Cancel(request.id) in commands
+
+
+def test_the_first_ctrl_c_cancels_and_the_request_ends_as_usual() -> None:
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, Generate):
+            yield TextChunk(command.id, "half", 1)
+        elif isinstance(command, Cancel):
+            yield finished(command.id, "half", "cancelled")
+
+    session, _ = scripted(script)
+    before = signal.getsignal(signal.SIGINT)
+    with session:
+        end = session.complete(Generate("", prompt="x"), lambda event: os.kill(os.getpid(), signal.SIGINT))
+    assert (end.text, end.reason) == ("half", "cancelled")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_second_ctrl_c_does_not_wait() -> None:
+    def interrupt_twice(event: Event) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    session, _ = scripted(lambda c: [TextChunk(c.id, "x", 1)] if isinstance(c, Generate) else [])
+    before = signal.getsignal(signal.SIGINT)
+    with session, pytest.raises(KeyboardInterrupt):
+        session.complete(Generate("", prompt="x"), interrupt_twice)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    """As under nohup."""
+
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, Generate):
+            yield TextChunk(command.id, "x", 1)
+            yield finished(command.id, "x")
+
+    session, commands = scripted(script)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with session:
+            session.complete(Generate("", prompt="x"), lambda event: os.kill(os.getpid(), signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not any(isinstance(command, Cancel) for command in commands)
+
+
+def test_the_real_engine_loads_completes_and_ends(random_model: Path) -> None:
+    chunks: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, TextChunk):
+            chunks.append(event.text)
+
+    with Session(Engine) as session:
+        with pytest.raises(RequestFailed):
+            session.load(random_model / "nowhere", lambda event: None)
+        model = session.load(random_model, lambda event: None)
+        assert model.path == str(random_model)
+        end = session.complete(Generate("", tokens=(1, 5, 9), max_tokens=5, ignore_eos=True), hear)
+    assert len(end.tokens) == 5
+    assert "".join(chunks) == end.text
