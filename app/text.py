@@ -28,7 +28,7 @@ NO_MODEL = "No model"
 OPEN_MODEL = "Open a model folder…"
 OPEN_GUIDE = "Open the guide"
 RECENT_MODELS = "Opened before"
-LOAD_FAILED = "{name} could not be opened. {error}"
+LOAD_FAILED = "{name} could not be opened: {error}"
 
 PLACEHOLDER = "Message {name}"
 PLACEHOLDER_NONE = "Open a model to chat"
@@ -45,6 +45,12 @@ NOTE_INTERRUPTED = "MLXR was closed while this was being written"
 
 DELETED = "Deleted “{title}”"
 UNDO = "Undo"
+
+
+def sentence(line: str) -> str:
+    """An error's line as a sentence of its own: a capital first, unless it begins with a name such as config.json."""
+    first = line.split(" ", 1)[0]
+    return line[:1].upper() + line[1:] if first.isalpha() and first.islower() else line
 
 
 def model_title(path_name: str, is_guide: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
+from app.garbage import GarbageCollector
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths, default_paths
@@ -63,6 +65,7 @@ class Desktop:
         self._settings = SettingsFile(paths.settings)
         loaded = self._settings.load()
         self._writers = ThreadPoolExecutor(1, thread_name_prefix="mlxr-settings")
+        self._garbage = GarbageCollector()
         self.queue = FrameQueue()
         self.engine = make_engine(lambda event: self.queue.post(partial(self._dispatch, event)))
         self.store = StoreWorker(paths.chats, self.queue.post, self._tell_problem)
@@ -82,6 +85,7 @@ class Desktop:
     def start(self, model: Path | None) -> None:
         """Show the window, then start the threads: whatever they need, the window is there first."""
         self.window.show()
+        self._garbage.start()
         self.store.start()
         self.engine.start()
         self.chats.load()
@@ -99,6 +103,7 @@ class Desktop:
             log.warning("the engine did not end in time")
         self._writers.shutdown()
         self.queue.close()
+        self._garbage.stop()
 
     def _dispatch(self, event: Event) -> None:
         self.models.handle(event)
@@ -201,6 +206,8 @@ def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths
     application = make_application()
     desktop = Desktop(application, lambda emit: Engine(emit, settings), paths or default_paths())
     desktop.start(model)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: application.quit())
     try:
         return application.exec()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
+from app import text
 from app.appearance import Appearance
 from app.chat.answer_notes import note_for
 from app.chat.code_view import CodeView
@@ -15,8 +16,10 @@ from app.store.records import ChatMessage
 from app.theme import Theme
 from app.widgets.copy_button import CopyButton
 
-GAP = 8
+GAP = 12
 FOOTER = 28
+OUTDENT = 7
+"""The copy button's inner margin: its icon stands under the text's first letter."""
 
 
 class AnswerView(MessageView):
@@ -51,7 +54,7 @@ class AnswerView(MessageView):
         for place, block in enumerate(blocks[same:], start=same):
             self._show_block(place, block)
         self._blocks = blocks
-        self._error.say(message.error)
+        self._error.say(text.sentence(message.error))
         self._error.setVisible(message.status == "failed")
         self._note.setText(note_for(message))
         self._footer.setVisible(message.status != "streaming" and bool(message.text or self._note.text()))
@@ -81,7 +84,7 @@ class AnswerView(MessageView):
             view.setGeometry(0, top, width, self._heights[place])
             top += self._heights[place] + GAP
         for extra, height in self._extras(width):
-            extra.setGeometry(0, top, width, height)
+            extra.setGeometry(-OUTDENT if extra is self._footer else 0, top, width, height)
             top += height + GAP
         return max(0, top - GAP)
 

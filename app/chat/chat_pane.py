@@ -11,7 +11,7 @@ from app.chat.chat_words import activity, greeting, placeholder
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.empty_state import EmptyState
-from app.chat.engine_status import status_texts
+from app.chat.engine_status import StatusTexts, status_texts
 from app.chat.status_line import StatusLine
 from app.chat.status_view_model import StatusViewModel
 from app.chat.transcript import Transcript
@@ -158,10 +158,12 @@ class ChatPane(QWidget):
 
     @Slot()
     def _show_status(self) -> None:
-        status = self._status.status
-        name = ""
-        if self._models.state.phase == "loading":
-            name = text.LOADING.format(name=text.model_title(self._models.state.name, self._models.is_guide))
-        elif status.model:
-            name = text.model_title(status.model.name, self._models.is_guide)
-        self.status_line.show_texts(name, status_texts(status))
+        model = self._models.state
+        name = text.model_title(model.name, self._models.is_guide)
+        if model.phase == "ready":
+            self.status_line.show_texts(name, status_texts(self._status.status))
+        else:
+            loading = model.phase == "loading"
+            self.status_line.show_texts(
+                text.LOADING.format(name=name) if loading else text.NO_MODEL, StatusTexts()
+            )

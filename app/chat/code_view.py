@@ -53,8 +53,6 @@ class CodeView(QFrame):
         column.setSpacing(0)
         column.addLayout(header)
         column.addWidget(self._text)
-        self._text.setViewportMargins(0, 0, 0, 0)
-        self._text.setContentsMargins(PADDING, 0, PADDING, 0)
 
     @property
     def code(self) -> str:

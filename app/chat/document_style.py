@@ -22,6 +22,7 @@ from PySide6.QtGui import (
 from app.theme import Theme
 
 LINE_HEIGHT = 145.0  # per cent
+TIGHT = 115.0
 BODY_PX = 14
 CODE_PX = 13
 HEADING_PX = {1: 21, 2: 18, 3: 16}
@@ -56,9 +57,10 @@ def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:
     old = block.blockFormat()
     level = old.headingLevel()
     spacing = QTextBlockFormat()
-    spacing.setLineHeight(LINE_HEIGHT if not level else 120.0, PROPORTIONAL)
     cursor.setPosition(block.position())
-    if cursor.currentTable() is not None:
+    in_table = cursor.currentTable() is not None
+    spacing.setLineHeight(TIGHT if level or in_table else LINE_HEIGHT, PROPORTIONAL)
+    if in_table:
         top, bottom = 0, 0
     elif level:
         top, bottom = HEADING_GAP

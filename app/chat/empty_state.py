@@ -14,7 +14,9 @@ from app.theme import Theme
 
 MARK = 40
 WIDTH = 520
-ROOM_FOR_MARK = 380
+ROOMY = 400  # pixels of height from which on nothing has to be left out
+BUTTON = 48
+SMALL_BUTTON = 40
 
 
 class EmptyState(QWidget):
@@ -41,10 +43,10 @@ class EmptyState(QWidget):
         column.setSpacing(8)
         for widget in (self._mark, self._title, self._text):
             column.addWidget(widget)
-        column.addSpacing(16)
+        column.addSpacing(8)
         column.addLayout(self._buttons)
         outer = QVBoxLayout(self)
-        outer.setContentsMargins(24, 16, 24, 16)
+        outer.setContentsMargins(24, 8, 24, 8)
         outer.addStretch(2)
         outer.addWidget(inner, 0, Qt.AlignmentFlag.AlignHCenter)
         outer.addStretch(3)
@@ -71,10 +73,15 @@ class EmptyState(QWidget):
             button.setEnabled(ready)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Where room is short, the mark is what goes."""
+        """Where room is short, the mark goes and the buttons shrink."""
         super().resizeEvent(event)
         self._inner.setFixedWidth(min(WIDTH, self.width() - 48))
-        self._mark.setVisible(self.height() >= ROOM_FOR_MARK)
+        self._mark.setVisible(self.height() >= ROOMY)
+        for button in self.suggestions:
+            button.setFixedHeight(self._button_height())
+
+    def _button_height(self) -> int:
+        return BUTTON if self.height() >= ROOMY else SMALL_BUTTON
 
     def _replace(self, suggestions: Sequence[str]) -> None:
         for button in self.suggestions:
@@ -83,6 +90,7 @@ class EmptyState(QWidget):
         for words in suggestions:
             button = QPushButton(words)
             button.setObjectName("suggestion")
+            button.setFixedHeight(self._button_height())
             button.setCursor(Qt.CursorShape.PointingHandCursor)
             button.clicked.connect(lambda _=False, words=words: self.suggested.emit(words))
             self._buttons.addWidget(button)

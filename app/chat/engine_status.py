@@ -100,7 +100,7 @@ def status_texts(status: EngineStatus) -> StatusTexts:
     if status.model is None:
         return StatusTexts()
     activity = ""
-    if status.prefill_total > 0:
+    if status.prefill_done < status.prefill_total:
         activity = f"Reading {status.prefill_done:,} of {status.prefill_total:,} tokens"
     elif status.queued:
         activity = f"{status.queued} waiting"

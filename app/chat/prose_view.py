@@ -6,7 +6,7 @@ import math
 
 from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QTextOption, QWheelEvent
-from PySide6.QtWidgets import QTextBrowser, QWidget
+from PySide6.QtWidgets import QTextBrowser, QTextEdit, QWidget
 
 from app.chat.document_style import set_markdown
 from app.theme import Theme
@@ -25,6 +25,8 @@ class ProseView(QTextBrowser):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setOpenLinks(False)
         self.setUndoRedoEnabled(False)
+        # Told its width, it does not ask the viewport's, which is late while the window is being laid out.
+        self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
@@ -54,10 +56,9 @@ class ProseView(QTextBrowser):
     def height_for(self, width: int) -> int:
         """The height it needs at this width, in pixels; lays the text out."""
         self.ensurePolished()
-        document = self.document()
-        if document.textWidth() != width:
-            document.setTextWidth(width)
-        return math.ceil(document.size().height())
+        if self.lineWrapColumnOrWidth() != width:
+            self.setLineWrapColumnOrWidth(width)
+        return math.ceil(self.document().size().height())
 
     def loadResource(self, type_: int, name: QUrl) -> object:  # noqa: N802 (Qt's name)
         """Nothing: what a model writes must not make the app read files."""

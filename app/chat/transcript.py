@@ -22,7 +22,6 @@ MARGIN = 24
 GAP = 24
 NEAR = 1.5  # viewport heights that are kept built above the one on show
 SLICE_SECONDS = 0.006
-SCROLL_BAR = 12
 AT_END = 8  # pixels from the end that still count as the end
 
 
@@ -152,17 +151,14 @@ class Transcript(QScrollArea):
             self._refit(self._views[-1])
 
     def _line_width(self) -> int:
-        return max(120, min(COLUMN_WIDTH, self._room() - 2 * MARGIN))
-
-    def _room(self) -> int:
-        """The width beside a scroll bar, whether there is one or not: nothing moves when it appears."""
-        return self.width() - SCROLL_BAR
+        # Of the whole width, scroll bar or not: nothing moves when one appears.
+        return max(120, min(COLUMN_WIDTH, self.width() - 2 * MARGIN))
 
     def _place(self) -> None:
         """Stack the views, and keep on show what was on show."""
         anchor = None if self._following else self._first_visible()
         anchor_y = anchor.y() - self.verticalScrollBar().value() if anchor else 0
-        left = (self._room() - self._line_width()) // 2
+        left = (self.width() - self._line_width()) // 2
         top = MARGIN
         for view, height, width in zip(self._views, self._heights, self._widths, strict=True):
             view.setGeometry(left, top, width, height)

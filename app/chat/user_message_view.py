@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QToolButton, QWidget
 
@@ -46,8 +44,7 @@ class UserMessageView(MessageView):
         horizontal, vertical = PADDING
         self._text.ensurePolished()  # the style sheet's font decides the width
         room = int(width * WIDEST) - 2 * horizontal
-        self._text.document().setTextWidth(room)
-        text_width = min(room, math.ceil(self._text.document().idealWidth()))
+        text_width = min(room, self._natural_width())
         height = self._text.height_for(text_width) + 2 * vertical
         bubble = text_width + 2 * horizontal
         self._text.setGeometry(width - bubble, 0, bubble, height)
@@ -56,6 +53,10 @@ class UserMessageView(MessageView):
         size = self._unfold.sizeHint()
         self._unfold.setGeometry(width - size.width(), height + 4, size.width(), size.height())
         return height + 4 + size.height()
+
+    def _natural_width(self) -> int:
+        measure = self._text.fontMetrics().horizontalAdvance
+        return max(measure(line) for line in self._text.source.split("\n")) + 2
 
     @Slot()
     def _show_all(self) -> None:

@@ -1,0 +1,182 @@
+"""Saving, finding and ordering conversations."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from app.store.chats import RECENT_MODELS, ChatStore
+from app.store.records import TITLE_LENGTH, Chat, ChatMessage, title_from
+from app.store.schema import migrate
+
+
+@pytest.fixture
+def connection() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("PRAGMA foreign_keys = ON")
+    migrate(connection)
+    return connection
+
+
+@pytest.fixture
+def store(connection: sqlite3.Connection) -> ChatStore:
+    return ChatStore(connection)
+
+
+def talk(store: ChatStore, chat: Chat, *texts: str) -> list[ChatMessage]:
+    """Save a conversation in which the two sides take turns; the chat's leaf is its last message."""
+    path: list[ChatMessage] = []
+    for place, text in enumerate(texts):
+        parent = path[-1].id if path else None
+        path.append(ChatMessage(chat.id, "assistant" if place % 2 else "user", text, parent))
+    store.save_chat(replace(chat, leaf_id=path[-1].id))
+    for message in path:
+        store.save_message(message)
+    return path
+
+
+def test_a_conversation_comes_back_exactly(store: ChatStore) -> None:
+    chat = Chat("Pages")
+    question = ChatMessage(chat.id, "user", "what?\n\tπ 🦙", tokens=(1, 2, 300_000), kept_tokens=0)
+    answer = ChatMessage(
+        chat.id,
+        "assistant",
+        "",
+        question.id,
+        tokens=(),
+        status="failed",
+        error="too long",
+        model="/m",
+        generated_tokens=3,
+        ttft_ms=1.5,
+        decode_tps=2.5,
+    )
+    store.save_chat(replace(chat, leaf_id=answer.id))
+    store.save_message(question)
+    store.save_message(answer)
+    assert store.path(chat.id) == [question, answer]
+
+
+def test_the_path_follows_the_leaf_among_siblings(store: ChatStore) -> None:
+    chat = Chat("Branches")
+    question, first = talk(store, chat, "question", "first answer")
+    second = ChatMessage(chat.id, "assistant", "second answer", question.id)
+    store.save_message(second)
+    assert store.path(chat.id) == [question, first]
+    store.save_chat(replace(chat, leaf_id=second.id))
+    assert store.path(chat.id) == [question, second]
+
+
+def test_saving_again_updates(store: ChatStore) -> None:
+    chat = Chat("Growing")
+    question, answer = talk(store, chat, "question", "half")
+    store.save_message(replace(answer, text="half and whole", tokens=(5,)))
+    assert [message.text for message in store.path(chat.id)] == ["question", "half and whole"]
+
+
+def test_chats_are_listed_newest_first(store: ChatStore) -> None:
+    for title, updated in (("old", 1.0), ("new", 3.0), ("middle", 2.0)):
+        store.save_chat(Chat(title, updated=updated))
+    assert [chat.title for chat in store.chats()] == ["new", "middle", "old"]
+
+
+def test_renaming_keeps_the_place(store: ChatStore) -> None:
+    first, second = Chat("first", updated=1.0), Chat("second", updated=2.0)
+    store.save_chat(first)
+    store.save_chat(second)
+    store.rename(first.id, "renamed")
+    assert [chat.title for chat in store.chats()] == ["second", "renamed"]
+
+
+def test_trash_can_be_undone_until_it_is_purged(store: ChatStore, connection: sqlite3.Connection) -> None:
+    chat = Chat("Chat")
+    talk(store, chat, "llamas", "alpacas")
+    store.trash(chat.id)
+    assert store.chats() == []
+    assert store.search("llamas") == []
+    store.restore(chat.id)
+    assert [found.id for found in store.chats()] == [chat.id]
+    store.trash(chat.id)
+    store.purge_trash()
+    store.restore(chat.id)
+    assert store.chats() == []
+    assert connection.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM message_search").fetchone() == (0,)
+
+
+def test_answers_cut_off_by_a_crash_are_marked_and_found(store: ChatStore) -> None:
+    chat = Chat("Chat")
+    question = talk(store, chat, "question")[0]
+    answer = ChatMessage(chat.id, "assistant", "unfinished symphony", question.id, status="streaming")
+    store.save_chat(replace(chat, leaf_id=answer.id))
+    store.save_message(answer)
+    assert store.search("symphony") == []
+    store.close_interrupted()
+    assert store.path(chat.id)[-1].status == "interrupted"
+    assert [hit.chat.id for hit in store.search("symphony")] == [chat.id]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("page", True),
+        ("PAGE", True),
+        ("age hol", True),
+        ("tokens holds", True),
+        ("Größe", True),
+        ("größ", True),
+        ("头羊驼", True),
+        ("羊", True),
+        ("of", True),
+        ("100%", True),
+        ("0%", True),
+        ("0_", False),
+        ('"quoted"', True),
+        ("NEAR(", False),
+        ("page absent", False),
+        ("title words", True),
+        ("", False),
+        ("   ", False),
+    ],
+)
+def test_search_finds_parts_of_words_in_any_script(store: ChatStore, query: str, found: bool) -> None:
+    chat = Chat("Some title words")
+    talk(store, chat, "a page holds 16 tokens of text", 'Die Größe ist 100% "quoted", 一头羊驼')
+    talk(store, Chat("Another"), "nothing here", "nor there")
+    assert [hit.chat.id for hit in store.search(query)] == ([chat.id] if found else [])
+
+
+def test_search_follows_edits_and_shows_the_place(store: ChatStore) -> None:
+    chat = Chat("Chat")
+    _, answer = talk(store, chat, "question", "a zebra")
+    store.save_message(replace(answer, text="a " + "long " * 40 + "giraffe in the savanna"))
+    assert store.search("zebra") == []
+    assert "giraffe" in store.search("giraffe")[0].snippet
+
+
+def test_recent_models_are_bounded_and_newest_first(
+    store: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(RECENT_MODELS + 3):
+        monkeypatch.setattr("time.time", lambda number=number: float(number))
+        store.remember_model(f"/m{number}")
+    monkeypatch.setattr("time.time", lambda: 100.0)
+    store.remember_model("/m5")
+    assert store.recent_models()[:2] == ["/m5", f"/m{RECENT_MODELS + 2}"]
+    assert len(store.recent_models()) == RECENT_MODELS
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Hello", "Hello"),
+        ("  two\n lines ", "two lines"),
+        ("word " * 40, ("word " * 12).strip() + "…"),
+        ("x" * 100, "x" * (TITLE_LENGTH - 1) + "…"),
+    ],
+)
+def test_title_is_the_start_of_the_first_message(text: str, title: str) -> None:
+    assert title_from(text) == title
+    assert len(title_from(text)) <= TITLE_LENGTH + 1

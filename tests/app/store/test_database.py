@@ -1,0 +1,111 @@
+"""Opening the database file, in whatever state it is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.store.chats import ChatStore
+from app.store.database import Opened, open_database
+from app.store.records import Chat
+from app.store.schema import MIGRATIONS
+
+
+def works(opened: Opened) -> bool:
+    """Whether chats can be kept in it."""
+    store = ChatStore(opened.connection)
+    store.save_chat(Chat("Title"))
+    return [chat.title for chat in store.chats()] == ["Title"]
+
+
+def test_new_database_is_private_and_survives(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "chats.sqlite3"
+    opened = open_database(path)
+    assert opened.saved
+    assert opened.problem == ""
+    assert works(opened)
+    opened.connection.close()
+    assert path.stat().st_mode & 0o077 == 0
+    again = open_database(path)
+    assert [chat.title for chat in ChatStore(again.connection).chats()] == ["Title"]
+    again.connection.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database, however long it may be" * 200, b"SQLite format 3\0" + b"\xff" * 5000]
+)
+def test_damaged_file_is_moved_aside_and_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "chats.sqlite3"
+    path.write_bytes(content)
+    opened = open_database(path)
+    assert opened.saved
+    assert "damaged" in opened.problem
+    assert works(opened)
+    opened.connection.close()
+    kept = [file for file in tmp_path.iterdir() if ".damaged-" in file.name]
+    assert [file.read_bytes() for file in kept] == [content]
+
+
+def test_database_damaged_in_the_middle_is_moved_aside(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    opened = open_database(path)
+    for number in range(200):
+        ChatStore(opened.connection).save_chat(Chat(f"Chat {number} " + "x" * 200))
+    opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    opened.connection.close()
+    content = bytearray(path.read_bytes())
+    content[8192:24576] = b"\x55" * 16384
+    path.write_bytes(content)
+    again = open_database(path)
+    assert "damaged" in again.problem
+    assert works(again)
+    again.connection.close()
+
+
+def test_newer_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE from_the_future (x)")
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 5}")
+    connection.commit()
+    connection.close()
+    opened = open_database(path)
+    assert not opened.saved
+    assert "newer" in opened.problem
+    assert works(opened)
+    connection = sqlite3.connect(path)
+    tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    connection.close()
+    assert tables == [("from_the_future",)]
+
+
+def test_folder_that_cannot_be_made_means_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    opened = open_database(tmp_path / "file" / "home" / "chats.sqlite3")
+    assert not opened.saved
+    assert "memory" in opened.problem
+    assert str(tmp_path / "file" / "home") in opened.problem
+    assert works(opened)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_folder_means_memory(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o500)
+    opened = open_database(home / "chats.sqlite3")
+    assert not opened.saved
+    assert works(opened)
+
+
+def test_locked_database_means_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.database.BUSY_SECONDS", 0.05)
+    path = tmp_path / "chats.sqlite3"
+    holder = open_database(path).connection
+    holder.execute("BEGIN IMMEDIATE")
+    opened = open_database(path)
+    assert not opened.saved
+    assert "locked" in opened.problem
+    holder.close()

@@ -1,0 +1,83 @@
+"""Migrations: from a blank file and from every older schema, with what was in it."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from app.store.chats import ChatStore
+from app.store.schema import MIGRATIONS, NewerDatabase, migrate, version_of
+
+
+def connect() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None)
+
+
+def at_version(version: int) -> sqlite3.Connection:
+    """A database as an MLXR that knew `version` migrations left it, with a chat in it."""
+    connection = connect()
+    for step in MIGRATIONS[:version]:
+        step(connection)
+    connection.execute(f"PRAGMA user_version = {version}")
+    if version:
+        connection.execute("INSERT INTO chats VALUES ('c', 'Old chat', 'a', 1.0, 2.0, NULL)")
+        for number, (name, parent, role, text) in enumerate(
+            [("q", None, "user", "what is a page"), ("a", "q", "assistant", "sixteen tokens")]
+        ):
+            connection.execute(
+                "INSERT INTO messages VALUES (?, ?, 'c', ?, ?, ?, NULL, NULL, 'complete', '', '', 1.0, 0, 0, 0)",
+                (number + 1, name, parent, role, text),
+            )
+            if version > 1:
+                connection.execute(
+                    "INSERT INTO message_search(rowid, text) VALUES (?, ?)", (number + 1, text)
+                )
+    return connection
+
+
+def test_blank_database_gets_every_migration() -> None:
+    connection = connect()
+    migrate(connection)
+    assert version_of(connection) == len(MIGRATIONS)
+    assert ChatStore(connection).chats() == []
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
+def test_older_database_keeps_its_chats_and_can_be_searched(version: int) -> None:
+    connection = at_version(version)
+    migrate(connection)
+    store = ChatStore(connection)
+    assert version_of(connection) == len(MIGRATIONS)
+    assert [message.text for message in store.path("c")] == ["what is a page", "sixteen tokens"]
+    assert [hit.chat.title for hit in store.search("sixteen")] == ["Old chat"]
+    assert store.recent_models() == []
+
+
+def test_migrating_twice_changes_nothing() -> None:
+    connection = at_version(len(MIGRATIONS))
+    before = list(connection.iterdump())
+    migrate(connection)
+    assert list(connection.iterdump()) == before
+
+
+def test_newer_database_is_refused_untouched() -> None:
+    connection = at_version(len(MIGRATIONS))
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = list(connection.iterdump())
+    with pytest.raises(NewerDatabase):
+        migrate(connection)
+    assert list(connection.iterdump()) == before
+
+
+def test_failed_step_leaves_the_version_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE half (x)")
+        raise sqlite3.OperationalError("disk full")
+
+    connection = at_version(1)
+    monkeypatch.setattr("app.store.schema.MIGRATIONS", (MIGRATIONS[0], breaks))
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection)
+    assert version_of(connection) == 1
+    assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchall()

@@ -1,0 +1,129 @@
+"""The store's thread: order, failure and recovery, and what closing guarantees."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from app.store.chats import ChatStore
+from app.store.database import open_database
+from app.store.records import Chat, ChatMessage
+from app.store.worker import StoreWorker
+
+PATIENCE = 20.0
+
+
+class Owner:
+    """The thread that asks: runs what the worker posts when it waits for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.problems: list[str] = []
+        self.worker = StoreWorker(path, self.calls.put, self.problems.append)
+
+    def run_until(self, done: Callable[[], bool]) -> None:
+        """Run posted calls until `done`."""
+        while not done():
+            self.calls.get(timeout=PATIENCE)()
+
+    def answer(self, question: Callable[[ChatStore], object]) -> object:
+        """Ask and wait."""
+        answers: list[object] = []
+        self.worker.ask(question, answers.append)
+        self.run_until(lambda: bool(answers))
+        return answers[0]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chats.sqlite3"
+
+
+@pytest.fixture
+def owner(path: Path) -> Iterator[Owner]:
+    owner = Owner(path)
+    owner.worker.start()
+    yield owner
+    assert owner.worker.close(PATIENCE)
+
+
+def saved_chats(path: Path) -> list[Chat]:
+    connection = open_database(path).connection
+    chats = ChatStore(connection).chats()
+    connection.close()
+    return chats
+
+
+def test_a_question_sees_what_was_saved_before_it(owner: Owner) -> None:
+    chat = Chat("Chat")
+    message = ChatMessage(chat.id, "user", "one")
+    owner.worker.save(replace(chat, leaf_id=message.id))
+    owner.worker.save(message)
+    owner.worker.save(replace(message, text="two"))
+    assert owner.answer(lambda store: [m.text for m in store.path(chat.id)]) == ["two"]
+    owner.worker.change(lambda store: store.rename(chat.id, "Renamed"))
+    assert owner.answer(lambda store: [c.title for c in store.chats()]) == ["Renamed"]
+
+
+def test_closing_saves_everything(path: Path) -> None:
+    owner = Owner(path)
+    owner.worker.start()
+    chats = [Chat(f"Chat {number}") for number in range(50)]
+    for chat in chats:
+        owner.worker.save(chat)
+    assert owner.worker.close(PATIENCE)
+    assert {chat.id for chat in saved_chats(path)} == {chat.id for chat in chats}
+
+
+def test_a_full_disk_is_told_and_what_waits_is_saved_when_there_is_room(owner: Owner, path: Path) -> None:
+    connections: list[sqlite3.Connection] = []
+
+    def fill(store: ChatStore) -> None:
+        connections.append(store._db)  # the limit stands for a full disk, and is set where SQLite sees it
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+
+    owner.worker.change(fill)
+    big = Chat("x" * 100_000)
+    owner.worker.save(big)
+    owner.run_until(lambda: bool(owner.problems))
+    assert "full" in owner.problems[0]
+    assert "memory" in owner.problems[0]
+    owner.worker.change(
+        lambda store: store._db.execute("PRAGMA max_page_count = 1000000").fetchall() and None
+    )
+    later = Chat("later")
+    owner.worker.save(later)
+    owner.run_until(lambda: owner.problems[-1] == "")
+    titles = owner.answer(lambda store: {chat.title for chat in store.chats()})
+    assert titles == {big.title, "later"}
+
+
+def test_an_unwritable_home_is_told_and_the_session_works(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    owner = Owner(tmp_path / "file" / "chats.sqlite3")
+    owner.worker.start()
+    owner.worker.save(Chat("Chat"))
+    assert owner.answer(lambda store: [chat.title for chat in store.chats()]) == ["Chat"]
+    assert len(owner.problems) == 1
+    assert owner.worker.close(PATIENCE)
+
+
+def test_a_failing_question_does_not_end_the_thread(owner: Owner) -> None:
+    owner.worker.ask(lambda store: store._db.execute("SELECT nonsense").fetchall(), lambda answer: None)
+    owner.run_until(lambda: bool(owner.problems))
+    assert owner.answer(lambda store: store.chats()) == []
+
+
+def test_an_unforeseen_error_is_told(path: Path) -> None:
+    owner = Owner(path)
+    owner.worker.start()
+    owner.worker.change(lambda store: [][0])
+    owner.run_until(lambda: bool(owner.problems))
+    assert "no longer be saved" in owner.problems[0]
+    assert owner.worker.close(PATIENCE)

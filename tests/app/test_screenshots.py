@@ -1,0 +1,144 @@
+"""Pictures of the window in every state that a person meets, saved under build/screenshots to be looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.model_location import GUIDE
+from app.theme import DARK, LIGHT
+from app.wiring import Desktop
+from tests.app.conftest import OpenDesktop
+from tests.fakes.scripted_engine import ScriptedEngine
+
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "screenshots"
+
+ANSWER = """\
+A **page** is a block of the KV cache that holds *16 tokens*; a chat takes as many pages as it needs. \
+Three things follow from that:
+
+1. Memory is given out in small pieces, so little of it is wasted.
+2. Chats that begin alike can share pages.
+3. What a chat no longer needs is free at once: see `pages` in the status line.
+
+### How much is that?
+
+| Model | Bytes a token | Bytes a page |
+|---|---:|---:|
+| Guide | 4,096 | 65,536 |
+| TinyLlama 1.1B | 22,528 | 360,448 |
+
+You can work it out yourself:
+
+```python
+def page_bytes(layers: int, kv_heads: int, head_dim: int, page_size: int = 16) -> int:
+    \"\"\"Keys and values of one page, over all layers, in 16-bit floats.\"\"\"
+    return 2 * 2 * layers * kv_heads * head_dim * page_size
+```
+
+More is in the [documentation](https://example.org).
+"""
+EARLIER = ("How do I open another model?", "Where are my chats saved?", "A title for the second newsletter")
+
+
+def pieces(text: str) -> tuple[str, ...]:
+    """The text, a word at a time."""
+    return tuple(word + " " for word in text.split(" "))
+
+
+def save(desktop: Desktop, name: str) -> QImage:
+    """Draw the window to a file, and return what was drawn."""
+    for _ in range(3):  # the layout settles in steps
+        QApplication.processEvents()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    image = desktop.window.grab().toImage()
+    assert image.save(str(FOLDER / f"{name}.png"))
+    return image
+
+
+def say(qtbot: QtBot, desktop: Desktop, question: str) -> None:
+    """Ask, and wait for the whole answer."""
+    assert desktop.conversation.send(question)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=10_000)
+
+
+@pytest.fixture(params=["light", "dark"])
+def look(request: pytest.FixtureRequest) -> str:
+    """Both themes."""
+    return request.param
+
+
+@pytest.fixture
+def desktop(open_desktop: OpenDesktop, qtbot: QtBot, look: str) -> Desktop:
+    """The window with the guide and a few earlier chats."""
+    desktop = open_desktop(model=GUIDE)
+    desktop.appearance.choose("light" if look == "light" else "dark")
+    engine = engine_of(desktop)
+    for question in EARLIER:
+        say(qtbot, desktop, question)
+        desktop.conversation.new_chat()
+    engine.reply = pieces(ANSWER)
+    return desktop
+
+
+def engine_of(desktop: Desktop) -> ScriptedEngine:
+    """The scripted engine behind the window."""
+    assert isinstance(desktop.engine, ScriptedEngine)
+    return desktop.engine
+
+
+def background(image: QImage) -> str:
+    """The colour at the conversation's edge, as #rrggbb."""
+    return image.pixelColor(image.width() - 20, image.height() // 2).name()
+
+
+def test_empty(desktop: Desktop, look: str) -> None:
+    image = save(desktop, f"{look}-empty")
+    assert background(image) == (LIGHT if look == "light" else DARK).window
+
+
+def test_chat(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
+    save(desktop, f"{look}-chat")
+
+
+def test_streaming(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    engine_of(desktop).hold_after = 40
+    desktop.conversation.send("What is a page?")
+    qtbot.waitUntil(lambda: desktop.conversation.messages[-1].generated_tokens == 40)
+    save(desktop, f"{look}-streaming")
+
+
+def test_waiting(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    engine_of(desktop).hold_after = 0
+    desktop.conversation.send("What is a page?")
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == "prefilling")
+    save(desktop, f"{look}-waiting")
+
+
+def test_error(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    engine_of(desktop).fail_loads = "config.json has no num_hidden_layers; use a complete model folder"
+    engine_of(desktop).reply = pieces("The first half of the answer is kept,")
+    engine_of(
+        desktop
+    ).fail_with = "the prompt has 4,812 tokens; this model holds 2,048: shorten it or start a new chat"
+    say(qtbot, desktop, "Here is a very long text. Please shorten it.")
+    desktop.models.open("/models/broken-model")
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "failed")
+    desktop.pane.store_banner.say(
+        "Chats cannot be saved in /data (disk full); this session's chats are kept in memory only."
+    )
+    save(desktop, f"{look}-error")
+
+
+@pytest.mark.parametrize(("name", "size"), [("narrow", (640, 480)), ("small", (900, 600))])
+def test_sizes(desktop: Desktop, qtbot: QtBot, look: str, name: str, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
+    save(desktop, f"{look}-{name}-empty")
+    say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
+    save(desktop, f"{look}-{name}")
+    assert desktop.window.size().toTuple() == size
