@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import jinja2
+from jinja2.runtime import LoopContext
 
 IDLE_CHARACTERS = 4_000_000
-MAX_PRODUCT = 200_000_000
+MAX_PRODUCT = 100_000_000
 """Most characters that one call may make at worst: the product of the sizes of its two largest arguments."""
 MAX_INTEGER_BITS = 256
-_WIDTH = re.compile(r"[%{][^%{}]{0,40}?(\d{6,9})")
+_WIDE = re.compile(r"[%{][^%{}]{0,40}?\d{6}|%[-+ #0]*\d*\.?\*")
 _MULTIPLIERS = frozenset(
     {
         *("batch", "center", "expandtabs", "format", "format_map", "indent", "join", "ljust", "replace"),
@@ -52,9 +53,12 @@ class Budget:
             raise TemplateTooLarge("takes too long to render")
 
     def steps(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items of a loop, each step on the clock."""
+        """The items of a loop or stream: each on the clock, all of them together within the limit."""
+        total = 0
         for item in items:
             self.tick()
+            total += _size(item, self._limit)
+            _require(total <= self._limit)
             yield item
 
     def check(self, value: Any) -> Any:
@@ -70,17 +74,18 @@ class Budget:
         return value
 
     def concat(self, chunks: Iterable[str]) -> str:
-        """The chunks as one text, given up as soon as it is too long."""
-        parts: list[str] = []
-        length = 0
-        for chunk in self.steps(chunks):
-            length += len(chunk)
-            _require(length <= self._limit)
-            parts.append(chunk)
-        return "".join(parts)
+        """The chunks as one text."""
+        return "".join(self.steps(chunks))
+
+    def admit(self, name: str, value: Any) -> Any:
+        """An argument of the filter or method `name`: of limited size, even if it is still to be made."""
+        if not isinstance(value, Iterator) or isinstance(value, LoopContext):
+            return self.check(value)
+        items = self.steps(cast("Iterator[Any]", value))
+        return list(items) if name in _MULTIPLIERS else items
 
     def check_call(self, name: str, *values: object) -> None:
-        """Refuse arguments from which one method of text, or one filter, could make a giant.
+        """Refuse arguments from which one filter, or one method of text, could make a giant.
 
         `values` starts with the text or list worked on; the product of the two largest bounds the result.
         """
@@ -117,8 +122,9 @@ def _bits(number: float) -> int:
 
 
 def _check_format(form: object) -> None:
+    """Refuse widths that are huge, or left to an argument, in a format of either kind."""
     if isinstance(form, str):
-        _require(all(int(width) <= IDLE_CHARACTERS for width in _WIDTH.findall(form[: 10 * IDLE_CHARACTERS])))
+        _require(len(form) <= IDLE_CHARACTERS and not _WIDE.search(form))
 
 
 def _reach(value: object) -> int:

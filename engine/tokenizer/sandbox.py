@@ -70,7 +70,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Called for every call in a template."""
         method = getattr(obj, "__wrapped__", obj)  # jinja2 wraps str.format to keep it inside the sandbox
         receiver = getattr(method, "__self__", None)
+        self._budget.check((args, kwargs))
         if isinstance(receiver, str):
+            args = tuple(self._budget.admit(method.__name__, value) for value in args)
             self._budget.check_call(method.__name__, receiver, *args, *kwargs.values())
         else:
             self._budget.tick()
@@ -87,11 +89,19 @@ _CHECK = "mlxr budget: check"
 
 
 class _Limits(NodeTransformer):
-    """Puts what loops and `~` work on through filters that ask the budget; templates cannot name these."""
+    """Puts what loops, assignments and `~` work on through filters that ask the budget.
+
+    No variable of a template then holds more than the limit. Templates cannot name these filters.
+    """
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802  (jinja2 looks for this name)
         self.generic_visit(node)
         node.iter = _filtered(cast(nodes.Expr, node.iter), _STEPS)
+        return node
+
+    def visit_Assign(self, node: nodes.Assign) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.node = _filtered(cast(nodes.Expr, node.node), _CHECK)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
@@ -111,9 +121,10 @@ def _limited(name: str, function: Callable[..., Any], budget: Budget) -> Callabl
 
     @functools.wraps(function)
     def limited(*args: Any, **kwargs: Any) -> Any:
-        values = [
-            value for value in args if not isinstance(value, (jinja2.Environment, Context, nodes.EvalContext))
-        ]
+        budget.check(kwargs)
+        args = tuple(budget.admit(name, value) for value in args)
+        passed = (jinja2.Environment, Context, nodes.EvalContext)  # what Jinja itself puts first
+        values = [value for value in args if not isinstance(value, passed)]
         budget.check_call(name, *values, *kwargs.values())
         return budget.check(function(*args, **kwargs))
 

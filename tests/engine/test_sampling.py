@@ -1,6 +1,8 @@
 """Sampling against float64 NumPy: the exact distribution, and samples that follow it."""
 
+import io
 import math
+import re
 
 import mlx.core as mx
 import numpy as np
@@ -44,6 +46,10 @@ def expected_probabilities(logits: np.ndarray, params: SamplingParams) -> np.nda
     return result
 
 
+def label(params: SamplingParams) -> str:
+    return f"t{params.temperature}-k{params.top_k}-p{params.top_p}-m{params.min_p}"
+
+
 FILTERS = [
     SamplingParams(temperature=1.0),
     SamplingParams(temperature=0.3),
@@ -61,7 +67,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("params", FILTERS, ids=repr)
+@pytest.mark.parametrize("params", FILTERS, ids=label)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_filtered_distribution_is_exact(params: SamplingParams, seed: int) -> None:
     logits = some_logits(seed)
@@ -79,7 +85,7 @@ def test_a_very_low_temperature_is_greedy_and_finite(temperature: float) -> None
 
 
 @pytest.mark.parametrize(
-    "params", [f for f in FILTERS if f.top_k != 1 and f.top_p > 1e-3 and f.min_p < 1], ids=repr
+    "params", [f for f in FILTERS if f.top_k != 1 and f.top_p > 1e-3 and f.min_p < 1], ids=label
 )
 def test_samples_follow_the_distribution(params: SamplingParams) -> None:
     """Pearson's chi-square with fixed seeds; the bound is the 99.99th percentile of its distribution."""
@@ -153,9 +159,19 @@ def test_greedy_takes_the_likeliest_whatever_the_filters() -> None:
         assert greedy(SamplingParams(top_k=3, top_p=0.1, min_p=0.5), logits, [], []) == logits.argmax()
 
 
+def operations(array: mx.array) -> list[str]:
+    """Names of the operations that evaluating `array` takes."""
+    graph = io.StringIO()
+    mx.export_to_dot(graph, array)
+    return re.findall(r'label ="(\w+)", shape=rectangle', graph.getvalue())
+
+
 def test_greedy_is_one_operation_on_the_logits_as_they_are() -> None:
-    logits = mx.array(some_logits(0), dtype=mx.float32).astype(mx.bfloat16)
-    assert Sampler(SamplingParams(), VOCAB).sample(logits, [1], [2]).item() == mx.argmax(logits).item()
+    logits = mx.array(some_logits(0).astype(np.float32)).astype(mx.bfloat16)
+    mx.eval(logits)
+    token = Sampler(SamplingParams(top_k=5, top_p=0.5), VOCAB).sample(logits, [1], [2])
+    assert operations(token) == operations(mx.argmax(logits)) == ["ArgReduce", "Squeeze"]
+    assert token.item() == np.array(logits.astype(mx.float32)).argmax()
 
 
 ADJUSTED = st.builds(
