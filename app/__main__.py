@@ -35,9 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the flush at exit must not fail again
+        _drop_output()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  the top of the main thread
         return _report_internal(error)
@@ -100,6 +98,7 @@ def _report(error: AppError) -> int:
     from app.cli.terminal import one_line
 
     _say(f"error: {one_line(str(error))}")
+    _drop_output()
     if isinstance(error, RequestFailed) and error.detail:
         _log(f"{error}\n{error.detail}")
     return 2 if isinstance(error, UsageError) else 1
@@ -135,6 +134,14 @@ def _log(text: str) -> None:
 def _say(line: str) -> None:
     if sys.stderr is not None:
         print(line, file=sys.stderr, flush=True)
+
+
+def _drop_output() -> None:
+    """Let what cannot be written go: the flush at exit would fail again, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:

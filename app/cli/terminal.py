@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import TextIO
 
+from app.errors import AppError
+
 _DIM, _PLAIN, _ERASE_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 
 
@@ -54,21 +56,19 @@ class Terminal:
         self._at_line_start = True
 
     def answer(self, text: str) -> None:
-        """Write a piece of an answer at once."""
+        """Write a piece of an answer at once. Raises AppError when it cannot be written."""
         self._clear()
         if self._out_is_terminal:
             text = harmless(text)
         if text:
             self._at_line_start = text.endswith("\n")
-            self._out.write(text)
-            self._out.flush()
+            self._write(text)
 
     def end_answer(self) -> None:
         """Leave the cursor at the start of a line; nothing is added to a file or a pipe."""
         self._clear()
         if self._out_is_terminal and not self._at_line_start:
-            self._out.write("\n")
-            self._out.flush()
+            self._write("\n")
         self._at_line_start = True
 
     def progress(self, text: str) -> None:
@@ -86,6 +86,15 @@ class Terminal:
     def say(self, text: str) -> None:
         """A line that matters also in a log."""
         self._line(one_line(text))
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:  # nobody reads any more, which is no mistake
+            raise
+        except OSError as error:
+            raise AppError(f"standard output cannot be written: {error.strerror}") from None
 
     def _line(self, text: str) -> None:
         self._clear()

@@ -23,14 +23,18 @@ def run(args: Namespace) -> int:
             raise
         return _chat_instead(args, f"Qt cannot be loaded ({error})")
     settings = SettingsFile(default_paths().settings).load().settings
-    return run_window(locate(getattr(args, "model", None), settings.last_model))
+    return run_window(locate(getattr(args, "model", None), settings.last_model, _say))
 
 
 def _chat_instead(args: Namespace, problem: str) -> int:
-    print(f"No window can open: {problem}. Starting the chat in the terminal.", file=sys.stderr, flush=True)
+    _say(f"No window can open: {problem}. Starting the chat in the terminal.")
     from app.cli import chat
 
     parser = ArgumentParser()
     chat.add_arguments(parser)
     defaults = parser.parse_args([])
     return chat.run(Namespace(**vars(defaults) | vars(args)))
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
