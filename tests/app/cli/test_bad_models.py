@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests.app.cli.conftest import Run
+from tests.app.cli.conftest import PATIENCE, Run, command, environment
 from tests.fakes.random_model import write_random_model
 
 Damage = Callable[[Path], object]
@@ -59,10 +60,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize(("damage", "says"), DAMAGES.values(), ids=DAMAGES)
-def test_a_bad_model_is_one_line(mlxr: Run, tmp_path: Path, damage: Damage, says: str) -> None:
+def test_a_bad_model_is_one_line(mlxr_here: Run, tmp_path: Path, damage: Damage, says: str) -> None:
     model = write_random_model(tmp_path / "model")
     damage(model)
-    done = mlxr("generate", "--model", model, "--prompt", "a page", "--max-tokens", 4)
+    done = mlxr_here("generate", "--model", model, "--prompt", "a page", "--max-tokens", 4)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -70,10 +71,10 @@ def test_a_bad_model_is_one_line(mlxr: Run, tmp_path: Path, damage: Damage, says
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_missing_shard_is_named(mlxr: Run, tmp_path: Path) -> None:
+def test_a_missing_shard_is_named(mlxr_here: Run, tmp_path: Path) -> None:
     model = write_random_model(tmp_path / "model", shards=3)
     (model / "model-00002-of-00003.safetensors").unlink()
-    done = mlxr("generate", "--model", model, "--prompt", "a page")
+    done = mlxr_here("generate", "--model", model, "--prompt", "a page")
     assert done.returncode == 1
     assert "model-00002-of-00003.safetensors" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -99,10 +100,6 @@ def test_a_data_folder_that_cannot_be_written_does_not_stop_an_answer(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_one_line(random_model: Path) -> None:
-    import subprocess
-
-    from tests.app.cli.conftest import PATIENCE, command, environment
-
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             command("generate", "--model", random_model, "--prompt", "a page", "--max-tokens", 5),

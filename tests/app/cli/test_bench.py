@@ -77,7 +77,7 @@ def test_a_context_that_does_not_fit_is_one_line(mlxr: Run, random_model: Path) 
 @pytest.mark.parametrize(
     "options", [("--contexts", "1,x"), ("--decode", "1"), ("--pairs", "0"), ("--vs", "someone")]
 )
-def test_wrong_usage_is_one_line(mlxr: Run, options: tuple[str, ...]) -> None:
-    done = mlxr("bench", *options)
+def test_wrong_usage_is_one_line(mlxr_here: Run, options: tuple[str, ...]) -> None:
+    done = mlxr_here("bench", *options)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

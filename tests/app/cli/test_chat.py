@@ -107,9 +107,7 @@ def test_a_key_at_the_prompt_leaves(terminal: StartTerminal, random_model: Path,
 
 
 def test_ctrl_c_while_loading_leaves_at_once(terminal: StartTerminal, tmp_path: Path) -> None:
-    model = write_random_model(
-        tmp_path / "big", hidden_size=1024, intermediate_size=4096, num_hidden_layers=12
-    )
+    model = write_random_model(tmp_path / "big", hidden_size=512, intermediate_size=2048, num_hidden_layers=8)
     chat = terminal("chat", "--model", model)
     chat.wait_for("loading the model")
     chat.type("\x03")

@@ -158,9 +158,9 @@ def test_end_tokens_can_be_ignored(mlxr: Run, random_model: Path) -> None:
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
-    mlxr: Run, options: tuple[str | bytes, ...], says: str
+    mlxr_here: Run, options: tuple[str | bytes, ...], says: str
 ) -> None:
-    done = mlxr("generate", *options)
+    done = mlxr_here("generate", *options)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -180,9 +180,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_1(
-    mlxr: Run, random_model: Path, options: tuple[str, ...], says: str
+    mlxr_here: Run, random_model: Path, options: tuple[str, ...], says: str
 ) -> None:
-    done = mlxr("generate", "--model", random_model, *options)
+    done = mlxr_here("generate", "--model", random_model, *options)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")

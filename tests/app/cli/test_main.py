@@ -48,8 +48,8 @@ def test_the_version_is_the_projects(mlxr: Run) -> None:
 @pytest.mark.parametrize(
     "arguments", [("nonsense",), ("--nonsense",), ("chat", "--nonsense"), ("doctor", "extra")]
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(mlxr: Run, arguments: tuple[str, ...]) -> None:
-    done = mlxr(*arguments)
+def test_wrong_usage_is_one_line_and_exit_code_2(mlxr_here: Run, arguments: tuple[str, ...]) -> None:
+    done = mlxr_here(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert "--help" in done.stderr
