@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,53 +17,13 @@ from engine import (
     Engine,
     Event,
     Failed,
-    Finished,
     Generate,
     PrefillProgress,
     Shutdown,
     Stats,
     TextChunk,
-    Timing,
 )
-
-Script = Callable[[Command], Iterable[Event]]
-NO_TIME = Timing(0, 0, 0, 0, 0)
-
-
-class ScriptedEngine:
-    """Answers each command at once with the events of a script."""
-
-    def __init__(self, emit: Callable[[Event], None], script: Script) -> None:
-        self.commands: list[Command] = []
-        self._emit = emit
-        self._script = script
-
-    def start(self) -> None: ...
-
-    def submit(self, command: Command) -> None:
-        self.commands.append(command)
-        for event in self._script(command):
-            self._emit(event)
-
-    def close(self, timeout: float | None = None) -> bool:
-        self.commands.append(Shutdown())
-        return True
-
-
-def scripted(script: Script) -> tuple[Session, list[Command]]:
-    """A session on a scripted engine, and the commands that it gets."""
-    engines: list[ScriptedEngine] = []
-
-    def make(emit: Callable[[Event], None]) -> ScriptedEngine:
-        engines.append(ScriptedEngine(emit, script))
-        return engines[-1]
-
-    session = Session(make)
-    return session, engines[0].commands
-
-
-def finished(request: str, text: str = "", reason: str = "stop") -> Finished:
-    return Finished(request, reason, text, (), (), None, NO_TIME)  # type: ignore[arg-type]
+from tests.app.cli.instant_engine import finished, scripted
 
 
 def test_events_of_the_request_are_handed_on_in_order() -> None:
