@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from pathlib import Path
 
 from app.cli.inputs import positive
@@ -25,7 +25,7 @@ DECODED = 64
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
-    add_model_option(parser)
+    add_model_option(parser, otherwise="the guide, for which the targets are")
     parser.add_argument(
         "--contexts",
         type=_contexts,
@@ -42,12 +42,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--vs", choices=("mlx-lm", "none"), help="the peer (default: mlx-lm where it is installed)"
     )
+    parser.add_argument(
+        "--window",
+        action=BooleanOptionalAction,
+        help="measure the window too (default: only when no model is named)",
+    )
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON object")
 
 
 def run(args: Namespace) -> int:
     """Measure and print; a number short of its target does not make it fail."""
-    if getattr(args, "model", None) is None:
+    named = getattr(args, "model", None) is not None
+    if not named:
         args.model = GUIDE_NAME  # the targets are the guide's
     terminal = Terminal(sys.stdout, sys.stderr)
     plan = Plan(args.contexts, args.pairs, args.decode)
@@ -55,6 +61,8 @@ def run(args: Namespace) -> int:
         check_plan(plan, model)
         peer = _peer(args.vs, model, terminal)
         rows = _speed(plan, session, model, peer, terminal)
+    if args.window or (args.window is None and not named):
+        rows += _window(Path(model.path), plan.pairs, terminal)
     if args.json:
         peer_name = f"mlx-lm {peer.version}" if peer else None
         result = {"model": model.path, "device": model.device, "dtype": model.dtype, "peer": peer_name}
@@ -74,6 +82,14 @@ def _speed(
     is_guide_on_cpu = Path(model.path).resolve() == GUIDE and model.device == "CPU"
     theirs = peer_runner(peer) if peer else None
     return list(measure(plan, engine_runner(session), theirs, is_guide_on_cpu, terminal.progress))
+
+
+def _window(model: Path, runs: int, terminal: Terminal) -> list[Row]:
+    try:
+        from app.cli.window_speed import measure_window
+    except ImportError as error:
+        raise AppError(f"Qt cannot be loaded ({error}); give --no-window, or see `mlxr doctor`") from None
+    return list(measure_window(model, runs, terminal.progress))
 
 
 def _peer(asked: str | None, model: ModelInfo, terminal: Terminal) -> Peer | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,7 +19,7 @@ from app.paths import HOME_VARIABLE, Paths
 from app.settings import SettingsFile
 
 LOW_SPACE = 1_000_000_000
-_OLDEST, _NEWEST = (3, 11), (3, 13)
+OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 
 
 def check_system() -> list[Finding]:
@@ -71,7 +72,7 @@ def _operating_system(area: str) -> Finding:
 
 def _chip() -> str:
     if sys.platform == "darwin":
-        return platform.processor() or "Apple silicon"
+        return _mac_chip()
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -80,11 +81,21 @@ def _chip() -> str:
     return names[0] if names else platform.machine()
 
 
+def _mac_chip() -> str:
+    """Such as "Apple M4"; Python itself only knows "arm"."""
+    command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return platform.machine()
+
+
 def _python(area: str) -> Finding:
     name = f"{platform.python_version()}, {sys.executable or 'inside the app'}"
-    if _OLDEST <= sys.version_info[:2] <= _NEWEST:
+    if OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
         return Finding(area, "Python", name)
-    return Finding(area, "Python", name, "broken", "MLXR runs on Python 3.11 to 3.13: run `make setup`")
+    supported = " to ".join(".".join(map(str, version)) for version in (OLDEST_PYTHON, NEWEST_PYTHON))
+    return Finding(area, "Python", name, "broken", f"MLXR runs on Python {supported}: run `make setup`")
 
 
 def _data_folder(home: Path) -> Finding:

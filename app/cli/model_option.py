@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser
 
 
-def add_model_option(parser: ArgumentParser) -> None:
+def add_model_option(parser: ArgumentParser, otherwise: str = "the last one used, else the guide") -> None:
     """`--model M`; absent from the result when not given, so that `mlxr --model M chat` works too."""
     parser.add_argument(
         "--model",
         metavar="M",
         default=SUPPRESS,
         help='a model\'s folder, a Hugging Face repository in the local cache, or "guide"; '
-        "without it the last one used, else the guide",
+        f"without it {otherwise}",
     )

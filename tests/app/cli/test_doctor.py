@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from safetensors.numpy import load_file
 
 from app.cli.engine_checks import check_model
 from app.cli.findings import amount, size
+from app.cli.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
 from engine import machine_report
 from tests.app.cli.conftest import ROOT, Run
 from tests.fakes.random_model import VOCAB, write_random_model
@@ -136,6 +138,13 @@ def test_without_mlx_the_rest_is_reported(mlxr: Run, tmp_path: Path) -> None:
     assert code == 1
     assert "mlx is broken here" in found["Engine/MLX"]["is"]
     assert found["Window/Qt"]["state"] == "ok"
+
+
+def test_supported_pythons_are_the_projects() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    oldest, after_newest = (bound.strip("<>=") for bound in project["requires-python"].split(","))
+    assert oldest == ".".join(map(str, OLDEST_PYTHON))
+    assert after_newest == f"{NEWEST_PYTHON[0]}.{NEWEST_PYTHON[1] + 1}"
 
 
 def test_without_a_display_the_window_is_a_note(mlxr: Run, random_model: Path) -> None:
