@@ -59,6 +59,6 @@ class StopStrings:
         longest = max(map(len, self._stop), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):
             tail = text[start:]
-            if any(stop.startswith(tail) and stop != tail for stop in self._stop):
+            if any(stop.startswith(tail) for stop in self._stop):
                 return start
         return len(text)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest
-from engine.sampling import Sampler, filtered_logprobs, token_logprobs
+from engine.sampling import Adjustment, Sampler, filtered_logprobs, token_logprobs
 from engine.sampling_params import SamplingParams
 
 VOCAB = 50
@@ -191,24 +191,38 @@ TOKENS = st.lists(st.integers(0, VOCAB - 1), max_size=30)
 def test_bias_and_penalties(
     params: SamplingParams, generated: list[int], prompt: list[int], seed: int
 ) -> None:
-    """One answer, token by token with one sampler, against a loop over the vocabulary."""
-    sampler = Sampler(params, VOCAB)
+    """One answer, token by token, against a loop over the vocabulary."""
+    adjustment = Adjustment(params, VOCAB)
     logits = some_logits(seed)
     for length in range(len(generated) + 1):
         seen = generated[:length]
-        adjusted = logits.copy()
+        expected = logits.copy()
         for token, bias in params.logit_bias:
-            adjusted[token] += bias
+            expected[token] += bias
         for token in range(VOCAB):
             if token in seen or token in prompt:
                 factor = params.repetition_penalty
-                adjusted[token] = (
-                    adjusted[token] / factor if adjusted[token] > 0 else adjusted[token] * factor
+                expected[token] = (
+                    expected[token] / factor if expected[token] > 0 else expected[token] * factor
                 )
-            adjusted[token] -= params.frequency_penalty * seen.count(token)
-            adjusted[token] -= params.presence_penalty * (token in seen)
-        token = int(sampler.sample(mx.array(logits.astype(np.float32)), seen, prompt).item())
-        assert adjusted[token] >= adjusted.max() - 1e-4
+            expected[token] -= params.frequency_penalty * seen.count(token)
+            expected[token] -= params.presence_penalty * (token in seen)
+        got = adjustment.apply(mx.array(logits.astype(np.float32)), seen, prompt)
+        np.testing.assert_allclose(np.array(got), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, 0),
+        ({"logit_bias": ((2, 9.0),)}, 2),
+        ({"repetition_penalty": 4.0}, 1),
+        ({"presence_penalty": 2.0}, 1),
+        ({"frequency_penalty": 1.0}, 1),
+    ],
+)
+def test_sampling_is_of_the_adjusted_logits(params: dict[str, object], expected: int) -> None:
+    assert greedy(SamplingParams(**params), np.array([2.0, 1.5, 1.0]), [0, 0], []) == expected
 
 
 def test_penalties_start_afresh_for_a_shorter_answer() -> None:
@@ -241,5 +255,5 @@ def test_log_probabilities(dtype: mx.Dtype, k: int) -> None:
 def test_equally_likely_tokens_come_in_the_order_of_their_ids() -> None:
     logits = mx.array([0.0, 2.0, 1.0, 2.0, 1.0, 1.0, 2.0])
     assert [entry.id for entry in token_logprobs(logits, 0, 4).top] == [1, 3, 6, 2]
-    assert [entry.id for entry in token_logprobs(mx.zeros((9,)), 0, 3).top] == [0, 1, 2]
+    assert [entry.id for entry in token_logprobs(mx.zeros((9000,)), 0, 3).top] == [0, 1, 2]
     assert token_logprobs(logits, 0, 1).top[0].id == mx.argmax(logits).item()

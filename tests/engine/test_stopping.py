@@ -27,7 +27,8 @@ def cut(text: str, stop: tuple[str, ...]) -> str:
 
 
 @given(CHUNKS, STOPS)
-@example(["ab", "c"], ("abcb", "bc"))
+@example(["abc", "b"], ("abcb", "bc"))
+@example(["abc", "a"], ("abcb", "bc"))
 @example(["a", "a", "b"], ("ab",))
 def test_the_text_is_cut_at_the_earliest_stop_however_it_is_split(
     chunks: list[str], stop: tuple[str, ...]

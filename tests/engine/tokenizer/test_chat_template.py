@@ -232,7 +232,7 @@ def grow(start: str, step: str) -> str:
 
 
 BOMBS = {
-    "empty loops": "{% set x = range(90000) | list %}{% for a in x %}{% for b in x %}" + 2 * "{% endfor %}",
+    "empty loops": "{% set x = range(90000) | list %}" + 3 * "{% for a in x %}" + 3 * "{% endfor %}",
     "loops that call": MANY + MANY + "{% endfor %}{% endfor %}",
     "output": MANY + "{{ 'x' * 1000 }}{% endfor %}",
     "constant output": MANY + "x" * 1000 + "{% endfor %}",

@@ -83,6 +83,7 @@ def test_each_token_is_read_once() -> None:
         (Pieces(lambda t: [b" ", b" a", None][t], leading_spaces=1), [2, 1, 1], "a a"),
         (Pieces(lambda t: [b" ", b" a", None][t], leading_spaces=1), [0, 1], " a"),
         (Pieces(lambda t: [b" ", b" a", None][t], leading_spaces=9), [0, 0, 1, 0], "a "),
+        (Pieces(lambda t: [b"   a"][t], leading_spaces=2), [0, 0], " a   a"),
         (Pieces(lambda t: [b" ", b"  a b", None][t], strip_first=True), [2, 1, 1], "ab  a b"),
         (Pieces(lambda t: [b" ", b"a", None][t], separator=b"-"), [2, 1, 2, 1, 2], "a-a"),
         (Pieces(lambda t: [b" ", b"a", None][t]), [2, 2], ""),

@@ -92,6 +92,17 @@ def test_tokenizer_config_decides_about_bos(
     assert (tokenizer.encode("hi")[0] == tokenizer.bos_id) is said
 
 
+def test_a_template_may_write_bos_for_a_model_that_wants_none(
+    qwen: Path, tmp_path: Path, write_json: Callable[[Path, str, object], None]
+) -> None:
+    (tmp_path / "tokenizer.json").write_bytes((qwen / "tokenizer.json").read_bytes())
+    config = {"bos_token": "<|endoftext|>", "chat_template": "{{ bos_token * 2 }}{{ messages[0].content }}"}
+    write_json(tmp_path, "tokenizer_config.json", config)
+    tokenizer = load(tmp_path)
+    assert tokenizer.encode("hi").count(tokenizer.bos_id) == 0
+    assert tokenizer.encode_chat([Message("user", "hi")]) == [tokenizer.bos_id, *tokenizer.encode("hi")]
+
+
 CHATS = [
     [Message("user", "Hello there")],
     [Message("user", "  spaces  "), Message("assistant", "你好 👨‍👩‍👧‍👦"), Message("user", "x\n\n")],
