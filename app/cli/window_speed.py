@@ -6,12 +6,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.cli.rows import Row, Target
+from app.measure.decode_ratio import TARGET, measure_decode_ratio
 from app.measure.first_window import TARGET_SECONDS, measure_first_window
 from app.measure.stall import PER_SECOND, TARGET_MS, measure_stall
 
 
 def measure_window(model: Path, runs: int, say: Callable[[str], None]) -> Iterator[Row]:
-    """The rows, each from windows in processes of their own; `runs` starts. Raises AppError."""
+    """The rows, each from windows in processes of their own.
+
+    Args:
+        model: a model that can chat.
+        runs: starts of the window, and pairs with and without it.
+
+    Raises:
+        AppError: a window ended badly.
+    """
     say("opening the window")
     first = measure_first_window(model, runs)
     yield Row("first window, cold", "s", first.painted, Target("at most", TARGET_SECONDS))
@@ -20,3 +29,6 @@ def measure_window(model: Path, runs: int, say: Callable[[str], None]) -> Iterat
     stall = measure_stall()
     what = f"GUI thread late, p99 at {PER_SECOND:.0f} tok/s"
     yield Row(what, "ms", (stall.p99_ms,), Target("at most", TARGET_MS))
+    say("decoding with the window and without")
+    ratio = measure_decode_ratio(model, runs).ratios
+    yield Row("decode, window open to headless", "x", ratio, Target("at least", TARGET))

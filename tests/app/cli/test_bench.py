@@ -81,3 +81,14 @@ def test_wrong_usage_is_one_line(mlxr_here: Run, options: tuple[str, ...]) -> No
     done = mlxr_here("bench", *options)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.long
+def test_the_window_has_rows_of_its_own(mlxr: Run, random_model: Path) -> None:
+    done = mlxr("bench", "--model", random_model, *QUICK, "--vs", "none", "--window", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["first window, cold"]["target"] == {"sense": "at most", "value": 1.5}
+    assert rows["GUI thread late, p99 at 200 tok/s"]["target"] == {"sense": "at most", "value": 16.0}
+    assert rows["decode, window open to headless"]["target"] == {"sense": "at least", "value": 0.97}
+    assert all(row["low"] > 0 for row in rows.values())
