@@ -48,7 +48,7 @@ UNDO = "Undo"
 
 
 def sentence(line: str) -> str:
-    """An error's line as a sentence of its own: a capital first, unless it begins with a name such as config.json."""
+    """An error's line as a sentence: a capital first, unless it begins with a name such as config.json."""
     first = line.split(" ", 1)[0]
     return line[:1].upper() + line[1:] if first.isalpha() and first.islower() else line
 

@@ -1,4 +1,4 @@
-"""Redraws no more often than their own cost allows."""
+"""Redraws no more often than the eye needs and their own cost allows: the engine wants the processor too."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-SHARE = 0.25
+SHARE = 0.1
 """Most of the GUI thread's time that the redraws may take."""
+SHORTEST = 1 / 30
+"""Seconds between redraws, however cheap they are."""
 
 
 class Throttle(QObject):
-    """`due` fires on `ask`, at once or as soon as the last redraws' cost is worked off; asking twice is once.
+    """`due` fires on `ask`, at once or when the last redraw is worked off; asking twice meanwhile is once.
 
     The receivers of `due` run inside it, so that their time is what is measured.
     """
@@ -43,4 +45,4 @@ class Throttle(QObject):
         started = time.monotonic()
         self.due.emit()
         ended = time.monotonic()
-        self._next = ended + (ended - started) * (1 - SHARE) / SHARE
+        self._next = max(started + SHORTEST, ended + (ended - started) * (1 - SHARE) / SHARE)

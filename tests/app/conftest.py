@@ -1,4 +1,4 @@
-"""The window and its parts for tests: dressed as in the app, with a scripted engine unless the real one is asked for."""
+"""The window for tests: dressed as in the app, with a scripted engine unless the real one is asked for."""
 
 from __future__ import annotations
 

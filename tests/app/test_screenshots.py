@@ -1,4 +1,4 @@
-"""Pictures of the window in every state that a person meets, saved under build/screenshots to be looked at."""
+"""Pictures of the window in every state a person meets, saved under build/screenshots to be looked at."""
 
 from __future__ import annotations
 

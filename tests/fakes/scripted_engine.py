@@ -1,4 +1,4 @@
-"""An engine without a model: a thread that answers commands from a script, for tests of what stands before it."""
+"""An engine without a model: a thread that answers commands from a script."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_the_path_follows_the_leaf_among_siblings(store: ChatStore) -> None:
 
 def test_saving_again_updates(store: ChatStore) -> None:
     chat = Chat("Growing")
-    question, answer = talk(store, chat, "question", "half")
+    _, answer = talk(store, chat, "question", "half")
     store.save_message(replace(answer, text="half and whole", tokens=(5,)))
     assert [message.text for message in store.path(chat.id)] == ["question", "half and whole"]
 

@@ -26,7 +26,8 @@ def at_version(version: int) -> sqlite3.Connection:
             [("q", None, "user", "what is a page"), ("a", "q", "assistant", "sixteen tokens")]
         ):
             connection.execute(
-                "INSERT INTO messages VALUES (?, ?, 'c', ?, ?, ?, NULL, NULL, 'complete', '', '', 1.0, 0, 0, 0)",
+                "INSERT INTO messages "
+                "VALUES (?, ?, 'c', ?, ?, ?, NULL, NULL, 'complete', '', '', 1.0, 0, 0, 0)",
                 (number + 1, name, parent, role, text),
             )
             if version > 1:

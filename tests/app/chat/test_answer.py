@@ -1,0 +1,63 @@
+"""An answer folds engine events into its message."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.chat.answer import Answer, advance
+from app.store.records import ChatMessage
+from engine import Event, Failed, Finished, FinishReason, PrefillProgress, Stats, TextChunk, Timing
+
+TIMING = Timing(80.0, 10, 0, 500.0, 60.0)
+
+
+def start() -> Answer:
+    return Answer("r", ChatMessage("c", "assistant", status="streaming"))
+
+
+def after(*events: Event) -> Answer:
+    answer = start()
+    for event in events:
+        answer = advance(answer, event)
+    return answer
+
+
+def test_it_waits_then_prefills_then_streams() -> None:
+    assert start().phase == "waiting"
+    reading = after(PrefillProgress("r", 512, 2000, 0))
+    assert (reading.phase, reading.prefill_done, reading.prefill_total) == ("prefilling", 512, 2000)
+    streaming = advance(reading, TextChunk("r", "Hel", 1))
+    streaming = advance(streaming, TextChunk("r", "lo", 2))
+    assert (streaming.phase, streaming.message.text, streaming.message.generated_tokens) == (
+        "streaming",
+        "Hello",
+        2,
+    )
+    assert not streaming.over
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"), [("stop", "complete"), ("length", "length"), ("cancelled", "stopped")]
+)
+def test_finishing_keeps_tokens_and_timing(reason: FinishReason, status: str) -> None:
+    end = after(TextChunk("r", "Hello", 2), Finished("r", reason, "Hello", (7, 8), (1, 2), None, TIMING))
+    assert end.over
+    assert end.message.status == status
+    assert end.message.text == "Hello"
+    assert end.message.tokens == (7, 8)
+    assert (end.message.ttft_ms, end.message.decode_tps) == (80.0, 60.0)
+
+
+def test_failing_keeps_what_was_written() -> None:
+    end = after(TextChunk("r", "Half an", 2), Failed("r", "the model broke", "NonFiniteLogits"))
+    assert end.over
+    assert (end.message.status, end.message.text, end.message.error) == (
+        "failed",
+        "Half an",
+        "the model broke",
+    )
+
+
+def test_other_events_change_nothing() -> None:
+    waiting = start()
+    assert advance(waiting, Stats("r", 0, 5, 1.0, 1.0, 1, 2, 3, 4)) is waiting

@@ -1,0 +1,218 @@
+"""The conversation's view model: states from engine events only, saving, and more than one chat at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.chat.conversation import ConversationViewModel
+from app.models.models_view_model import ModelsViewModel
+from app.store.records import ChatMessage
+from engine import (
+    Cancel,
+    Command,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Generate,
+    LoadModel,
+    ModelReady,
+    PrefillProgress,
+    TextChunk,
+    Timing,
+)
+from tests.fakes.instant_store import InstantStore
+from tests.fakes.scripted_engine import model_info
+
+
+class Stage:
+    """A conversation, what it sent to the engine, and a way to play the engine."""
+
+    def __init__(self) -> None:
+        self.sent: list[Command] = []
+        self.store = InstantStore()
+        self.models = ModelsViewModel(self.sent.append, Path("/guide"))
+        self.chat = ConversationViewModel(self.sent.append, self.store, self.models)
+        self.phases: list[str] = []
+        self.chat.state_changed.connect(lambda state: self.phases.append(state.phase))
+
+    def ready(self) -> None:
+        self.models.open("/models/tiny")
+        load = self.sent[-1]
+        assert isinstance(load, LoadModel)
+        self.models.handle(ModelReady(load.id, model_info("/models/tiny")))
+
+    def ask(self, text: str) -> Generate:
+        assert self.chat.send(text)
+        request = self.sent[-1]
+        assert isinstance(request, Generate)
+        return request
+
+    def play(self, *events: Event) -> None:
+        for event in events:
+            self.chat.handle(event)
+            self.chat.flush()
+
+    def saved(self) -> list[ChatMessage]:
+        assert self.chat.chat
+        return self.store.chats.path(self.chat.chat.id)
+
+
+def finished(
+    request: Generate, text: str, prompt: tuple[int, ...] = (1, 2), reason: FinishReason = "stop"
+) -> Finished:
+    return Finished(request.id, reason, text, (8, 9), prompt, None, Timing(50.0, 2, 0, 1.0, 2.0))
+
+
+@pytest.fixture
+def stage(qtbot: QtBot) -> Stage:
+    stage = Stage()
+    stage.ready()
+    return stage
+
+
+def test_phases_come_from_the_engine(stage: Stage) -> None:
+    request = stage.ask("hello")
+    stage.play(PrefillProgress(request.id, 1, 2, 0), TextChunk(request.id, "Hi", 1), finished(request, "Hi"))
+    assert stage.phases == ["waiting", "prefilling", "streaming", "idle"]
+    assert [message.text for message in stage.chat.messages] == ["hello", "Hi"]
+
+
+def test_stopping_lasts_until_the_engine_says_so(stage: Stage) -> None:
+    request = stage.ask("hello")
+    stage.play(TextChunk(request.id, "Hi", 1))
+    stage.chat.stop()
+    stage.chat.stop()
+    assert [command for command in stage.sent if isinstance(command, Cancel)] == [Cancel(request.id)]
+    stage.play(TextChunk(request.id, " there", 2))
+    assert stage.chat.state.phase == "stopping"
+    stage.play(finished(request, "Hi there", reason="cancelled"))
+    assert stage.chat.state.phase == "idle"
+    assert stage.saved()[-1].status == "stopped"
+
+
+def test_nothing_is_sent_while_an_answer_is_on_its_way_or_without_a_model(stage: Stage) -> None:
+    stage.ask("hello")
+    assert not stage.chat.send("more")
+    assert not Stage().chat.send("hello")
+
+
+def test_blank_messages_are_not_sent(stage: Stage) -> None:
+    assert not stage.chat.send(" \n ")
+    assert stage.chat.messages == ()
+
+
+def test_a_message_can_be_sent_while_the_model_loads(qtbot: QtBot) -> None:
+    stage = Stage()
+    stage.models.open("/models/tiny")
+    stage.ask("hello")
+    assert stage.chat.state.phase == "waiting"
+
+
+def test_the_whole_path_goes_to_the_engine(stage: Stage) -> None:
+    first = stage.ask("one")
+    stage.play(finished(first, "two"))
+    second = stage.ask("three")
+    assert second.messages is not None
+    assert [(m.role, m.content) for m in second.messages] == [
+        ("user", "one"),
+        ("assistant", "two"),
+        ("user", "three"),
+    ]
+
+
+def test_exact_tokens_are_kept_turn_by_turn(stage: Stage) -> None:
+    first = stage.ask("one")
+    stage.play(finished(first, "two", prompt=(1, 2, 3)))
+    second = stage.ask("three")
+    stage.play(finished(second, "four", prompt=(1, 2, 3, 8, 9, 4, 5)))
+    assert [message.tokens for message in stage.saved()] == [(1, 2, 3), (8, 9), (4, 5), (8, 9)]
+    third = stage.ask("five")
+    stage.play(finished(third, "six", prompt=(1, 2, 7)))
+    assert (stage.saved()[-2].kept_tokens, stage.saved()[-2].tokens) == (2, (7,))
+
+
+def test_a_failure_is_one_line_and_keeps_the_partial_answer(stage: Stage) -> None:
+    request = stage.ask("hello")
+    stage.play(
+        TextChunk(request.id, "Half", 1), Failed(request.id, "prompt too long; shorten it", "PromptTooLong")
+    )
+    answer = stage.saved()[-1]
+    assert (answer.status, answer.text, answer.error) == ("failed", "Half", "prompt too long; shorten it")
+    assert stage.chat.can_send
+
+
+def test_an_answer_is_saved_while_it_grows(stage: Stage) -> None:
+    request = stage.ask("hello")
+    stage.play(TextChunk(request.id, "Half an ans", 3))
+    stage.chat.save_now()
+    assert (stage.saved()[-1].text, stage.saved()[-1].status) == ("Half an ans", "streaming")
+
+
+def test_the_view_hears_of_a_change_once_a_frame(stage: Stage) -> None:
+    request = stage.ask("hello")
+    texts: list[str] = []
+    stage.chat.changed.connect(lambda message: texts.append(message.text))
+    for piece in ("a", "b", "c"):
+        stage.chat.handle(TextChunk(request.id, piece, 1))
+    stage.chat.flush()
+    stage.chat.flush()
+    assert texts == ["abc"]
+
+
+def test_an_answer_goes_on_while_another_chat_is_shown(stage: Stage) -> None:
+    request = stage.ask("first")
+    first = stage.chat.chat
+    assert first
+    stage.play(TextChunk(request.id, "Go", 1))
+    stage.chat.new_chat()
+    assert stage.chat.messages == ()
+    assert stage.chat.state.phase == "idle"
+    stage.play(TextChunk(request.id, "ing on", 2))
+    assert stage.chat.messages == ()
+    stage.chat.open(first)
+    assert (stage.chat.messages[-1].text, stage.chat.state.phase) == ("Going on", "streaming")
+    stage.chat.new_chat()
+    stage.play(finished(request, "Going on"))
+    stage.chat.open(first)
+    assert (stage.chat.messages[-1].text, stage.chat.state.phase) == ("Going on", "idle")
+
+
+def test_two_chats_can_wait_at_once(stage: Stage) -> None:
+    first = stage.ask("first")
+    stage.chat.new_chat()
+    second = stage.ask("second")
+    stage.play(finished(first, "one"), TextChunk(second.id, "tw", 1))
+    assert stage.chat.messages[-1].text == "tw"
+
+
+def test_a_deleted_chat_is_cancelled_and_left(stage: Stage) -> None:
+    request = stage.ask("hello")
+    assert stage.chat.chat
+    stage.chat.forget(stage.chat.chat.id)
+    assert Cancel(request.id) in stage.sent
+    assert stage.chat.messages == ()
+    stage.play(finished(request, "", reason="cancelled"))
+    assert stage.chat.can_send
+
+
+def test_a_new_title_outlives_the_next_save(stage: Stage) -> None:
+    request = stage.ask("hello")
+    assert stage.chat.chat
+    stage.chat.retitle(stage.chat.chat.id, "Renamed")
+    stage.play(finished(request, "hi"))
+    stage.ask("again")
+    assert [chat.title for chat in stage.store.chats.chats()] == ["Renamed"]
+
+
+def test_text_that_has_no_utf8_form_is_made_storable(stage: Stage) -> None:
+    stage.ask("broken \ud83d emoji")
+    assert stage.saved()[0].text == "broken ? emoji"
+
+
+def test_events_of_others_are_passed_over(stage: Stage) -> None:
+    stage.play(TextChunk("someone else", "x", 1), Failed("someone else", "x", "y"))
+    assert stage.chat.messages == ()

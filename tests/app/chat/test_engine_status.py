@@ -1,0 +1,80 @@
+"""The status line shows what engine events have said, and nothing else."""
+
+from __future__ import annotations
+
+from app.chat.engine_status import EngineStatus, StatusTexts, fold, status_texts
+from engine import (
+    Event,
+    Failed,
+    Finished,
+    LoadProgress,
+    ModelReady,
+    ModelUnloaded,
+    PrefillProgress,
+    Stats,
+    TextChunk,
+    Timing,
+)
+from tests.fakes.scripted_engine import model_info
+
+READY = ModelReady("load", model_info("/models/tiny"))
+
+
+def after(*events: Event) -> EngineStatus:
+    status = EngineStatus()
+    for event in events:
+        status = fold(status, event)
+    return status
+
+
+def stats(
+    active: str = "r", *, tokens: int = 40, tps: float = 31.4, pages: int = 3, queued: int = 0
+) -> Stats:
+    return Stats(active, queued, tokens, tps, 900.0, pages, 512, 0, 0)
+
+
+def test_nothing_is_shown_before_a_model_is_ready() -> None:
+    assert status_texts(after()) == StatusTexts()
+    assert status_texts(after(LoadProgress("load", 1, 2))) == StatusTexts()
+
+
+def test_a_ready_model_shows_its_limits() -> None:
+    assert status_texts(after(READY)) == StatusTexts("", "", "0 / 2,048 tokens", "0 / 512 pages")
+
+
+def test_prefill_shows_how_far_it_is() -> None:
+    assert (
+        status_texts(after(READY, PrefillProgress("r", 512, 1800, 0))).activity
+        == "Reading 512 of 1,800 tokens"
+    )
+    assert status_texts(after(READY, PrefillProgress("r", 1800, 1800, 0))).activity == ""
+
+
+def test_decoding_shows_the_pulse() -> None:
+    texts = status_texts(after(READY, PrefillProgress("r", 9, 1800, 0), TextChunk("r", "a", 1), stats()))
+    assert texts == StatusTexts("", "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages")
+
+
+def test_slow_models_get_a_decimal() -> None:
+    assert status_texts(after(READY, stats(tps=2.345))).speed == "2.3 tok/s"
+
+
+def test_a_finished_answer_leaves_its_speed_and_context() -> None:
+    end = Finished("r", "stop", "a b", (1, 2), (3, 4, 5), None, Timing(1.0, 3, 0, 1.0, 55.0))
+    texts = status_texts(after(READY, stats(), end, stats("", tokens=0, tps=0.0, pages=0)))
+    assert texts == StatusTexts("", "55 tok/s", "5 / 2,048 tokens", "0 / 512 pages")
+
+
+def test_a_failure_ends_the_prefill() -> None:
+    assert (
+        status_texts(after(READY, PrefillProgress("r", 1, 9, 0), Failed("r", "no", "NoModel"))).activity == ""
+    )
+
+
+def test_waiting_requests_are_counted() -> None:
+    assert status_texts(after(READY, stats(queued=2))).activity == "2 waiting"
+
+
+def test_another_model_starts_afresh_and_unloading_empties() -> None:
+    assert after(READY, stats(), READY) == after(READY)
+    assert after(READY, stats(), ModelUnloaded("/models/tiny")) == EngineStatus()

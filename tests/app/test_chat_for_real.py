@@ -1,0 +1,101 @@
+"""The main job, end to end: the real window, the real engine and the real guide, driven by keys and clicks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.chat.answer_view import AnswerView
+from app.model_location import GUIDE
+from app.wiring import Desktop
+from engine import Engine, EngineSettings
+from tests.app.conftest import OpenDesktop
+
+PATIENCE = 30_000  # ms
+KV_BYTES = 64 << 20
+
+
+def with_engine(open_desktop: OpenDesktop, model: Path, home: Path) -> Desktop:
+    return open_desktop(lambda emit: Engine(emit, EngineSettings(kv_bytes=KV_BYTES)), model, home)
+
+
+def type_and_send(qtbot: QtBot, desktop: Desktop, words: str) -> None:
+    field = desktop.pane.composer.focusProxy()
+    qtbot.keyClicks(field, words)
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+
+
+def last_answer(desktop: Desktop) -> str:
+    """The newest answer as it is on the screen."""
+    newest = desktop.conversation.messages[-1].id
+    views = desktop.pane.transcript.findChildren(AnswerView)
+    return next((view.message.text for view in views if view.message.id == newest), "")
+
+
+def test_a_chat_streams_stops_and_survives_a_restart(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    desktop = with_engine(open_desktop, GUIDE, home)
+    assert desktop.models.state.phase == "ready", desktop.models.state.error
+
+    seen: list[str] = []
+    desktop.conversation.changed.connect(lambda message: seen.append(last_answer(desktop)))
+    type_and_send(qtbot, desktop, "Which keyboard shortcuts are there?")
+    assert desktop.pane.composer.text == ""
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    grown = sorted({text for text in seen if text}, key=len)
+    assert len(grown) > 2, "words arrived in one piece"
+    assert all(longer.startswith(shorter) for shorter, longer in zip(grown, grown[1:], strict=False))
+    first = desktop.conversation.messages[-1]
+    assert (first.status, first.text) == ("complete", grown[-1])
+    assert first.tokens
+    assert "tok/s" in desktop.pane.status_line.words
+
+    desktop.conversation.changed.connect(lambda message: message.text and desktop.conversation.stop())
+    type_and_send(qtbot, desktop, "What does the status line show?")
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    stopped = desktop.conversation.messages[-1]
+    assert stopped.status == "stopped"
+    assert stopped.text
+    desktop.close()
+
+    again = with_engine(open_desktop, GUIDE, home)
+    qtbot.waitUntil(lambda: bool(again.chats.rows), timeout=PATIENCE)
+    assert [row.chat.title for row in again.chats.rows] == ["Which keyboard shortcuts are there?"]
+    again.window.sidebar.list.chosen.emit(again.chats.rows[0].chat.id)
+    qtbot.waitUntil(lambda: len(again.conversation.messages) == 4, timeout=PATIENCE)
+    assert [message.text for message in again.conversation.messages][1::2] == [first.text, stopped.text]
+    qtbot.waitUntil(lambda: last_answer(again) == stopped.text, timeout=PATIENCE)
+
+
+def test_a_broken_model_is_said_and_the_engine_goes_on(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{}")
+    desktop = with_engine(open_desktop, broken, tmp_path / "home")
+    assert desktop.models.state.phase == "failed"
+    banner = desktop.pane.model_banner
+    assert banner.isVisible()
+    assert "config.json" in banner.text
+    banner.acted.emit()
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
+    assert not banner.isVisible()
+
+
+def test_a_prompt_beyond_the_context_is_one_line_and_the_next_one_works(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    desktop = with_engine(open_desktop, GUIDE, tmp_path / "home")
+    assert desktop.conversation.send("page " * 20_000)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    failed = desktop.conversation.messages[-1]
+    assert failed.status == "failed"
+    assert "\n" not in failed.error
+    assert desktop.conversation.send("What is a page?")
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    assert desktop.conversation.messages[-1].status == "complete"

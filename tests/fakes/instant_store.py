@@ -1,0 +1,36 @@
+"""The conversations' store without a thread or a file: the real SQL, answering at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from app.store.chats import ChatStore
+from app.store.records import Chat, ChatMessage
+from app.store.schema import migrate
+
+
+class InstantStore:
+    """Takes the place of StoreWorker."""
+
+    def __init__(self) -> None:
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        migrate(connection)
+        self.chats = ChatStore(connection)
+
+    def save(self, value: Chat | ChatMessage) -> None:
+        """Save now."""
+        if isinstance(value, Chat):
+            self.chats.save_chat(value)
+        else:
+            self.chats.save_message(value)
+
+    def ask(self, question: Callable[[ChatStore], Any], then: Callable[[Any], None]) -> None:
+        """Answer now."""
+        then(question(self.chats))
+
+    def change(self, change: Callable[[ChatStore], None]) -> None:
+        """Change now."""
+        change(self.chats)
