@@ -10,6 +10,7 @@ from app.errors import ModelNotFound
 
 GUIDE_NAME = "guide"
 GUIDE = Path(__file__).resolve().parents[1] / "resources" / "guide" / "model"
+_SNAPSHOT = re.compile(r"/models--(.+?)--(.+)/snapshots/[0-9a-f]{40}/?$")
 _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*", re.ASCII)
 
 
@@ -41,6 +42,14 @@ def remembered(spec: str) -> str:
     """The notation of `spec` to keep as the last model: it means the same in any working folder."""
     folder = Path(spec).expanduser()
     return str(folder.resolve()) if folder.is_dir() else spec
+
+
+def model_title(folder: Path) -> str:
+    """The name for people of the model in `folder`; folders of the Hugging Face cache are called after a hash."""
+    if folder.resolve() == GUIDE:
+        return "the guide"
+    cached = _SNAPSHOT.search(folder.as_posix())
+    return f"{cached[1]}/{cached[2]}" if cached else folder.resolve().name
 
 
 def _find(spec: str) -> Path:

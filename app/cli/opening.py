@@ -5,10 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from app.cli.session import Session
 from app.cli.terminal import Terminal
-from app.model_location import locate
+from app.model_location import locate, model_title
 from app.paths import default_paths
 from app.settings import SettingsFile
 from engine import Event, LoadProgress, ModelInfo, PrefillProgress
@@ -16,14 +17,17 @@ from engine import Event, LoadProgress, ModelInfo, PrefillProgress
 
 @contextmanager
 def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session, ModelInfo]]:
-    """A session with the model that `args.model` or the settings name. Raises AppError."""
+    """A session with the model that `args.model` or the settings name, under its name for people.
+
+    Raises AppError.
+    """
     loaded = SettingsFile(default_paths().settings).load()
     if loaded.problem:
         terminal.say(loaded.problem)
     path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say)
     with Session() as session:
         model = session.load(path, lambda event: show_progress(event, terminal))
-        yield session, model
+        yield session, replace(model, name=model_title(path))
 
 
 def show_progress(event: Event, terminal: Terminal) -> None:

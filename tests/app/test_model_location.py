@@ -12,7 +12,7 @@ import pytest
 
 from app import model_location
 from app.errors import ModelNotFound
-from app.model_location import locate, remembered
+from app.model_location import locate, model_title, remembered
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -102,6 +102,22 @@ def test_a_repository_in_the_hugging_face_cache_is_found(tmp_path: Path) -> None
         check=True,
     )
     assert Path(done.stdout.strip()) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("folder", "title"),
+    [
+        ("/models/TinyLlama", "TinyLlama"),
+        (f"/cache/hub/models--some-one--tiny--4bit/snapshots/{'0' * 40}", "some-one/tiny--4bit"),
+        (f"/models/snapshots/{'0' * 40}", "0" * 40),
+    ],
+)
+def test_models_have_names_for_people(folder: str, title: str) -> None:
+    assert model_title(Path(folder)) == title
+
+
+def test_the_guide_is_called_the_guide(guide: Path) -> None:
+    assert model_title(guide) == "the guide"
 
 
 def test_remembered_folders_hold_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
