@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextFormat,
     QTextFrameFormat,
+    QTextImageFormat,
     QTextTable,
 )
 
@@ -45,7 +46,7 @@ def set_markdown(document: QTextDocument, markdown: str, theme: Theme) -> None:
     first = True
     while block.isValid():
         _space(cursor, block, first)
-        _style_code(cursor, block, theme)
+        _style_pieces(cursor, block, theme)
         first = False
         block = block.next()
     for table in _tables(document):
@@ -71,32 +72,46 @@ def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:
     spacing.setTopMargin(0 if first else top)
     spacing.setBottomMargin(bottom)
     cursor.mergeBlockFormat(spacing)
-    if level:
-        _style_heading(cursor, block, level)
 
 
-def _style_heading(cursor: QTextCursor, block: QTextBlock, level: int) -> None:
-    cursor.setPosition(block.position())
-    cursor.setPosition(block.position() + block.length() - 1, QTextCursor.MoveMode.KeepAnchor)
-    style = QTextCharFormat()
-    style.setProperty(QTextFormat.Property.FontSizeAdjustment, 0)
-    style.setProperty(QTextFormat.Property.FontPixelSize, HEADING_PX.get(level, BODY_PX + 1))
-    style.setFontWeight(600)
-    cursor.mergeCharFormat(style)
-
-
-def _style_code(cursor: QTextCursor, block: QTextBlock, theme: Theme) -> None:
-    pieces = block.begin()
-    spans: list[tuple[int, int]] = []
-    while not pieces.atEnd():
-        fragment = pieces.fragment()
-        if fragment.charFormat().fontFixedPitch():
-            spans.append((fragment.position(), fragment.length()))
-        pieces += 1
-    for start, length in spans:
+def _style_pieces(cursor: QTextCursor, block: QTextBlock, theme: Theme) -> None:
+    """Give headings their size and code its ground, and put words in the place of images."""
+    level = block.blockFormat().headingLevel()
+    for start, length, style in reversed(_pieces(block)):
         cursor.setPosition(start)
         cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
-        cursor.mergeCharFormat(_code_format(theme))
+        if style.isImageFormat():
+            cursor.insertText(_image_words(style.toImageFormat()), _muted_format(theme))
+        elif level:
+            # Qt's own adjustment would win over a size in pixels.
+            style.clearProperty(QTextFormat.Property.FontSizeAdjustment)
+            style.setProperty(QTextFormat.Property.FontPixelSize, HEADING_PX.get(level, BODY_PX + 1))
+            style.setFontWeight(600)
+            cursor.setCharFormat(style)
+        elif style.fontFixedPitch():
+            cursor.mergeCharFormat(_code_format(theme))
+
+
+def _pieces(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
+    """Position, length and format of each run of equal format."""
+    found: list[tuple[int, int, QTextCharFormat]] = []
+    pieces = block.begin()
+    while not pieces.atEnd():
+        fragment = pieces.fragment()
+        found.append((fragment.position(), fragment.length(), fragment.charFormat()))
+        pieces += 1
+    return found
+
+
+def _image_words(image: QTextImageFormat) -> str:
+    alt = image.property(QTextFormat.Property.ImageAltText) or image.name()
+    return f"[image: {alt}]"
+
+
+def _muted_format(theme: Theme) -> QTextCharFormat:
+    style = QTextCharFormat()
+    style.setForeground(QBrush(QColor(theme.muted)))
+    return style
 
 
 def _code_format(theme: Theme) -> QTextCharFormat:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from PySide6.QtCore import Qt, QUrl, Signal, Slot
-from PySide6.QtGui import QDesktopServices, QTextOption, QWheelEvent
+from PySide6.QtGui import QDesktopServices, QImage, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QTextBrowser, QTextEdit, QWidget
 
 from app.chat.document_style import set_markdown
 from app.theme import Theme
 
+_NOTHING = QImage(1, 1, QImage.Format.Format_ARGB32_Premultiplied)
+_NOTHING.fill(0)
 SAFE_SCHEMES = ("http", "https", "mailto")
 
 
@@ -61,8 +63,8 @@ class ProseView(QTextBrowser):
         return math.ceil(self.document().size().height())
 
     def loadResource(self, type_: int, name: QUrl) -> object:  # noqa: N802 (Qt's name)
-        """Nothing: what a model writes must not make the app read files."""
-        return None
+        """An empty picture: without one Qt would read the file, and what a model writes must not make it."""
+        return _NOTHING
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 (Qt's name)
         """Let the conversation scroll."""

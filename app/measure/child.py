@@ -21,7 +21,7 @@ class MeasureFailed(AppError):
 
 
 def run_child(module: str, *arguments: str) -> dict[str, Any]:
-    """Run `python -m module arguments` in an empty data home and without a screen; returns the JSON it prints.
+    """Run `python -m module arguments` in an empty data home without a screen; returns the JSON it prints.
 
     The environment's QT_QPA_PLATFORM is kept where it is set. Raises MeasureFailed when the child fails or is
     not done within PATIENCE.

@@ -1,7 +1,8 @@
-"""The main job, end to end: the real window, the real engine and the real guide, driven by keys and clicks."""
+"""The main job, end to end: the real window, engine and guide, driven by keys and clicks."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -48,7 +49,7 @@ def test_a_chat_streams_stops_and_survives_a_restart(
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
     grown = sorted({text for text in seen if text}, key=len)
     assert len(grown) > 2, "words arrived in one piece"
-    assert all(longer.startswith(shorter) for shorter, longer in zip(grown, grown[1:], strict=False))
+    assert all(longer.startswith(shorter) for shorter, longer in pairwise(grown))
     first = desktop.conversation.messages[-1]
     assert (first.status, first.text) == ("complete", grown[-1])
     assert first.tokens

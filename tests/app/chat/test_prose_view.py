@@ -1,0 +1,97 @@
+"""Prose: Markdown made safe, links that open outside, and nothing loaded from disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices, QImage, QTextDocument, QTextTable
+from pytestqt.qtbot import QtBot
+
+from app.chat.document_style import HEADING_PX
+from app.chat.prose_view import ProseView
+from app.theme import DARK, LIGHT
+
+
+@pytest.fixture
+def prose(qtbot: QtBot) -> ProseView:
+    prose = ProseView()
+    qtbot.addWidget(prose)
+    return prose
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    urls: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: urls.append(url.toString()))
+    return urls
+
+
+def test_markdown_becomes_words(prose: ProseView) -> None:
+    prose.show_markdown("# Title\n\nSome **bold** words\n\n- one\n- two", LIGHT)
+    assert prose.toPlainText().split("\n") == ["Title", "Some bold words", "one", "two"]
+
+
+def test_headings_have_sizes_of_ours(prose: ProseView) -> None:
+    prose.show_markdown("# One\n\n## Two\n\n### Three", LIGHT)
+    block = prose.document().begin()
+    for level in (1, 2, 3):
+        assert block.begin().fragment().charFormat().font().pixelSize() == HEADING_PX[level]
+        block = block.next()
+
+
+def test_tables_are_tables_with_lines(prose: ProseView) -> None:
+    prose.show_markdown("| a | b |\n|---|---:|\n| 1 | 2 |", LIGHT)
+    tables = [frame for frame in prose.document().rootFrame().childFrames() if isinstance(frame, QTextTable)]
+    assert [(table.rows(), table.columns()) for table in tables] == [(2, 2)]
+    assert tables[0].format().borderBrush().color().name() == LIGHT.border
+
+
+def test_html_is_shown_and_not_obeyed(prose: ProseView) -> None:
+    prose.show_markdown("<b>not bold</b> <img src='file:///etc/passwd'>", LIGHT)
+    assert "<b>not bold</b>" in prose.toPlainText()
+
+
+def test_images_are_not_read_from_disk(prose: ProseView, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    red = QImage(20, 20, QImage.Format.Format_RGB32)
+    red.fill(0xFF0000)
+    assert red.save(str(picture))
+    prose.show_markdown(f"See ![a red square](file://{picture}) and ![it again]({picture}).", LIGHT)
+    assert prose.toPlainText() == "See [image: a red square] and [image: it again]."
+    for url in (QUrl.fromLocalFile(str(picture)), QUrl(str(picture))):
+        loaded = prose.document().resource(QTextDocument.ResourceType.ImageResource.value, url)
+        assert loaded.size().toTuple() == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.org/a?b=c", "http://example.org", "mailto:someone@example.org"]
+)
+def test_links_open_outside(prose: ProseView, opened: list[str], url: str) -> None:
+    prose.anchorClicked.emit(QUrl(url))
+    assert opened == [url]
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "javascript:alert(1)", "mlxr://x", "relative/path", "#top"]
+)
+def test_other_links_do_nothing(prose: ProseView, opened: list[str], url: str) -> None:
+    prose.anchorClicked.emit(QUrl(url))
+    assert opened == []
+
+
+def test_plain_text_is_shown_as_it_is(prose: ProseView) -> None:
+    prose.show_plain("# not a *heading*\n  <b>")
+    assert prose.toPlainText() == "# not a *heading*\n  <b>"
+
+
+def test_height_follows_width_and_long_words_break(prose: ProseView) -> None:
+    prose.show_plain("x" * 1000)
+    assert prose.height_for(100) > 5 * prose.height_for(1000)
+    assert prose.document().size().width() <= 1000
+
+
+def test_the_theme_colours_code(prose: ProseView) -> None:
+    prose.show_markdown("some `code`", DARK)
+    assert DARK.hover in prose.toHtml()

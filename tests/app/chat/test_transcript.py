@@ -1,0 +1,181 @@
+"""The transcript builds little, follows the newest words, and stays where the user scrolled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.appearance import Appearance
+from app.chat.transcript import Transcript
+from app.store.records import ChatMessage
+from app.theme import COLUMN_WIDTH, DARK
+
+PARAGRAPH = "A page is a block of the KV cache. " * 20
+
+
+def conversation(turns: int, text: str = PARAGRAPH) -> list[ChatMessage]:
+    messages: list[ChatMessage] = []
+    for number in range(turns):
+        messages.append(ChatMessage("c", "user", f"Question {number}"))
+        messages.append(ChatMessage("c", "assistant", f"{number}. {text}"))
+    return messages
+
+
+@pytest.fixture
+def transcript(qtbot: QtBot, appearance: Appearance) -> Transcript:
+    transcript = Transcript(appearance)
+    qtbot.addWidget(transcript)
+    transcript.resize(800, 600)
+    transcript.show()
+    return transcript
+
+
+def settle(qtbot: QtBot, transcript: Transcript) -> None:
+    """Let the slices of work come to an end."""
+    qtbot.waitUntil(lambda: not transcript._work.isActive())
+
+
+def at_end(transcript: Transcript) -> bool:
+    bar = transcript.verticalScrollBar()
+    return bar.value() == bar.maximum()
+
+
+def test_a_short_conversation_is_built_whole(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(2, "Short."))
+    settle(qtbot, transcript)
+    assert transcript.built == 4
+
+
+def test_of_a_long_conversation_only_the_end_is_built(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(500))
+    settle(qtbot, transcript)
+    assert 2 < transcript.built < 40
+    assert at_end(transcript)
+
+
+def test_scrolling_up_builds_what_is_above_without_moving_what_is_seen(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    transcript.show_messages(conversation(100))
+    settle(qtbot, transcript)
+    before = transcript.built
+    bar = transcript.verticalScrollBar()
+    bar.setValue(bar.maximum() // 3)
+    seen = transcript._first_visible()
+    assert seen
+    place = seen.y() - bar.value()
+    settle(qtbot, transcript)
+    assert transcript.built > before
+    assert seen.y() - bar.value() == place
+
+
+def test_the_top_can_be_reached(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(30))
+    bar = transcript.verticalScrollBar()
+
+    def at_top() -> bool:
+        bar.setValue(0)
+        return transcript.built == 60 and bar.value() == 0
+
+    qtbot.waitUntil(at_top)
+
+
+def test_a_growing_answer_is_followed(qtbot: QtBot, transcript: Transcript) -> None:
+    messages = conversation(3)
+    transcript.show_messages(messages)
+    settle(qtbot, transcript)
+    height = transcript.verticalScrollBar().maximum()
+    transcript.update_last(replace(messages[-1], text=PARAGRAPH * 4))
+    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > height)
+    assert at_end(transcript)
+
+
+def test_scrolling_up_ends_following_and_the_button_brings_it_back(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    messages = conversation(6)
+    transcript.show_messages(messages)
+    settle(qtbot, transcript)
+    assert transcript._jump.isHidden()
+    transcript.scroll_pages(-0.5)
+    assert not transcript.following
+    assert transcript._jump.isVisible()
+    seen = transcript._first_visible()
+    assert seen
+    place = seen.y() - transcript.verticalScrollBar().value()
+    height = transcript._heights[-1]
+    transcript.update_last(replace(messages[-1], text=PARAGRAPH * 4))
+    qtbot.waitUntil(lambda: transcript._heights[-1] > height)
+    settle(qtbot, transcript)
+    assert seen.y() - transcript.verticalScrollBar().value() == place
+    transcript._jump.click()
+    assert transcript.following
+    assert at_end(transcript)
+    assert transcript._jump.isHidden()
+
+
+def test_scrolling_back_down_follows_again(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(6))
+    settle(qtbot, transcript)
+    transcript.scroll_pages(-1)
+    transcript.scroll_pages(5)
+    assert transcript.following
+
+
+def test_a_new_message_jumps_to_the_end(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(6))
+    settle(qtbot, transcript)
+    transcript.scroll_pages(-1)
+    transcript.add(ChatMessage("c", "user", "New question"))
+    assert at_end(transcript)
+
+
+def test_lines_are_no_wider_than_is_easy_to_read(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.resize(1600, 600)
+    transcript.show_messages(conversation(1))
+    settle(qtbot, transcript)
+    view = transcript._views[0]
+    assert view.width() == COLUMN_WIDTH
+    assert abs((view.x() + view.width() / 2) - 800) <= 1
+
+
+def test_resizing_lays_everything_out_anew(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(3))
+    settle(qtbot, transcript)
+    wide = sum(transcript._heights)
+    transcript.resize(480, 600)
+    settle(qtbot, transcript)
+    assert sum(transcript._heights) > wide
+    assert {view.width() for view in transcript._views} == {480 - 48}
+    assert at_end(transcript)
+
+
+def test_messages_do_not_overlap(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(5))
+    settle(qtbot, transcript)
+    views = transcript._views
+    assert all(upper.geometry().bottom() < lower.y() for upper, lower in zip(views, views[1:], strict=False))
+
+
+def test_activity_is_said_under_the_last_message(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages([])
+    transcript.add(ChatMessage("c", "user", "Question"))
+    transcript.add(ChatMessage("c", "assistant", status="streaming"))
+    empty = sum(transcript._heights)
+    transcript.show_activity("Reading 5 of 9 tokens…")
+    assert sum(transcript._heights) > empty
+    transcript.show_activity("")
+    assert sum(transcript._heights) == empty
+
+
+def test_another_theme_keeps_the_place(qtbot: QtBot, transcript: Transcript, appearance: Appearance) -> None:
+    transcript.show_messages(conversation(6))
+    settle(qtbot, transcript)
+    transcript.scroll_pages(-1)
+    seen = transcript._first_visible()
+    appearance.choose("dark")
+    settle(qtbot, transcript)
+    assert appearance.theme is DARK
+    assert transcript._first_visible() is seen

@@ -1,0 +1,55 @@
+"""The user's bubble."""
+
+from __future__ import annotations
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.appearance import Appearance
+from app.chat.prose_view import ProseView
+from app.chat.user_message_view import LONGEST, PADDING, WIDEST, UserMessageView
+from app.store.records import ChatMessage
+
+
+def view_of(qtbot: QtBot, text: str) -> UserMessageView:
+    view = UserMessageView(ChatMessage("c", "user", text))
+    qtbot.addWidget(view)
+    view.show()
+    return view
+
+
+def bubble(view: UserMessageView) -> ProseView:
+    return view.findChild(ProseView)
+
+
+@pytest.mark.parametrize("text", ["Hi", "Here is a text of some length.", "two\nlines"])
+def test_a_short_message_fits_its_bubble_on_its_own_lines(
+    qtbot: QtBot, appearance: Appearance, text: str
+) -> None:
+    view = view_of(qtbot, text)
+    height = view.fit(728)
+    lines = text.count("\n") + 1
+    assert height <= 2 * PADDING[1] + lines * 20
+    assert bubble(view).geometry().right() == 727
+
+
+def test_a_long_message_is_no_wider_than_most_of_the_column(qtbot: QtBot, appearance: Appearance) -> None:
+    view = view_of(qtbot, "word " * 200)
+    view.fit(700)
+    assert bubble(view).width() <= 700 * WIDEST
+
+
+def test_markdown_of_the_user_stays_text(qtbot: QtBot, appearance: Appearance) -> None:
+    assert bubble(view_of(qtbot, "**stars** <b>")).toPlainText() == "**stars** <b>"
+
+
+def test_a_very_long_message_is_folded_until_asked(qtbot: QtBot, appearance: Appearance) -> None:
+    text = "word " * LONGEST
+    view = view_of(qtbot, text)
+    folded = view.fit(700)
+    assert len(bubble(view).toPlainText()) <= LONGEST + 1
+    assert f"{len(text):,}" in view._unfold.text()
+    with qtbot.waitSignal(view.height_changed):
+        view._unfold.click()
+    assert bubble(view).toPlainText() == text
+    assert view.fit(700) > folded
