@@ -45,7 +45,7 @@ def remembered(spec: str) -> str:
 
 
 def model_title(folder: Path) -> str:
-    """The name for people of the model in `folder`; folders of the Hugging Face cache are called after a hash."""
+    """The name for people of the model in `folder`; the Hugging Face cache calls folders after a hash."""
     if folder.resolve() == GUIDE:
         return "the guide"
     cached = _SNAPSHOT.search(folder.as_posix())

@@ -38,6 +38,15 @@ def test_one_question_gets_exactly_its_answer(
     assert done.stderr == ""
 
 
+def test_the_guide_answers_where_nothing_was_ever_opened(mlxr: Run) -> None:
+    question = "What is a page?"
+    done = mlxr("chat", stdin=question)
+    assert done.returncode == 0
+    assert "tokens" in done.stdout
+    greedy = mlxr("generate", "--prompt", question, "--temperature", 0)
+    assert done.stdout == greedy.stdout
+
+
 def test_an_empty_pipe_asks_nothing(mlxr: Run, random_model: Path) -> None:
     done = mlxr("chat", "--model", random_model)
     assert (done.returncode, done.stdout) == (0, "")
