@@ -24,6 +24,7 @@ class TokenizerFiles:
         extra_special: texts of further control tokens.
         add_bos: whether a text starts with BOS; None when not said.
         legacy: sentencepiece: a text after a control token gets a leading space as if it were a text's start.
+        prefix_space: sentencepiece: False keeps the model from putting a space before a text.
         eos_ids: end tokens of generation_config.json.
         template: the chat template's source and the file it is from, or None.
     """
@@ -33,6 +34,7 @@ class TokenizerFiles:
     extra_special: frozenset[str]
     add_bos: bool | None
     legacy: bool
+    prefix_space: bool
     eos_ids: frozenset[int]
     template: tuple[str, str] | None
 
@@ -51,6 +53,7 @@ def read_files(folder: Path) -> TokenizerFiles:
         extra_special=_extra_special(named_map) | _extra_special(config),
         add_bos=_optional_bool(config, "add_bos_token"),
         legacy=_optional_bool(config, "legacy") or False,
+        prefix_space=_optional_bool(config, "add_prefix_space") is not False,
         eos_ids=frozenset(_ids(generation.get("eos_token_id"), "generation_config.json: eos_token_id")),
         template=_template(folder, config),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tokenizers
 
-from engine.errors import TokenizerError
+from engine.errors import InvalidRequest, TokenizerError
 from engine.tokenizer.base import MarkerTokenizer, Vocabulary
 from engine.tokenizer.decoders import TokenReader, read_decoder
 from engine.tokenizer.detokenizer import Pieces
@@ -66,10 +66,22 @@ class JsonModel:
                     f"{path}: added token {token.text!r} is said to be {token.id}, but {have} {got}"
                 )
 
+    def encode(self, text: str, *, as_prompt: bool = False) -> list[int]:
+        """Ids of `text`; `as_prompt` with the tokens that the file puts around one.
+
+        Raises InvalidRequest for text that the vocabulary has no token for, not even one for the unknown.
+        """
+        try:
+            return self.backend.encode(text, add_special_tokens=as_prompt).ids
+        except Exception as error:  # bare again
+            raise InvalidRequest(f"this model's tokenizer cannot encode the text: {error}") from error
+
     def leading_token(self) -> int | None:
         """The token that the file itself puts before a text, or None."""
-        plain = self.backend.encode("a", add_special_tokens=False).ids
-        full = self.backend.encode("a", add_special_tokens=True).ids
+        if not self.encode("", as_prompt=True):
+            return None
+        plain = self.encode("a")
+        full = self.encode("a", as_prompt=True)
         return full[0] if len(full) > len(plain) and full[1 : 1 + len(plain)] == plain else None
 
 
@@ -78,6 +90,7 @@ class JsonTokenizer(MarkerTokenizer):
 
     def __init__(self, model: JsonModel, added: Mapping[int, AddedToken], vocabulary: Vocabulary) -> None:
         """`added` is what `model.added_tokens()` says once nothing is added any more."""
+        self._model = model
         self._backend = model.backend
         self._reader = model.reader
         self._added = added
@@ -108,7 +121,7 @@ class JsonTokenizer(MarkerTokenizer):
 
     def _encode_marked(self, text: str) -> list[int]:
         self._backend.encode_special_tokens = False
-        return self._backend.encode(text, add_special_tokens=False).ids
+        return self._model.encode(text)
 
     def _encode_text(self, text: str, first: bool) -> list[int]:
         self._backend.encode_special_tokens = True
@@ -121,8 +134,8 @@ class JsonTokenizer(MarkerTokenizer):
     def _encode_part(self, text: str, first: bool) -> list[int]:
         """Ids of `text`; unless `first`, as they are after another token (some files put a space first)."""
         if first:
-            return self._backend.encode(text, add_special_tokens=False).ids
+            return self._model.encode(text)
         if not self._has_context:
             self._backend.add_tokens([tokenizers.AddedToken(CONTEXT, normalized=False)])
             self._has_context = True
-        return self._backend.encode(CONTEXT + text, add_special_tokens=False).ids[1:]
+        return self._model.encode(CONTEXT + text)[1:]

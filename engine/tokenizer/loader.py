@@ -76,7 +76,7 @@ def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
 
 
 def _load_sentencepiece(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
-    pieces = PieceModel(path)
+    pieces = PieceModel(path, prefix_space=files.prefix_space)
     texts = dict(enumerate(pieces.texts))
     added = {token_id: AddedToken(texts[token_id], token_id, special=True) for token_id in pieces.control_ids}
     added |= {i: AddedToken(text, i, special=True) for i, text in texts.items() if is_control_shaped(text)}
@@ -92,7 +92,7 @@ def _load_sentencepiece(path: Path, files: TokenizerFiles, model: _Model) -> Tok
             token = added.get(ids[text], AddedToken(text, ids[text], special=True))
             added[token.id] = replace(token, special=True)
     bos = _first(_named_id(files, "bos_token", ids.get), pieces.bos_id, model.bos)
-    wants_bos = files.add_bos is not False
+    wants_bos = pieces.bos_id is not None if files.add_bos is None else files.add_bos
     vocabulary = _vocabulary(texts, added, files, model, bos=bos, wants_bos=wants_bos, eos=pieces.eos_id)
     return SentencePieceTokenizer(pieces, added.values(), vocabulary, legacy=files.legacy)
 
@@ -108,6 +108,13 @@ def _vocabulary(
     eos: int | None,
 ) -> Vocabulary:
     """Check the tokens against the model and gather what `MarkerTokenizer` needs; `eos` is the file's own."""
+    if not texts:
+        raise TokenizerError(f"{model.folder}: the tokenizer's vocabulary is empty; download it again")
+    if wants_bos and bos is not None and not 0 <= bos < model.rows:
+        raise TokenizerError(
+            f"{model.folder}: the start token is {bos}, but the model has {model.rows} embedding rows;"
+            " correct bos_token_id in config.json, or download the tokenizer again"
+        )
     eos_ids = _eos_ids(texts, files, model, eos)
     named = dict(files.named)
     if bos is not None and bos in texts:
@@ -157,19 +164,15 @@ def _beyond_rows(
 def _eos_ids(
     texts: Mapping[int, str], files: TokenizerFiles, model: _Model, eos: int | None
 ) -> frozenset[int]:
-    """The union of what config.json, generation_config.json, the tokenizer's files and its turn ends say."""
+    """The union of what config.json, generation_config.json, the tokenizer's files and its turn ends say.
+
+    Ids without an embedding row are left out: the model cannot generate them.
+    """
     ids = {text: token_id for token_id, text in texts.items()}
     ends = {ids[text] for text in TURN_ENDS if text in ids and not _is_channel_end(text, ids)}
     named = ids.get(files.named.get("eos_token", ""))
     said = model.eos | files.eos_ids | ends | ({named, eos} - {None})
-    usable = frozenset(token for token in said if token is not None and 0 <= token < model.rows)
-    if said and not usable:
-        listed = ", ".join(str(token) for token in said)
-        raise TokenizerError(
-            f"{model.folder}: the model has {model.rows} embedding rows, none of them for an end token"
-            f" ({listed}); correct eos_token_id in generation_config.json"
-        )
-    return usable
+    return frozenset(token for token in said if token is not None and 0 <= token < model.rows)
 
 
 def _is_channel_end(text: str, ids: Mapping[str, int]) -> bool:

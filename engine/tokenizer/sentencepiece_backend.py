@@ -23,8 +23,11 @@ _NO_DUMMY_PREFIX = b"\x1a\x02\x18\x00"
 class PieceModel:
     """A sentencepiece model, and its twin that does not put a space before a text."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises TokenizerError when `path` is not a sentencepiece model."""
+    def __init__(self, path: Path, *, prefix_space: bool = True) -> None:
+        """Read `path`. Without `prefix_space` no text gets a space in front, whatever the model says.
+
+        Raises TokenizerError when `path` is not a sentencepiece model.
+        """
         try:
             proto = path.read_bytes()
             if not proto:
@@ -35,6 +38,8 @@ class PieceModel:
             raise TokenizerError(
                 f"{path} is not a readable sentencepiece model; download it again"
             ) from error
+        if not prefix_space:
+            self._first = self._inner
         self.size = self._first.get_piece_size()
         ids = list(range(self.size))
         self.texts = self._first.id_to_piece(ids)
@@ -88,7 +93,10 @@ class SentencePieceTokenizer(MarkerTokenizer):
         self._greedy = Markers(
             token for token in tokens if token.special and model.encode(token.text, first=False) == [token.id]
         )
-        self._shown = {token.id: None if token.special else token.text.encode("utf-8") for token in tokens}
+        self._shown = {
+            token.id: None if token.special else token.text.replace(SPACE, " ").encode("utf-8")
+            for token in tokens
+        }
         pieces = Pieces(
             self._token_bytes,
             leading_spaces=_ANY if model.squeezes_spaces else int(model.has_dummy_prefix),

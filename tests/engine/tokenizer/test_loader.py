@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+import tokenizers
 
 from engine.commands import Message
 from engine.errors import InvalidRequest, TokenizerError
@@ -155,10 +156,9 @@ def test_an_absurd_end_token(folder: Path, write_json: WriteJson, value: object)
     assert "eos_token_id" in error_of(folder)
 
 
-def test_no_end_token_among_the_rows(tmp_path: Path, unigram: Path, write_json: WriteJson) -> None:
-    shutil.copy(unigram / "tokenizer.json", tmp_path)
-    write_json(tmp_path, "generation_config.json", {"eos_token_id": 2000})
-    assert "end token (2000)" in error_of(tmp_path)
+def test_end_tokens_that_the_model_cannot_generate_are_left_out(folder: Path, write_json: WriteJson) -> None:
+    write_json(folder, "generation_config.json", {"eos_token_id": [7, 2000]})
+    assert load_tokenizer(folder, vocab_size=1000, config_eos=[-1, 1000]).eos_ids & {-1, 7, 1000, 2000} == {7}
 
 
 def test_the_config_names_bos_where_no_tokenizer_file_does(tmp_path: Path, unigram: Path) -> None:
@@ -166,6 +166,14 @@ def test_the_config_names_bos_where_no_tokenizer_file_does(tmp_path: Path, unigr
     tokenizer = load_tokenizer(tmp_path, vocab_size=1000, config_bos=1)
     assert tokenizer.bos_id == 1
     assert 1 not in tokenizer.encode("x")  # nothing says that texts start with it
+
+
+def test_a_start_token_beyond_the_rows(tmp_path: Path, unigram: Path, write_json: WriteJson) -> None:
+    shutil.copy(unigram / "tokenizer.json", tmp_path)
+    assert 2000 not in load_tokenizer(tmp_path, vocab_size=1000, config_bos=2000).encode("x")
+    write_json(tmp_path, "tokenizer_config.json", {"add_bos_token": True})
+    with pytest.raises(TokenizerError, match="start token is 2000"):
+        load_tokenizer(tmp_path, vocab_size=1000, config_bos=2000)
 
 
 TEMPLATES = {
@@ -218,6 +226,28 @@ def test_without_a_template_a_chat_is_refused(folder_of_pieces: Path) -> None:
 def test_a_decoder_that_cannot_be_streamed(folder: Path) -> None:
     change_json(folder / "tokenizer.json", decoder={"type": "WordPiece", "prefix": "##", "cleanup": True})
     assert "WordPiece" in error_of(folder)
+
+
+def test_a_vocabulary_of_words(tmp_path: Path) -> None:
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"hello": 0, "world": 1, "?": 2}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path, vocab_size=3)
+    assert tokenizer.encode("hello world x") == [0, 1, 2]
+    assert tokenizer.decode([1, 0]) == "world hello"
+
+
+def test_text_that_a_vocabulary_cannot_express(tmp_path: Path) -> None:
+    tokenizers.Tokenizer(tokenizers.models.Unigram([("z", -1.0)])).save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path, vocab_size=3)
+    assert tokenizer.encode("zz") == [0, 0]
+    with pytest.raises(InvalidRequest, match="cannot encode the text"):
+        tokenizer.encode("a")
+
+
+def test_an_empty_vocabulary(tmp_path: Path) -> None:
+    tokenizers.Tokenizer(tokenizers.models.BPE()).save(str(tmp_path / "tokenizer.json"))
+    assert "empty" in error_of(tmp_path)
 
 
 def test_control_texts_are_found_one_inside_another(folder: Path, write_json: WriteJson) -> None:

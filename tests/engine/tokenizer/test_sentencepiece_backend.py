@@ -105,6 +105,19 @@ def test_text_after_control_tokens_as_in_transformers(
             assert ours.encode(prompt, add_bos=False, special=True) == expected
 
 
+def test_no_space_is_put_where_the_config_forbids_it(
+    pieces: bytes, tmp_path: Path, texts: tuple[str, ...], write_json: WriteJson
+) -> None:
+    save(tmp_path, pieces)
+    config = {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False, "legacy": False}
+    write_json(tmp_path, "tokenizer_config.json", config)
+    ours, theirs = load(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    for text in texts:
+        ids = ours.encode(text, add_bos=False)
+        assert ids == theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.decode(ids) == text
+
+
 @pytest.mark.parametrize("where", ["tokenizer_config.json", "added_tokens.json"])
 def test_added_tokens_beyond_the_pieces(
     where: str, pieces: bytes, tmp_path: Path, write_json: WriteJson
