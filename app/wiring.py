@@ -66,9 +66,10 @@ class Desktop:
         loaded = self._settings.load()
         self._writers = ThreadPoolExecutor(1, thread_name_prefix="mlxr-settings")
         self._garbage = GarbageCollector()
+        self._problems: dict[str, str] = {}
         self.queue = FrameQueue()
         self.engine = make_engine(lambda event: self.queue.post(partial(self._dispatch, event)))
-        self.store = StoreWorker(paths.chats, self.queue.post, self._tell_problem)
+        self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, loaded.settings.theme)
         self.models = ModelsViewModel(self.engine.submit, GUIDE)
         self.conversation = ConversationViewModel(self.engine.submit, self.store, self.models)
@@ -79,8 +80,7 @@ class Desktop:
         self._join_chats()
         self._join_models()
         self._join_window()
-        if loaded.problem:
-            self.pane.store_banner.say(loaded.problem)
+        self._tell_problem("settings", loaded.problem)
 
     def start(self, model: Path | None) -> None:
         """Show the window, then start the threads: whatever they need, the window is there first."""
@@ -89,7 +89,7 @@ class Desktop:
         self.store.start()
         self.engine.start()
         self.chats.load()
-        self.store.ask(lambda store: store.recent_models(), self.models.set_recent)
+        self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
         if model is not None:
             self.models.open(str(model))
 
@@ -184,12 +184,14 @@ class Desktop:
         def write() -> None:
             problem = self._settings.update(change)
             if problem:
-                self.queue.post(lambda: self._tell_problem(problem))
+                self.queue.post(lambda: self._tell_problem("settings", problem))
 
         self._writers.submit(write)
 
-    def _tell_problem(self, problem: str) -> None:
-        self.pane.store_banner.say(problem)
+    def _tell_problem(self, of: str, problem: str) -> None:
+        """Show what is wrong with the chats' database, else with the settings; "" is a problem that is over."""
+        self._problems[of] = problem
+        self.pane.store_banner.say(self._problems.get("chats") or self._problems.get("settings", ""))
 
 
 def make_application() -> QApplication:

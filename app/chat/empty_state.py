@@ -14,6 +14,7 @@ from app.theme import Theme
 
 MARK = 40
 WIDTH = 520
+NARROWEST = 240
 ROOMY = 400  # pixels of height from which on nothing has to be left out
 BUTTON = 48
 SMALL_BUTTON = 40
@@ -50,7 +51,6 @@ class EmptyState(QWidget):
         outer.addStretch(2)
         outer.addWidget(inner, 0, Qt.AlignmentFlag.AlignHCenter)
         outer.addStretch(3)
-        inner.setMinimumWidth(240)
         self._inner = inner
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
@@ -64,6 +64,7 @@ class EmptyState(QWidget):
         """Greet with these words."""
         self._title.setText(title)
         self._text.setText(text)
+        self._fit()
         if [button.text() for button in self.suggestions] != list(suggestions):
             self._replace(suggestions)
 
@@ -75,10 +76,17 @@ class EmptyState(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Where room is short, the mark goes and the buttons shrink."""
         super().resizeEvent(event)
-        self._inner.setFixedWidth(min(WIDTH, self.width() - 48))
+        self._fit()
         self._mark.setVisible(self.height() >= ROOMY)
         for button in self.suggestions:
             button.setFixedHeight(self._button_height())
+
+    def _fit(self) -> None:
+        width = max(NARROWEST, min(WIDTH, self.width() - 48))
+        self._inner.setFixedWidth(width)
+        for label in (self._title, self._text):  # a layout gives wrapped words too little height on its own
+            label.ensurePolished()
+            label.setFixedHeight(label.heightForWidth(width))
 
     def _button_height(self) -> int:
         return BUTTON if self.height() >= ROOMY else SMALL_BUTTON

@@ -101,10 +101,9 @@ class ModelsViewModel(QObject):
         self._set(ModelState("loading", path))
         self._submit(LoadModel(self._load_id, path))
 
-    def set_recent(self, paths: list[str]) -> None:
-        """Take over the list of models opened before."""
-        self._recent = tuple(path for path in paths if path != self._guide)[:RECENT]
-        self.recent_changed.emit(self._recent)
+    def add_recent(self, paths: list[str]) -> None:
+        """Take in models that were opened before those already known."""
+        self._set_recent([*self._recent, *paths])
 
     def handle(self, event: Event) -> None:
         """Take in an engine event. Those of a load that a later one replaced are passed over."""
@@ -113,9 +112,7 @@ class ModelsViewModel(QObject):
                 self._set(replace(self._state, progress=event.loaded_bytes / event.total_bytes))
             case ModelReady(id=self._load_id):
                 self._set(ModelState("ready", self._state.path, info=event.model))
-                self.set_recent(
-                    [self._state.path, *(path for path in self._recent if path != self._state.path)]
-                )
+                self._set_recent([self._state.path, *self._recent])
                 self.opened.emit(self._state.path)
             case Failed(id=self._load_id):
                 self._set(ModelState("failed", self._state.path, error=event.error))
@@ -123,6 +120,11 @@ class ModelsViewModel(QObject):
                 self._set(ModelState())
             case _:
                 pass
+
+    def _set_recent(self, paths: list[str]) -> None:
+        known = dict.fromkeys(path for path in paths if path != self._guide)
+        self._recent = tuple(known)[:RECENT]
+        self.recent_changed.emit(self._recent)
 
     def _set(self, state: ModelState) -> None:
         self._state = state

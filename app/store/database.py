@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.store.schema import NewerDatabase, migrate
+from app.store.schema import NewerDatabase, check_version, migrate
 
 BUSY_SECONDS = 2.0
 
@@ -56,7 +56,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+    if check_version(connection) == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     # WAL with NORMAL survives the death of the process; only a power cut may lose the last moments.

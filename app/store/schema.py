@@ -68,14 +68,20 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def check_version(connection: sqlite3.Connection) -> int:
+    """The database's version. Raises NewerDatabase when it is ahead of this program; changes nothing."""
+    version = version_of(connection)
+    if version > len(MIGRATIONS):
+        raise NewerDatabase(f"version {version}; this MLXR knows up to {len(MIGRATIONS)}")
+    return version
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the database to the newest version, each step in a transaction of its own.
 
     The connection must be in autocommit mode. Raises NewerDatabase when it is ahead of this program.
     """
-    version = version_of(connection)
-    if version > len(MIGRATIONS):
-        raise NewerDatabase(f"version {version}; this MLXR knows up to {len(MIGRATIONS)}")
+    version = check_version(connection)
     for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -26,7 +26,8 @@ from app.paths import Paths
 from app.wiring import Desktop, make_application
 
 application = make_application()
-desktop = Desktop(application, lambda emit: PacedEngine(emit, float(sys.argv[2]), 100_000), Paths(Path(sys.argv[1])))
+home, per_second = Path(sys.argv[1]), float(sys.argv[2])
+desktop = Desktop(application, lambda emit: PacedEngine(emit, per_second, 100_000), Paths(home))
 desktop.models.opened.connect(lambda path: desktop.conversation.send("Stream, please."))
 desktop.conversation.changed.connect(lambda message: print(len(message.text), flush=True))
 desktop.start(Path("paced"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -156,7 +157,7 @@ def test_messages_do_not_overlap(qtbot: QtBot, transcript: Transcript) -> None:
     transcript.show_messages(conversation(5))
     settle(qtbot, transcript)
     views = transcript._views
-    assert all(upper.geometry().bottom() < lower.y() for upper, lower in zip(views, views[1:], strict=False))
+    assert all(upper.geometry().bottom() < lower.y() for upper, lower in pairwise(views))
 
 
 def test_activity_is_said_under_the_last_message(qtbot: QtBot, transcript: Transcript) -> None:

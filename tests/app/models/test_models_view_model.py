@@ -70,7 +70,7 @@ def test_unloading_empties_but_not_while_the_next_one_loads(
 def test_recent_models_are_the_last_opened_first_without_the_guide(
     models: ModelsViewModel, sent: list[Command]
 ) -> None:
-    models.set_recent(["/models/a", "/models/b", str(GUIDE)])
+    models.add_recent(["/models/a", "/models/b", str(GUIDE)])
     models.open("/models/b")
     models.handle(ModelReady(load_id(sent), model_info("/models/b")))
     assert models.recent == ("/models/b", "/models/a")

@@ -1,0 +1,60 @@
+"""The words for each state."""
+
+from __future__ import annotations
+
+import pytest
+
+from app import text
+from app.chat.chat_words import activity, greeting, placeholder
+from app.chat.conversation import ChatState
+from app.models.models_view_model import ModelState
+
+READY = ModelState("ready", "/models/tiny-chat")
+LOADING = ModelState("loading", "/models/tiny-chat")
+FAILED = ModelState("failed", "/models/tiny-chat", error="no")
+
+
+def test_the_guide_says_what_it_is_and_offers_what_it_can_answer() -> None:
+    words = greeting(READY, is_guide=True)
+    assert "guide" in words.text
+    assert words.suggestions == text.GUIDE_SUGGESTIONS
+    assert len(words.suggestions) == 3
+
+
+def test_another_model_is_named() -> None:
+    assert "tiny-chat" in greeting(READY, is_guide=False).text
+
+
+@pytest.mark.parametrize("model", [ModelState(), FAILED])
+def test_without_a_model_it_says_how_to_get_one(model: ModelState) -> None:
+    assert greeting(model, is_guide=False).suggestions == ()
+    assert "Open a model" in placeholder(model, is_guide=False)
+
+
+@pytest.mark.parametrize(
+    ("chat", "model", "words"),
+    [
+        (ChatState("idle"), READY, ""),
+        (ChatState("streaming"), READY, ""),
+        (ChatState("waiting"), READY, "Waiting for the model…"),
+        (ChatState("waiting"), LOADING, "Opening tiny-chat…"),
+        (ChatState("prefilling", 512, 2000), READY, "Reading 512 of 2,000 tokens…"),
+        (ChatState("prefilling", 2000, 2000), READY, "Waiting for the model…"),
+        (ChatState("stopping"), READY, "Stopping…"),
+    ],
+)
+def test_what_is_going_on(chat: ChatState, model: ModelState, words: str) -> None:
+    assert activity(chat, model, is_guide=False) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("the prompt is too long", "The prompt is too long"),
+        ("config.json is missing", "config.json is missing"),
+        ("MLX failed", "MLX failed"),
+        ("", ""),
+    ],
+)
+def test_errors_become_sentences(line: str, sentence: str) -> None:
+    assert text.sentence(line) == sentence

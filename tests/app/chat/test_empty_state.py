@@ -1,0 +1,53 @@
+"""The empty state."""
+
+from __future__ import annotations
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.appearance import Appearance
+from app.chat.empty_state import EmptyState
+
+
+@pytest.fixture
+def empty(qtbot: QtBot, appearance: Appearance) -> EmptyState:
+    empty = EmptyState(appearance)
+    qtbot.addWidget(empty)
+    empty.resize(600, 500)
+    empty.show_words("Title", "Text", ("One?", "Two?"))
+    empty.show()
+    return empty
+
+
+def test_suggestions_are_sent_by_a_click(qtbot: QtBot, empty: EmptyState) -> None:
+    with qtbot.waitSignal(empty.suggested) as suggested:
+        empty.suggestions[1].click()
+    assert suggested.args == ["Two?"]
+
+
+def test_they_wait_for_a_model(empty: EmptyState) -> None:
+    empty.set_ready(False)
+    assert not any(button.isEnabled() for button in empty.suggestions)
+    empty.set_ready(True)
+    assert all(button.isEnabled() for button in empty.suggestions)
+
+
+def test_other_words_replace_them(empty: EmptyState) -> None:
+    empty.show_words("Title", "Text", ("Three?",))
+    assert [button.text() for button in empty.suggestions] == ["Three?"]
+
+
+@pytest.mark.parametrize("size", [(360, 300), (600, 330), (1200, 900)])
+def test_everything_fits(qtbot: QtBot, empty: EmptyState, size: tuple[int, int]) -> None:
+    empty.show_words(
+        "What would you like to know?", "A sentence of a usual length, as it is. " * 3, ("One?", "Two?", "3?")
+    )
+    empty.resize(*size)
+
+    def fits() -> bool:
+        inside = empty.rect()
+        return all(
+            inside.contains(button.geometry().translated(empty._inner.pos())) for button in empty.suggestions
+        )
+
+    qtbot.waitUntil(fits)

@@ -1,0 +1,122 @@
+"""The window: keys, dropping a folder, and small sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton, QToolButton
+from pytestqt.qtbot import QtBot
+
+from app.shortcuts import SHORTCUTS
+from app.window import ROOM_FOR_SIDEBAR
+from app.wiring import Desktop
+from tests.app.conftest import OpenDesktop
+from tests.fakes.scripted_engine import ScriptedEngine
+
+
+@pytest.fixture
+def desktop(open_desktop: OpenDesktop, qtbot: QtBot) -> Desktop:
+    desktop = open_desktop()
+    desktop.window.activateWindow()
+    qtbot.waitUntil(desktop.window.isActiveWindow)
+    return desktop
+
+
+def drop(desktop: Desktop, *paths: Path) -> bool:
+    """Drag the paths in and let them go; returns whether they were taken."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    entering = QDragEnterEvent(QPoint(10, 10), copy, data, left, none)
+    entering.ignore()
+    desktop.window.dragEnterEvent(entering)
+    if entering.isAccepted():
+        desktop.window.dropEvent(QDropEvent(QPointF(10, 10), copy, data, left, none))
+    return entering.isAccepted()
+
+
+def test_every_shortcut_is_bound_once(desktop: Desktop) -> None:
+    bound = {action.shortcut().toString() for action in desktop.window.actions()}
+    handled_by_the_field = {"Return", "Shift+Return"}
+    assert bound == {shortcut.keys for shortcut in SHORTCUTS} - handled_by_the_field
+
+
+def test_keys_reach_their_actions(desktop: Desktop, qtbot: QtBot) -> None:
+    window = desktop.window
+    qtbot.keyClick(window, Qt.Key.Key_B, Qt.KeyboardModifier.ControlModifier)
+    assert window.sidebar.isHidden()
+    qtbot.keyClick(window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert window.sidebar.isVisible()
+    assert window.sidebar.search_field.hasFocus()
+    desktop.conversation.send("hello")
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
+    qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
+    assert desktop.conversation.messages == ()
+
+
+def test_escape_stops_the_answer(desktop: Desktop, qtbot: QtBot) -> None:
+    assert isinstance(desktop.engine, ScriptedEngine)
+    desktop.engine.hold_after = 1
+    desktop.conversation.send("hello")
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == "streaming")
+    qtbot.keyClick(desktop.pane.composer.focusProxy(), Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
+    assert desktop.conversation.messages[-1].status == "stopped"
+
+
+def test_a_dropped_folder_is_opened(desktop: Desktop, tmp_path: Path) -> None:
+    assert drop(desktop, tmp_path)
+    assert desktop.models.state.path == str(tmp_path)
+
+
+def test_other_things_are_not_taken(desktop: Desktop, tmp_path: Path) -> None:
+    file = tmp_path / "file.txt"
+    file.write_text("")
+    assert not drop(desktop, file)
+    assert not drop(desktop, tmp_path, tmp_path)
+    assert not drop(desktop)
+
+
+def test_choosing_a_folder_opens_it(
+    desktop: Desktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *args: str(tmp_path))
+    desktop.window.browse()
+    assert desktop.models.state.path == str(tmp_path)
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *args: "")
+    desktop.window.browse()
+    assert desktop.models.state.path == str(tmp_path)
+
+
+def test_a_narrow_window_hides_the_sidebar_and_a_wide_one_brings_it_back(
+    desktop: Desktop, qtbot: QtBot
+) -> None:
+    desktop.window.resize(640, 480)
+    qtbot.waitUntil(desktop.window.sidebar.isHidden)
+    desktop.window.toggle_sidebar()
+    assert desktop.window.sidebar.isVisible()
+    desktop.window.resize(ROOM_FOR_SIDEBAR + 100, 600)
+    qtbot.waitUntil(desktop.window.sidebar.isVisible)
+
+
+@pytest.mark.parametrize("size", [(640, 480), (900, 600)])
+def test_nothing_is_cut_off(desktop: Desktop, qtbot: QtBot, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
+    qtbot.wait(30)
+    for kind in (QLabel, QPushButton, QToolButton):
+        for widget in desktop.window.findChildren(kind):
+            if widget.isVisible() and not widget.visibleRegion().isEmpty():
+                room = widget.visibleRegion().boundingRect()
+                assert room.size() == widget.size(), f"{widget.objectName()} {widget.accessibleName()}"
+
+
+def test_every_control_can_be_named_and_reached(desktop: Desktop) -> None:
+    for button in desktop.window.findChildren(QToolButton):
+        if button.objectName() not in ("qt_toolbar_ext_button",) and not button.inherits(
+            "QLineEditIconButton"
+        ):
+            assert button.accessibleName() or button.text(), button.objectName()
+            assert button.focusPolicy() != Qt.FocusPolicy.NoFocus

@@ -1,0 +1,186 @@
+"""The window as a whole: what is kept, what goes wrong, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QDialog
+from pytestqt.qtbot import QtBot
+
+from app.paths import Paths
+from app.store.schema import MIGRATIONS
+from app.widgets.settings_dialog import SettingsDialog
+from app.wiring import Desktop
+from tests.app.conftest import OpenDesktop
+from tests.fakes.scripted_engine import ScriptedEngine
+
+
+def say(qtbot: QtBot, desktop: Desktop, question: str) -> str:
+    """Ask, and return the answer."""
+    assert desktop.conversation.send(question)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
+    return desktop.conversation.messages[-1].text
+
+
+def titles(desktop: Desktop) -> list[str]:
+    return desktop.window.sidebar.list.titles()
+
+
+def test_loaded_is_shown_only_when_the_engine_says_so(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop(wait=False)
+    assert desktop.models.state.phase == "loading"
+    assert "Opening" in desktop.pane.status_line.words
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
+    assert desktop.pane.status_line.words == "tiny-chat  0 / 2,048 tokens  0 / 512 pages"
+
+
+def test_chats_survive_a_restart(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:
+    first = open_desktop(home=tmp_path / "home")
+    say(qtbot, first, "first question")
+    first.conversation.new_chat()
+    say(qtbot, first, "second question")
+    first.close()
+    again = open_desktop(home=tmp_path / "home")
+    qtbot.waitUntil(lambda: titles(again) == ["second question", "first question"])
+    again.window.sidebar.chosen.emit(again.chats.rows[1].chat.id)
+    qtbot.waitUntil(lambda: len(again.conversation.messages) == 2)
+    assert [message.text for message in again.conversation.messages] == [
+        "first question",
+        "Pages hold tokens.",
+    ]
+    assert again.window.sidebar.list.currentIndex().data() == "first question"
+    say(qtbot, again, "and more")
+    assert titles(again) == ["first question", "second question"]
+
+
+def test_the_chat_that_is_deleted_can_be_brought_back(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    say(qtbot, desktop, "to be deleted")
+    chat = desktop.conversation.chat
+    assert chat
+    desktop.window.sidebar.list.deleted.emit(chat.id)
+    assert titles(desktop) == []
+    assert desktop.conversation.messages == ()
+    assert "to be deleted" in desktop.window.toast.text
+    desktop.window.toast._button.click()
+    assert titles(desktop) == ["to be deleted"]
+    desktop.window.sidebar.chosen.emit(chat.id)
+    qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2)
+
+
+def test_searching_finds_words_of_answers(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    say(qtbot, desktop, "a question")
+    desktop.conversation.new_chat()
+    assert isinstance(desktop.engine, ScriptedEngine)
+    desktop.engine.reply = ("about giraffes",)
+    say(qtbot, desktop, "another one")
+    desktop.window.sidebar.search_field.setText("giraffe")
+    qtbot.waitUntil(lambda: titles(desktop) == ["another one"])
+
+
+def test_a_suggestion_starts_a_chat(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    desktop.pane.empty_state.suggestions[0].click()
+    qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2 and not desktop.conversation.state.busy)
+
+
+def test_an_unwritable_home_is_said_and_the_chat_goes_on(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    desktop = open_desktop(home=tmp_path / "file" / "home")
+    qtbot.waitUntil(desktop.pane.store_banner.isVisible)
+    qtbot.waitUntil(lambda: "memory" in desktop.pane.store_banner.text)
+    assert say(qtbot, desktop, "still there?") == "Pages hold tokens."
+    desktop.conversation.new_chat()
+    desktop.window.sidebar.chosen.emit(desktop.chats.rows[0].chat.id)
+    qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2)
+
+
+def test_a_newer_database_is_said_and_left_alone(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = Paths(tmp_path / "home").chats
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.close()
+    before = path.read_bytes()
+    desktop = open_desktop(home=tmp_path / "home")
+    qtbot.waitUntil(lambda: "newer" in desktop.pane.store_banner.text)
+    say(qtbot, desktop, "hello")
+    desktop.close()
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_database_is_said_and_replaced(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = Paths(tmp_path / "home").chats
+    path.parent.mkdir()
+    path.write_bytes(b"rubbish" * 1000)
+    desktop = open_desktop(home=tmp_path / "home")
+    qtbot.waitUntil(lambda: "damaged" in desktop.pane.store_banner.text)
+    say(qtbot, desktop, "hello")
+
+
+def test_a_broken_settings_file_is_said(open_desktop: OpenDesktop, tmp_path: Path) -> None:
+    path = Paths(tmp_path / "home").settings
+    path.parent.mkdir()
+    path.write_text("{not json")
+    desktop = open_desktop(home=tmp_path / "home")
+    assert "settings.json" in desktop.pane.store_banner.text
+
+
+def test_the_theme_and_the_last_model_are_remembered(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    home, model = tmp_path / "home", tmp_path / "model"
+    model.mkdir()
+    desktop = open_desktop(home=home, model=model)
+    desktop.pane.settings_wanted.emit()
+    dialog = desktop.window.findChild(QDialog)
+    assert isinstance(dialog, SettingsDialog)
+    dialog.choice("dark").click()
+    dialog.accept()
+    assert desktop.appearance.theme.dark
+    desktop.close()
+    assert json.loads(Paths(home).settings.read_text()) == {"last_model": str(model), "theme": "dark"}
+
+
+def test_recent_models_come_back(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:
+    open_desktop(home=tmp_path / "home", model=Path("/models/first")).close()
+    again = open_desktop(home=tmp_path / "home", model=Path("/models/second"))
+    qtbot.waitUntil(lambda: again.models.recent == ("/models/second", "/models/first"))
+
+
+@pytest.mark.parametrize("error", ["config.json is missing; choose a model folder", "<b>odd</b>"])
+def test_a_model_that_fails_to_load_is_said(open_desktop: OpenDesktop, qtbot: QtBot, error: str) -> None:
+    desktop = open_desktop()
+    assert isinstance(desktop.engine, ScriptedEngine)
+    desktop.engine.fail_loads = error
+    desktop.models.open("/models/broken")
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "failed")
+    assert desktop.pane.model_banner.isVisible()
+    assert error in desktop.pane.model_banner.text
+    assert not desktop.conversation.can_send
+    desktop.engine.fail_loads = ""
+    desktop.pane.model_banner.acted.emit()
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
+    assert not desktop.pane.model_banner.isVisible()
+    assert say(qtbot, desktop, "back again") == "Pages hold tokens."
+
+
+def test_closing_ends_every_thread(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    assert isinstance(desktop.engine, ScriptedEngine)
+    desktop.engine.hold_after = 1
+    desktop.conversation.send("hello")
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == "streaming")
+    desktop.close()
+    assert not desktop.engine._thread.is_alive()
+    assert not desktop.store._thread.is_alive()

@@ -1,0 +1,40 @@
+"""The toast offers one way back, for a while."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from app.widgets.toast import Toast
+
+
+def test_it_offers_and_goes(qtbot: QtBot) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    parent.resize(600, 400)
+    parent.show()
+    toast = Toast(parent)
+    assert toast.isHidden()
+    undone: list[str] = []
+    toast.offer("Deleted A", "Undo", lambda: undone.append("A"))
+    toast.offer("Deleted B", "Undo", lambda: undone.append("B"))
+    assert (toast.text, toast.isVisible()) == ("Deleted B", True)
+    toast._button.click()
+    assert undone == ["B"]
+    assert toast.isHidden()
+    toast.offer("Deleted C", "Undo", lambda: undone.append("C"))
+    toast._timer.timeout.emit()
+    assert toast.isHidden()
+    assert undone == ["B"]
+
+
+def test_it_stays_in_the_middle(qtbot: QtBot) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    parent.resize(600, 400)
+    parent.show()
+    toast = Toast(parent)
+    toast.offer("Deleted", "Undo", lambda: None)
+    for width in (600, 900):
+        parent.resize(width, 400)
+        qtbot.waitUntil(lambda width=width: abs(toast.geometry().center().x() - width / 2) <= 1)
