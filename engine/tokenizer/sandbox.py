@@ -136,10 +136,11 @@ class _GenerationTag(Extension):
 
     tags = {"generation"}  # noqa: RUF012  (the base class declares it so)
 
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        """The tag's body."""
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    def parse(self, parser: Parser) -> nodes.Node:
+        """The tag's body, in a scope of its own."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
 
 
 class _Namespace(Namespace):

@@ -57,11 +57,6 @@ class PieceModel:
         processor = self._first if first else self._inner
         return cast("list[int]", processor.encode(text, out_type=int))
 
-    def id_of(self, text: str) -> int | None:
-        """The id of the piece `text`, or None."""
-        token = self._first.piece_to_id(text)
-        return token if self.texts[token] == text else None
-
     def piece_bytes(self, token: int) -> bytes:
         """What the piece stands for: one byte, or text with its spaces."""
         text = self.texts[token]
@@ -80,9 +75,9 @@ class SentencePieceTokenizer(MarkerTokenizer):
     def __init__(
         self, model: PieceModel, added: Iterable[AddedToken], vocabulary: Vocabulary, *, legacy: bool
     ) -> None:
-        """Args:
-        added: every token matched before the model's pieces are, control tokens among them.
-        legacy: a text after a control token gets a leading space as if it were a text's start.
+        """Put `model` and `added`, all tokens matched before its pieces are, together.
+
+        With `legacy` a text after a control token gets a leading space as if it were a text's start.
         """
         tokens = tuple(added)
         self._model = model
