@@ -64,7 +64,8 @@ CHATML = """
         {%- set text = text.split('</think>')[-1].lstrip('\n') %}
     {%- endif %}
     {{- '<|im_start|>' + m.role + '\n' }}
-    {%- generation %}{% set text = text ~ '.' %}{{ text }}{{ loop.index }}{% endgeneration %}{{ text | length }}
+    {%- generation %}{% set text = text ~ '.' %}{{ text }}{{ loop.index }}{% endgeneration %}
+    {{- text | length }}
     {{- '<|im_end|>\n' }}
     {%- if loop.index0 == ns.last and not loop.last %}{{ '!' }}{% endif %}
 {%- endfor %}
