@@ -189,7 +189,7 @@ class Desktop:
         self._writers.submit(write)
 
     def _tell_problem(self, of: str, problem: str) -> None:
-        """Show what is wrong with the chats' database, else with the settings; "" is a problem that is over."""
+        """Show what is wrong with the chats, else with the settings; "" is a problem that is over."""
         self._problems[of] = problem
         self.pane.store_banner.say(self._problems.get("chats") or self._problems.get("settings", ""))
 

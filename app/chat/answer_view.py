@@ -100,7 +100,7 @@ class AnswerView(MessageView):
 
     def _show_block(self, place: int, block: Block) -> None:
         kind = ProseView if isinstance(block, Prose) else CodeView
-        if place < len(self._views) and not isinstance(self._views[place], kind):
+        if place < len(self._views) and type(self._views[place]) is not kind:
             self._views[place].deleteLater()
             self._views[place].hide()
             self._views[place] = self._make_view(kind)

@@ -86,7 +86,7 @@ class ChatRow(QStyledItemDelegate):
         """A click on the button is not a choice of the row."""
         if isinstance(event, QMouseEvent) and _more_rect(option.rect).contains(event.position().toPoint()):
             if event.type() == QEvent.Type.MouseButtonRelease:
-                self.more_wanted.emit(QModelIndex(index))
+                self.more_wanted.emit(index)
             return True
         return super().editorEvent(event, model, option, index)
 

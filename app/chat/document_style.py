@@ -59,16 +59,18 @@ def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:
     level = old.headingLevel()
     spacing = QTextBlockFormat()
     cursor.setPosition(block.position())
-    in_table = cursor.currentTable() is not None
+    in_table = bool(cursor.currentTable())
     spacing.setLineHeight(TIGHT if level or in_table else LINE_HEIGHT, PROPORTIONAL)
     if in_table:
         top, bottom = 0, 0
     elif level:
         top, bottom = HEADING_GAP
-    elif block.textList() is not None:
+    elif block.textList():
         top, bottom = 0, LIST_GAP
     else:
         top, bottom = 0, PARAGRAPH_GAP
+    if not block.next().isValid():
+        bottom = 0
     spacing.setTopMargin(0 if first else top)
     spacing.setBottomMargin(bottom)
     cursor.mergeBlockFormat(spacing)

@@ -38,21 +38,21 @@ class ProseView(QTextBrowser):
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.document().setDocumentMargin(0)
         self.anchorClicked.connect(self._open)
-        self._source = ""
+        self._shown = ""
 
     @property
-    def source(self) -> str:
+    def shown(self) -> str:
         """The Markdown or plain text it shows."""
-        return self._source
+        return self._shown
 
     def show_markdown(self, markdown: str, theme: Theme) -> None:
         """Show Markdown in the theme's colours."""
-        self._source = markdown
+        self._shown = markdown
         set_markdown(self.document(), markdown, theme)
 
     def show_plain(self, text: str) -> None:
         """Show text as it is."""
-        self._source = text
+        self._shown = text
         self.setPlainText(text)
 
     def height_for(self, width: int) -> int:
@@ -62,7 +62,7 @@ class ProseView(QTextBrowser):
             self.setLineWrapColumnOrWidth(width)
         return math.ceil(self.document().size().height())
 
-    def loadResource(self, type_: int, name: QUrl) -> object:  # noqa: N802 (Qt's name)
+    def loadResource(self, type_: int, name: QUrl | str) -> object:  # noqa: N802 (Qt's name)
         """An empty picture: without one Qt would read the file, and what a model writes must not make it."""
         return _NOTHING
 

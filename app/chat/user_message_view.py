@@ -56,7 +56,7 @@ class UserMessageView(MessageView):
 
     def _natural_width(self) -> int:
         measure = self._text.fontMetrics().horizontalAdvance
-        return max(measure(line) for line in self._text.source.split("\n")) + 2
+        return max(measure(line) for line in self._text.shown.split("\n")) + 2
 
     @Slot()
     def _show_all(self) -> None:

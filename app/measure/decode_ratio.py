@@ -127,7 +127,8 @@ def _child(model: str, pairs: int, tokens: int) -> None:
         application.exec()
         return desktop.conversation.messages[-1].decode_tps
 
-    in_window(), headless.decode_tps()  # the first runs warm up
+    in_window()  # the first runs warm up
+    headless.decode_tps()
     with_window: list[float] = []
     without: list[float] = []
     for number in range(pairs):

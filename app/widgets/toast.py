@@ -17,6 +17,7 @@ class Toast(QFrame):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("toast")
+        self._over = parent
         self._undo: Callable[[], None] | None = None
         self._text = QLabel()
         self._button = QPushButton()
@@ -57,8 +58,7 @@ class Toast(QFrame):
         return super().eventFilter(watched, event)
 
     def _place(self) -> None:
-        parent = self.parentWidget()
-        self.move((parent.width() - self.width()) // 2, parent.height() - self.height() - MARGIN)
+        self.move((self._over.width() - self.width()) // 2, self._over.height() - self.height() - MARGIN)
 
     @Slot()
     def _act(self) -> None:

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.model_location import GUIDE
 from app.theme import DARK, LIGHT
+from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
@@ -142,3 +143,31 @@ def test_sizes(desktop: Desktop, qtbot: QtBot, look: str, name: str, size: tuple
     say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
     save(desktop, f"{look}-{name}")
     assert desktop.window.size().toTuple() == size
+
+
+def test_settings(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    desktop.pane.settings_wanted.emit()
+    dialog = desktop.window.findChild(SettingsDialog)
+    qtbot.waitUntil(dialog.isVisible)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    assert dialog.grab().save(str(FOLDER / f"{look}-settings.png"))
+
+
+def test_search_and_undo(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    say(qtbot, desktop, "What is a page?")
+    desktop.chats.delete(desktop.chats.rows[-1].chat.id)
+    desktop.window.sidebar.search_field.setText("pages")
+    qtbot.waitUntil(lambda: len(desktop.chats.rows) == 3)
+    desktop.pane.transcript.scroll_pages(-0.7)
+    desktop.window.sidebar.search_field.setFocus()
+    save(desktop, f"{look}-search")
+    assert desktop.window.toast.isVisible()
+
+
+def test_model_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    desktop.models.add_recent(["/models/Qwen3-4B-Instruct-4bit", "/models/TinyLlama-1.1B-Chat"])
+    menu = desktop.pane.model_button.menu()
+    menu.popup(desktop.window.mapToGlobal(desktop.window.rect().center()))
+    qtbot.waitUntil(menu.isVisible)
+    assert menu.grab().save(str(FOLDER / f"{look}-menu.png"))
+    menu.close()

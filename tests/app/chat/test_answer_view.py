@@ -29,7 +29,7 @@ def view(qtbot: QtBot, appearance: Appearance) -> AnswerView:
 
 
 def prose(view: AnswerView) -> list[str]:
-    return [child.source for child in view.findChildren(ProseView) if not child.isHidden()]
+    return [child.shown for child in view.findChildren(ProseView) if not child.isHidden()]
 
 
 def code(view: AnswerView) -> list[str]:
