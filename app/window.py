@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Signal, Slot
@@ -17,6 +18,11 @@ from app.widgets.toast import Toast
 
 SIZE = (1080, 720)
 SMALLEST = (560, 420)
+MENUS = (
+    ("File", ("new_chat", "open_model", "settings", "quit")),
+    ("Chat", ("stop", "search")),
+    ("View", ("toggle_sidebar",)),
+)
 ROOM_FOR_SIDEBAR = 760
 """In a narrower window the list of chats is hidden until it is asked for."""
 
@@ -60,7 +66,21 @@ class MainWindow(QMainWindow):
             action.triggered.connect(lambda _=False, intent=intents[shortcut.action]: intent())
             self.addAction(action)
             actions[shortcut.action] = action
+        if sys.platform == "darwin":
+            self.fill_menu_bar(actions)
         return actions
+
+    def fill_menu_bar(self, actions: Mapping[str, QAction]) -> None:
+        """The menu bar that people look for on a Mac; elsewhere the window does without."""
+        for title, names in MENUS:
+            menu = self.menuBar().addMenu(title)
+            menu.addActions([actions[name] for name in names if name in actions])
+        actions["settings"].setMenuRole(QAction.MenuRole.PreferencesRole)
+        actions["quit"].setMenuRole(QAction.MenuRole.QuitRole)
+
+    def show_title(self, chat_title: str) -> None:
+        """Name the chat that is open in the title bar."""
+        self.setWindowTitle(f"{chat_title} – {text.APP_NAME}" if chat_title else text.APP_NAME)
 
     @Slot()
     def toggle_sidebar(self) -> None:

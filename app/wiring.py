@@ -117,6 +117,7 @@ class Desktop:
         self.conversation.opened.connect(self._mark_current)
         self.conversation.added.connect(self._mark_current)
         self.chats.renamed.connect(self.conversation.retitle)
+        self.chats.renamed.connect(self._mark_current)
         self.chats.deleted.connect(self._forget)
         sidebar = self.window.sidebar
         sidebar.new_wanted.connect(self._new_chat)
@@ -157,6 +158,7 @@ class Desktop:
     def _mark_current(self) -> None:
         chat = self.conversation.chat
         self.chats.set_current(chat.id if chat else None)
+        self.window.show_title(chat.title if chat else "")
 
     def _forget(self, chat: Chat) -> None:
         self.conversation.forget(chat.id)

@@ -33,7 +33,6 @@ class ChatListView(QListView):
         self.setModel(self._rows)
         self.setItemDelegate(row)
         self.setMouseTracking(True)
-        self.setUniformItemSizes(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
@@ -45,6 +44,8 @@ class ChatListView(QListView):
 
     def show_rows(self, rows: Sequence[SearchHit]) -> None:
         """Replace what the list shows."""
+        # Thousands of rows are then measured by the first one; those found by a search are few.
+        self.setUniformItemSizes(not any(row.snippet for row in rows))
         self._rows.show_rows(rows)
         self.set_current(self._current)
 

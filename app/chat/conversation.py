@@ -195,9 +195,8 @@ class ConversationViewModel(QObject):
 
     def flush(self) -> None:
         """Tell the view what has changed since the last time; once a frame."""
-        for message in self.messages[-2:]:
-            if message.id in self._unseen:
-                self.changed.emit(message)
+        if self._shown and self._shown.path and self._shown.path[-1].id in self._unseen:
+            self.changed.emit(self._shown.path[-1])
         self._unseen.clear()
         self._update_state()
 

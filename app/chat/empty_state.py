@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.icons import pixmap
@@ -38,6 +38,7 @@ class EmptyState(QWidget):
         self._buttons = QVBoxLayout()
         self._buttons.setSpacing(8)
         inner = QWidget()
+        inner.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         inner.setMaximumWidth(WIDTH)
         column = QVBoxLayout(inner)
         column.setContentsMargins(0, 0, 0, 0)

@@ -49,6 +49,8 @@ class ProseView(QTextBrowser):
         """Show Markdown in the theme's colours."""
         self._shown = markdown
         set_markdown(self.document(), markdown, theme)
+        links = "](" in markdown or "<http" in markdown
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if links else Qt.FocusPolicy.ClickFocus)
 
     def show_plain(self, text: str) -> None:
         """Show text as it is."""

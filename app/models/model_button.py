@@ -61,7 +61,8 @@ class ModelButton(QToolButton):
         self._menu.clear()
         self._offer(text.GUIDE_NAME, self._guide)
         if self._recent:
-            self._menu.addSection(text.RECENT_MODELS)
+            self._menu.addSeparator()
+            self._menu.addAction(text.RECENT_MODELS).setEnabled(False)
         for path in self._recent:
             self._offer(Path(path).name, path)
         self._menu.addSeparator()

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 SHOWN_MS = 8000
-MARGIN = 88
+MARGIN = 152  # above the message field and the button that jumps to the end
 
 
 class Toast(QFrame):

@@ -157,7 +157,7 @@ def test_search_and_undo(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     say(qtbot, desktop, "What is a page?")
     desktop.chats.delete(desktop.chats.rows[-1].chat.id)
     desktop.window.sidebar.search_field.setText("pages")
-    qtbot.waitUntil(lambda: len(desktop.chats.rows) == 3)
+    qtbot.waitUntil(lambda: bool(desktop.chats.rows[0].snippet))
     desktop.pane.transcript.scroll_pages(-0.7)
     desktop.window.sidebar.search_field.setFocus()
     save(desktop, f"{look}-search")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 from app.shortcuts import SHORTCUTS
-from app.window import ROOM_FOR_SIDEBAR
+from app.window import MENUS, ROOM_FOR_SIDEBAR
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
@@ -55,6 +55,25 @@ def test_keys_reach_their_actions(desktop: Desktop, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     assert desktop.conversation.messages == ()
+
+
+def test_a_mac_gets_a_menu_bar_with_every_action(desktop: Desktop) -> None:
+    actions = {name: QAction(name, desktop.window) for _, names in MENUS for name in names}
+    desktop.window.fill_menu_bar(actions)
+    shown = [action.text() for menu in desktop.window.menuBar().actions() for action in menu.menu().actions()]
+    assert sorted(shown) == sorted(actions)
+    assert {shortcut.action for shortcut in SHORTCUTS} - {"send", "line_break"} == set(actions)
+
+
+def test_the_title_bar_names_the_chat(desktop: Desktop, qtbot: QtBot) -> None:
+    assert desktop.window.windowTitle() == "MLXR"
+    desktop.conversation.send("hello")
+    assert desktop.window.windowTitle() == "hello – MLXR"
+    assert desktop.conversation.chat
+    desktop.chats.rename(desktop.conversation.chat.id, "Greetings")
+    assert desktop.window.windowTitle() == "Greetings – MLXR"
+    desktop.conversation.new_chat()
+    assert desktop.window.windowTitle() == "MLXR"
 
 
 def test_escape_stops_the_answer(desktop: Desktop, qtbot: QtBot) -> None:
