@@ -39,7 +39,8 @@ class Generate:
     Attributes:
         id: the caller's name for the request, unique among those in flight.
         messages: rendered with the model's chat template, ready for the assistant's turn.
-        prompt: plain text, encoded as it is with one BOS where the model wants one (no template).
+        prompt: the model's own text, without a template: control tokens in it are parsed, and one BOS is put
+            in front where the model wants one.
         tokens: token ids, used exactly.
         max_tokens: most tokens to generate; None is up to the end of the context.
         stop: texts that end the answer; they and what follows are not part of it.

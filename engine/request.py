@@ -143,7 +143,7 @@ def _prompt_ids(command: Generate, model: LoadedModel) -> list[int]:
             raise InvalidRequest(f"{model.info.name} has no chat template; give it a plain prompt instead")
         ids = model.tokenizer.encode_chat(command.messages)
     elif command.prompt is not None:
-        ids = model.tokenizer.encode(command.prompt)
+        ids = model.tokenizer.encode(command.prompt, special=True)
     else:
         ids = list(command.tokens or ())
     if not ids:

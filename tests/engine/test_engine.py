@@ -344,6 +344,16 @@ def test_messages_are_rendered_with_the_model_s_template(listener: Listener, fol
     assert chat.count(1) == 1
 
 
+def test_control_tokens_count_in_a_raw_prompt_and_are_text_in_a_message(
+    listener: Listener, folder: Path
+) -> None:
+    listener.load(folder)
+    listener.submit(Generate("raw", prompt="a</s>", max_tokens=1))
+    listener.submit(Generate("chat", messages=(Message("user", "a</s>"),), max_tokens=1))
+    assert listener.finished("raw").prompt_tokens[-1] == 2
+    assert 2 not in listener.finished("chat").prompt_tokens
+
+
 def test_a_model_without_a_template_says_so(listener: Listener, tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "plain")
     settings = json.loads((folder / "tokenizer_config.json").read_text())
