@@ -1,4 +1,4 @@
-"""The model's answer: prose and code, block by block, with what is to be said about it underneath."""
+"""The model's answer: its blocks, with what is to be said about it underneath."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 from app import text
 from app.appearance import Appearance
 from app.chat.answer_notes import note_for
-from app.chat.code_view import CodeView
+from app.chat.block_column import GAP, BlockColumn
 from app.chat.error_line import ErrorLine
-from app.chat.markdown_blocks import Block, Code, Prose, split_blocks
+from app.chat.markdown_blocks import split_blocks
 from app.chat.message_view import MessageView
-from app.chat.prose_view import ProseView
 from app.store.records import ChatMessage
 from app.theme import Theme
 from app.widgets.copy_button import CopyButton
 
-GAP = 12
 FOOTER = 28
 OUTDENT = 7
 """The copy button's inner margin: its icon stands under the text's first letter."""
@@ -28,10 +26,8 @@ class AnswerView(MessageView):
     def __init__(self, message: ChatMessage, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(message, parent)
         self._appearance = appearance
-        self._blocks: list[Block] = []
-        self._views: list[ProseView | CodeView] = []
-        self._heights: list[int] = []
-        self._width = 0
+        self._blocks = BlockColumn(appearance, self)
+        self._blocks.height_changed.connect(self.height_changed)
         self._activity = QLabel(self)
         self._activity.setObjectName("activity")
         self._activity.hide()
@@ -42,18 +38,10 @@ class AnswerView(MessageView):
         self.show_message(message)
 
     def show_message(self, message: ChatMessage) -> None:
-        """Show the message; blocks that have not changed stay as they are."""
+        """Show the message; what has not changed stays as it is."""
         self._message = message
-        blocks = split_blocks(message.text)
-        same = next((i for i, (a, b) in enumerate(zip(self._blocks, blocks, strict=False)) if a != b), None)
-        same = min(len(self._blocks), len(blocks)) if same is None else same
-        for view in self._views[len(blocks) :]:
-            view.hide()
-            view.deleteLater()
-        del self._views[len(blocks) :], self._heights[same:]
-        for place, block in enumerate(blocks[same:], start=same):
-            self._show_block(place, block)
-        self._blocks = blocks
+        self._blocks.show_blocks(split_blocks(message.text))
+        self._blocks.setVisible(bool(message.text))
         self._error.say(text.sentence(message.error))
         self._error.setVisible(message.status == "failed")
         self._note.setText(note_for(message))
@@ -68,54 +56,28 @@ class AnswerView(MessageView):
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the Markdown anew."""
-        for view, block in zip(self._views, self._blocks, strict=True):
-            if isinstance(view, ProseView):
-                view.show_markdown(block.text, theme)
+        self._blocks.restyle()
 
     def fit(self, width: int) -> int:
-        """Stack the blocks. Heights that are known for this width are used again."""
-        if width != self._width:
-            self._width = width
-            self._heights.clear()
+        """Stack the blocks and what belongs under them."""
         top = 0
-        for place, view in enumerate(self._views):
-            if place == len(self._heights):
-                self._heights.append(view.height_for(width))
-            view.setGeometry(0, top, width, self._heights[place])
-            top += self._heights[place] + GAP
-        for extra, height in self._extras(width):
-            extra.setGeometry(-OUTDENT if extra is self._footer else 0, top, width, height)
+        for part, height in self._parts(width):
+            part.setGeometry(-OUTDENT if part is self._footer else 0, top, width, height)
             top += height + GAP
         return max(0, top - GAP)
 
-    def _extras(self, width: int) -> list[tuple[QWidget, int]]:
-        extras: list[tuple[QWidget, int]] = []
+    def _parts(self, width: int) -> list[tuple[QWidget, int]]:
+        """What is on show, from the top, with the height of each."""
+        parts: list[tuple[QWidget, int]] = []
+        if not self._blocks.isHidden():
+            parts.append((self._blocks, self._blocks.fit(width)))
         if not self._activity.isHidden():
-            extras.append((self._activity, self._activity.sizeHint().height()))
+            parts.append((self._activity, self._activity.sizeHint().height()))
         if not self._error.isHidden():
-            extras.append((self._error, self._error.heightForWidth(width)))
+            parts.append((self._error, self._error.heightForWidth(width)))
         if not self._footer.isHidden():
-            extras.append((self._footer, max(FOOTER, self._footer.heightForWidth(width))))
-        return extras
-
-    def _show_block(self, place: int, block: Block) -> None:
-        kind = ProseView if isinstance(block, Prose) else CodeView
-        if place < len(self._views) and type(self._views[place]) is not kind:
-            self._views[place].deleteLater()
-            self._views[place].hide()
-            self._views[place] = self._make_view(kind)
-        elif place == len(self._views):
-            self._views.append(self._make_view(kind))
-        view = self._views[place]
-        if isinstance(view, CodeView) and isinstance(block, Code):
-            view.show_code(block.text, block.language)
-        elif isinstance(view, ProseView):
-            view.show_markdown(block.text, self._appearance.theme)
-
-    def _make_view(self, kind: type[ProseView | CodeView]) -> ProseView | CodeView:
-        view = CodeView(self._appearance, self) if kind is CodeView else ProseView(self)
-        view.show()
-        return view
+            parts.append((self._footer, max(FOOTER, self._footer.heightForWidth(width))))
+        return parts
 
     def _make_footer(self) -> QWidget:
         footer = QWidget(self)

@@ -9,6 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
+from app.chat import block_column
 from app.chat.answer_view import AnswerView
 from app.chat.code_view import CodeView
 from app.chat.prose_view import ProseView
@@ -18,6 +19,12 @@ from app.widgets.copy_button import CopyButton
 
 TEXT = "Before.\n\n```python\nprint(1)\n```\n\nAfter."
 STREAMING = ChatMessage("c", "assistant", status="streaming")
+
+
+@pytest.fixture(autouse=True)
+def _in_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, everything is built at once."""
+    monkeypatch.setattr(block_column, "SLICE_SECONDS", 60)
 
 
 @pytest.fixture
@@ -45,10 +52,10 @@ def test_prose_and_code_are_shown_apart(view: AnswerView) -> None:
 def test_blocks_that_do_not_change_stay_the_same_widgets(view: AnswerView) -> None:
     view.show_message(replace(STREAMING, text=TEXT))
     view.fit(600)
-    before = list(view._views)
+    before = list(view._blocks._views)
     view.show_message(replace(STREAMING, text=TEXT + " And more."))
     view.fit(600)
-    assert view._views == before
+    assert view._blocks._views == before
     assert prose(view) == ["Before.", "After. And more."]
 
 
@@ -106,7 +113,8 @@ def test_narrower_means_higher(view: AnswerView) -> None:
     assert view.fit(300) > view.fit(700)
 
 
-def test_another_theme_colours_the_markdown_anew(view: AnswerView) -> None:
+def test_another_theme_colours_the_markdown_anew(view: AnswerView, appearance: Appearance) -> None:
     view.show_message(replace(STREAMING, text="some `code` here"))
-    view.set_theme(DARK)
+    appearance.choose("dark")
+    view.set_theme(appearance.theme)
     assert DARK.hover in view.findChild(ProseView).toHtml()
