@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST_PROSE = 1500
+LONGEST_PROSE = 1200
 """Prose longer than this many characters is cut at the next safe blank line: layout time stays bounded."""
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([^`\n]*)$")
