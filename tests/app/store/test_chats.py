@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,12 @@ from app.store.schema import migrate
 
 
 @pytest.fixture
-def connection() -> sqlite3.Connection:
+def connection() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     migrate(connection)
-    return connection
+    yield connection
+    connection.close()
 
 
 @pytest.fixture

@@ -76,6 +76,7 @@ def test_newer_database_is_left_alone(tmp_path: Path) -> None:
     assert not opened.saved
     assert "newer" in opened.problem
     assert works(opened)
+    opened.connection.close()
     connection = sqlite3.connect(path)
     tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
     connection.close()
@@ -89,6 +90,7 @@ def test_folder_that_cannot_be_made_means_memory(tmp_path: Path) -> None:
     assert "memory" in opened.problem
     assert str(tmp_path / "file" / "home") in opened.problem
     assert works(opened)
+    opened.connection.close()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -98,6 +100,7 @@ def test_read_only_folder_means_memory(tmp_path: Path) -> None:
     opened = open_database(home / "chats.sqlite3")
     assert not opened.saved
     assert works(opened)
+    opened.connection.close()
 
 
 def test_locked_database_means_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,4 +111,5 @@ def test_locked_database_means_memory(tmp_path: Path, monkeypatch: pytest.Monkey
     opened = open_database(path)
     assert not opened.saved
     assert "locked" in opened.problem
+    opened.connection.close()
     holder.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,13 +11,16 @@ from app.store.chats import ChatStore
 from app.store.schema import MIGRATIONS, NewerDatabase, migrate, version_of
 
 
-def connect() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None)
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    """A blank database."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    yield connection
+    connection.close()
 
 
-def at_version(version: int) -> sqlite3.Connection:
-    """A database as an MLXR that knew `version` migrations left it, with a chat in it."""
-    connection = connect()
+def bring_to(connection: sqlite3.Connection, version: int) -> None:
+    """Make it what an MLXR that knew `version` migrations left, with a chat in it."""
     for step in MIGRATIONS[:version]:
         step(connection)
     connection.execute(f"PRAGMA user_version = {version}")
@@ -34,19 +38,19 @@ def at_version(version: int) -> sqlite3.Connection:
                 connection.execute(
                     "INSERT INTO message_search(rowid, text) VALUES (?, ?)", (number + 1, text)
                 )
-    return connection
 
 
-def test_blank_database_gets_every_migration() -> None:
-    connection = connect()
+def test_blank_database_gets_every_migration(connection: sqlite3.Connection) -> None:
     migrate(connection)
     assert version_of(connection) == len(MIGRATIONS)
     assert ChatStore(connection).chats() == []
 
 
 @pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
-def test_older_database_keeps_its_chats_and_can_be_searched(version: int) -> None:
-    connection = at_version(version)
+def test_older_database_keeps_its_chats_and_can_be_searched(
+    connection: sqlite3.Connection, version: int
+) -> None:
+    bring_to(connection, version)
     migrate(connection)
     store = ChatStore(connection)
     assert version_of(connection) == len(MIGRATIONS)
@@ -55,15 +59,15 @@ def test_older_database_keeps_its_chats_and_can_be_searched(version: int) -> Non
     assert store.recent_models() == []
 
 
-def test_migrating_twice_changes_nothing() -> None:
-    connection = at_version(len(MIGRATIONS))
+def test_migrating_twice_changes_nothing(connection: sqlite3.Connection) -> None:
+    bring_to(connection, len(MIGRATIONS))
     before = list(connection.iterdump())
     migrate(connection)
     assert list(connection.iterdump()) == before
 
 
-def test_newer_database_is_refused_untouched() -> None:
-    connection = at_version(len(MIGRATIONS))
+def test_newer_database_is_refused_untouched(connection: sqlite3.Connection) -> None:
+    bring_to(connection, len(MIGRATIONS))
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     before = list(connection.iterdump())
     with pytest.raises(NewerDatabase):
@@ -71,12 +75,14 @@ def test_newer_database_is_refused_untouched() -> None:
     assert list(connection.iterdump()) == before
 
 
-def test_failed_step_leaves_the_version_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_step_leaves_the_version_before_it(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def breaks(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE half (x)")
         raise sqlite3.OperationalError("disk full")
 
-    connection = at_version(1)
+    bring_to(connection, 1)
     monkeypatch.setattr("app.store.schema.MIGRATIONS", (MIGRATIONS[0], breaks))
     with pytest.raises(sqlite3.OperationalError):
         migrate(connection)
