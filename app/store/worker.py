@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -83,12 +84,12 @@ class StoreWorker:
         self._standing_problem = opened.problem
         if opened.problem:
             self._tell(opened.problem)
-        store = ChatStore(opened.connection)
-        self._guard(opened.connection, lambda: (store.close_interrupted(), store.purge_trash()))
-        running = True
-        while running:
-            running = self._serve(opened.connection, store)
-        opened.connection.close()
+        with closing(opened.connection):
+            store = ChatStore(opened.connection)
+            self._guard(opened.connection, lambda: (store.close_interrupted(), store.purge_trash()))
+            running = True
+            while running:
+                running = self._serve(opened.connection, store)
 
     def _serve(self, connection: sqlite3.Connection, store: ChatStore) -> bool:
         """Handle everything queued, saves first and in one transaction. False when it is time to end."""
