@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
 from PySide6.QtWidgets import QApplication
@@ -31,7 +32,7 @@ from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.widgets.settings_dialog import SettingsDialog
 from app.window import MainWindow
-from engine import Command, Engine, EngineSettings, Event
+from engine import Command, Engine, EngineSettings, Event, Failed
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ class Desktop:
         self._garbage.stop()
 
     def _dispatch(self, event: Event) -> None:
+        if isinstance(event, Failed) and event.detail:
+            log.error("%s\n%s", event.error, event.detail)
         self.models.handle(event)
         self.conversation.handle(event)
         self.status.handle(event)
@@ -205,8 +208,14 @@ def make_application() -> QApplication:
     return application
 
 
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    log.error("not caught", exc_info=(kind, error, trace))
+    sys.__excepthook__(kind, error, trace)
+
+
 def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths | None = None) -> int:
     """Open the window with the model in folder `model`; returns the exit code when it is closed."""
+    sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
     application = make_application()
     desktop = Desktop(application, lambda emit: Engine(emit, settings), paths or default_paths())
     desktop.start(model)

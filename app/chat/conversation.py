@@ -226,7 +226,7 @@ class ConversationViewModel(QObject):
 
     def _end(self, answer: Answer, event: Event) -> None:
         open_chat = self._live.pop(answer.request_id)
-        if isinstance(event, Finished):
+        if isinstance(event, Finished) and event.prompt_tokens:  # without: it ended before its turn came
             question = open_chat.path[-2]
             kept, tokens = added_tokens(tokens_along(open_chat.path[:-2]), event.prompt_tokens)
             open_chat.path[-2] = replace(question, tokens=tokens, kept_tokens=kept)

@@ -87,7 +87,7 @@ class EmptyState(QWidget):
         self._inner.setFixedWidth(width)
         for label in (self._title, self._text):  # a layout gives wrapped words too little height on its own
             label.ensurePolished()
-            label.setFixedHeight(label.heightForWidth(width))
+            label.setFixedHeight(max(0, label.heightForWidth(width)))
 
     def _button_height(self) -> int:
         return BUTTON if self.height() >= ROOMY else SMALL_BUTTON

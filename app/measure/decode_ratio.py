@@ -31,7 +31,7 @@ TOKENS = 256
 QUESTION = "What is a page?"
 KV_BYTES = 256 << 20
 SAMPLING = SamplingParams(temperature=2.0, seed=7)
-"""Hot: the likeliest token after an answer's end is its end again, which has no text for the window to show."""
+"""Hot: after an answer's end the likeliest token is that end again, without text for the window to show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,9 +138,10 @@ class StoreWorker:
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            log.warning("conversations database: %s", error)
+            if not self._failing:  # once: it is tried again several times a second
+                log.warning("conversations database: %s", error)
+                self._tell(CANNOT_SAVE.format(reason=error))
             self._failing = True
-            self._tell(CANNOT_SAVE.format(reason=error))
             return False
         if self._failing:
             self._failing = False

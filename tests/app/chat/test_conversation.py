@@ -135,6 +135,15 @@ def test_exact_tokens_are_kept_turn_by_turn(stage: Stage) -> None:
     assert (stage.saved()[-2].kept_tokens, stage.saved()[-2].tokens) == (2, (7,))
 
 
+def test_an_answer_cancelled_before_its_turn_leaves_the_tokens_above_alone(stage: Stage) -> None:
+    first = stage.ask("one")
+    stage.play(finished(first, "two", prompt=(1, 2, 3)))
+    second = stage.ask("three")
+    stage.play(Finished(second.id, "cancelled", "", (), (), None, Timing(0.0, 0, 0, 0.0, 0.0)))
+    assert [message.tokens for message in stage.saved()] == [(1, 2, 3), (8, 9), None, ()]
+    assert stage.saved()[2].kept_tokens is None
+
+
 def test_a_failure_is_one_line_and_keeps_the_partial_answer(stage: Stage) -> None:
     request = stage.ask("hello")
     stage.play(
