@@ -20,7 +20,7 @@ from resources.guide.topics import OFF_TOPIC, all_topics
 
 HERE = Path(__file__).parent
 MEASURES = ("heldout.jsonl", "offtopic.jsonl", "dev.jsonl")
-OFF_TOPIC_SHARE = 0.22
+OFF_TOPIC_SHARE = 0.3
 CHUNK = 10_000
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cli.commands import COMMANDS
-
 from app.paths import HOME_VARIABLE, LINUX_HOME, MAC_HOME, Paths
 from app.shortcuts import SHORTCUTS
-from engine import EngineSettings
+from engine import FAMILIES, EngineSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +21,8 @@ class Facts:
 
     Attributes:
         shortcuts: action name to keys as people read them, such as "Ctrl+N".
-        commands: subcommand name to its one-line summary.
+        commands: names of the subcommands.
+        families: model families that load, as people write them.
         home_variable: environment variable that moves the data folder.
         mac_home, linux_home: the data folder where nothing is set.
         chats_file, settings_file, log_file: file names in the data folder.
@@ -33,7 +33,8 @@ class Facts:
     """
 
     shortcuts: dict[str, str]
-    commands: dict[str, str]
+    commands: tuple[str, ...]
+    families: tuple[str, ...]
     home_variable: str
     mac_home: str
     linux_home: str
@@ -44,6 +45,11 @@ class Facts:
     prefill_chunk: int
     context_length: int
     pythons: str
+
+    @property
+    def families_text(self) -> str:
+        """The families in a sentence: "A, B and C"."""
+        return ", ".join(self.families[:-1]) + " and " + self.families[-1]
 
     def key(self, action: str) -> str:
         """Keys of a shortcut, on a Mac as well: "Ctrl+N (Cmd+N on a Mac)"."""
@@ -57,7 +63,8 @@ def collect_facts() -> Facts:
     paths = Paths(Path())
     return Facts(
         shortcuts={s.action: s.keys.replace("Return", "Enter") for s in SHORTCUTS},
-        commands={c.name: c.summary for c in COMMANDS},
+        commands=tuple(command.name for command in COMMANDS),
+        families=tuple(name.capitalize() for name in FAMILIES),
         home_variable=HOME_VARIABLE,
         mac_home=MAC_HOME,
         linux_home=LINUX_HOME,

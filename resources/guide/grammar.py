@@ -114,18 +114,19 @@ class Grammar:
         return choice
 
     def _options(self, tokens: list[str], close: str) -> Choice:
+        trim = tuple if close else _trim  # blanks around a `|` count inside parentheses only
         options: list[tuple[str | Choice, ...]] = []
         parts: list[str | Choice] = []
         while tokens and tokens[0] != close:
             token = tokens.pop(0)
             if token == "|":
-                options.append(_trim(parts))
+                options.append(trim(parts))
                 parts = []
             else:
                 parts.append(self._part(token, tokens))
         if close:
             tokens.pop(0)
-        return Choice((*options, _trim(parts)))
+        return Choice((*options, trim(parts)))
 
     def _part(self, token: str, tokens: list[str]) -> str | Choice:
         if token == "(":
@@ -141,10 +142,10 @@ class Grammar:
 
 
 def _trim(parts: Sequence[str | Choice]) -> tuple[str | Choice, ...]:
-    """Parts without the blanks around a `|`; inner blanks stay."""
+    """Parts without the blanks at either end."""
     kept = list(parts)
     if kept and isinstance(kept[0], str):
-        kept[0] = kept[0].lstrip() if len(kept) == 1 or kept[0].strip() else kept[0]
+        kept[0] = kept[0].lstrip()
     if kept and isinstance(kept[-1], str):
         kept[-1] = kept[-1].rstrip()
     return tuple(kept)

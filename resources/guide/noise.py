@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from pathlib import Path
 from random import Random
 
@@ -59,7 +58,7 @@ class Noise:
         if random.random() < 0.5:
             rate = random.choice((0.15, 0.3, 0.6))
             words = [self._other(word, random) if random.random() < rate else word for word in words]
-        if len(words) > 3 and random.random() < 0.12:
+        if len(words) > 2 and random.random() < 0.12:
             words = [word for word in words if word not in SMALL_WORDS or random.random() < 0.5] or words
         if losing and len(words) > 4 and random.random() < 0.05:
             words.pop(random.randrange(len(words)))

@@ -51,9 +51,9 @@ class Schedule:
     peak: float = 2e-3
     warmup: int = 200
     decay: float = 0.1
-    dropout: float = 0.1
-    asked_weight: float = 0.1
-    average: float = 0.999
+    dropout: float = 0.05
+    asked_weight: float = 0.03
+    average: float = 0.997
     rows: tuple[Rows, ...] = (Rows(112, 288, 0.6), Rows(1024, 32, 0.3), Rows(CONTEXT_LENGTH, 8, 0.1))
 
 

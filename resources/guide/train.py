@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import time
@@ -19,7 +20,7 @@ from mlx.utils import tree_map
 
 from resources.guide.corpus import CHUNK, HERE, Corpus, Turn, draw_turns, read_asked
 from resources.guide.facts import Facts, collect_facts
-from resources.guide.network import EMBEDDING, Weights, first_weights, forward, save_network
+from resources.guide.network import Weights, first_weights, forward, save_network
 from resources.guide.recipe import TINY, Schedule, Shape
 from resources.guide.tokens import ChatTokens, Encoded, encode_turns, pack, save_tokenizer, train_tokenizer
 from resources.guide.topics import all_topics
@@ -133,6 +134,13 @@ def judge(w: Weights, shape: Shape, material: Material) -> tuple[float, list[str
     return 1 - len(misses) / len(asked), misses
 
 
+def trained_on(facts: Facts) -> dict[str, object]:
+    """What a manifest records of the facts and answers, to tell when a model is stale."""
+    answers = {topic.id: topic.answers for topic in all_topics(facts)}
+    digest = hashlib.sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()
+    return {"facts": json.loads(json.dumps(asdict(facts))), "answers_sha256": digest}
+
+
 def save(folder: Path, w: Weights, shape: Shape, schedule: Schedule, material: Material, seed: int) -> None:
     """Write the whole model folder and its manifest."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +149,7 @@ def save(folder: Path, w: Weights, shape: Shape, schedule: Schedule, material: M
     manifest = {
         "about": "MLXR's built-in guide: trained from scratch by resources/guide/train.py",
         "parameters": sum(value.size for value in w.values()),
-        "facts": asdict(material.facts),
+        **trained_on(material.facts),
         "seed": seed,
         "shape": asdict(shape),
         "schedule": asdict(schedule),

@@ -8,12 +8,12 @@ from resources.guide.topic import Topic, topic
 
 def topics(f: Facts) -> list[Topic]:
     """Topics about the `mlxr` command."""
-    names = list(f.commands)
+    names = f.commands
     listed = ", ".join(f"`mlxr {name}`" for name in names[:-1]) + f" and `mlxr {names[-1]}`"
     return [*_commands(listed, names), *_terminal(f)]
 
 
-def _commands(listed: str, names: list[str]) -> list[Topic]:
+def _commands(listed: str, names: tuple[str, ...]) -> list[Topic]:
     return [
         topic(
             "commands",

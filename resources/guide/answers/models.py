@@ -5,8 +5,6 @@ from __future__ import annotations
 from resources.guide.facts import Facts
 from resources.guide.topic import Topic, topic
 
-FAMILIES = ("Llama", "Mistral", "Qwen2", "Qwen3")
-
 
 def topics(f: Facts) -> list[Topic]:
     """Topics about models."""
@@ -77,18 +75,18 @@ def _getting(f: Facts) -> list[Topic]:
 
 
 def _kinds(f: Facts) -> list[Topic]:
-    families = ", ".join(FAMILIES[:-1]) + " and " + FAMILIES[-1]
+    families = f.families_text
     return [
         topic(
             "families",
             "which model families or architectures are supported",
-            FAMILIES,
+            f.families,
             f"MLXR runs the {families} families, from safetensors folders.",
         ),
         topic(
             "other_families",
             "whether Gemma, Phi, DeepSeek, gpt-oss, Falcon or such run",
-            ("not yet", *FAMILIES),
+            ("not yet", *f.families),
             f"Other families are not yet supported: MLXR runs {families} models.",
         ),
         topic(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from resources.guide.answers.models import FAMILIES
 from resources.guide.facts import Facts
 from resources.guide.topic import Topic, topic
 
 
 def topics(f: Facts) -> list[Topic]:
     """Topics about things that go wrong."""
-    return [*_models(), *_prompts(f), *_machine(f)]
+    return [*_models(f), *_prompts(f), *_machine(f)]
 
 
-def _models() -> list[Topic]:
-    families = ", ".join(FAMILIES[:-1]) + " and " + FAMILIES[-1]
+def _models(f: Facts) -> list[Topic]:
+    families = f.families_text
     return [
         topic(
             "missing_shard",
@@ -30,7 +29,7 @@ def _models() -> list[Topic]:
         topic(
             "unknown_architecture",
             "error: unknown or unsupported architecture or model type",
-            FAMILIES,
+            f.families,
             f"That model is of a family MLXR does not know. It runs {families} models: choose one of those.",
         ),
         topic(

@@ -89,13 +89,13 @@ def _using(f: Facts) -> list[Topic]:
             "delete_chat",
             "how to delete a chat",
             ("list of chats", "delete"),
-            "Choose the chat in the list of chats and delete it there.",
+            "Right-click the chat in the list of chats and choose Delete; Undo brings it back.",
         ),
         topic(
             "rename_chat",
             "how to rename a chat",
             ("list of chats", "rename"),
-            "Choose the chat in the list of chats and rename it there.",
+            "Right-click the chat in the list of chats and choose Rename.",
         ),
         topic(
             "old_chats",
