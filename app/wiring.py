@@ -24,12 +24,14 @@ from app.chat.conversation import ConversationViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.garbage import GarbageCollector
+from app.icons import icon
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths, default_paths
 from app.settings import Settings, SettingsFile, Theme
 from app.store.records import Chat
 from app.store.worker import StoreWorker
+from app.theme import LIGHT
 from app.widgets.settings_dialog import SettingsDialog
 from app.window import MainWindow
 from engine import Command, Engine, EngineSettings, Event, Failed
@@ -205,6 +207,7 @@ def make_application() -> QApplication:
     application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
     application.setApplicationName(text.APP_NAME)
     application.setStyle("Fusion")
+    application.setWindowIcon(icon("mark", LIGHT.accent, 64))
     return application
 
 

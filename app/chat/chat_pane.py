@@ -127,6 +127,7 @@ class ChatPane(QWidget):
     def _add(self, message: ChatMessage) -> None:
         self._stack.setCurrentWidget(self.transcript)
         self.transcript.add(message)
+        self.composer.setFocus()
 
     @Slot(object)
     def _change(self, message: ChatMessage) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.icons import pixmap
@@ -15,6 +15,8 @@ from app.theme import Theme
 MARK = 40
 WIDTH = 520
 NARROWEST = 240
+MARGIN = 24
+ABOVE_MIDDLE = 0.4
 ROOMY = 400  # pixels of height from which on nothing has to be left out
 BUTTON = 48
 SMALL_BUTTON = 40
@@ -37,22 +39,14 @@ class EmptyState(QWidget):
         self._text.setWordWrap(True)
         self._buttons = QVBoxLayout()
         self._buttons.setSpacing(8)
-        inner = QWidget()
-        inner.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        inner.setMaximumWidth(WIDTH)
-        column = QVBoxLayout(inner)
+        self._inner = QWidget(self)
+        self._column = column = QVBoxLayout(self._inner)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         for widget in (self._mark, self._title, self._text):
             column.addWidget(widget)
-        column.addSpacing(8)
+        column.addSpacing(16)
         column.addLayout(self._buttons)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(24, 8, 24, 8)
-        outer.addStretch(2)
-        outer.addWidget(inner, 0, Qt.AlignmentFlag.AlignHCenter)
-        outer.addStretch(3)
-        self._inner = inner
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
 
@@ -65,9 +59,9 @@ class EmptyState(QWidget):
         """Greet with these words."""
         self._title.setText(title)
         self._text.setText(text)
-        self._fit()
         if [button.text() for button in self.suggestions] != list(suggestions):
             self._replace(suggestions)
+        self._place()
 
     def set_ready(self, ready: bool) -> None:
         """Whether a suggestion can be sent now."""
@@ -75,22 +69,29 @@ class EmptyState(QWidget):
             button.setEnabled(ready)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Where room is short, the mark goes and the buttons shrink."""
+        """Keep to the middle."""
         super().resizeEvent(event)
-        self._fit()
-        self._mark.setVisible(self.height() >= ROOMY)
+        self._place()
+
+    def _place(self) -> None:
+        """A little above the middle; where room is short, the mark goes and the buttons shrink.
+
+        By hand: a layout gives wrapped words too little height, and would keep the window from becoming narrow.
+        """
+        roomy = self.height() >= ROOMY
+        width = max(NARROWEST, min(WIDTH, self.width() - 2 * MARGIN))
+        self._mark.setVisible(roomy)
         for button in self.suggestions:
-            button.setFixedHeight(self._button_height())
-
-    def _fit(self) -> None:
-        width = max(NARROWEST, min(WIDTH, self.width() - 48))
-        self._inner.setFixedWidth(width)
-        for label in (self._title, self._text):  # a layout gives wrapped words too little height on its own
+            button.setFixedHeight(BUTTON if roomy else SMALL_BUTTON)
+        for label in (self._title, self._text):
             label.ensurePolished()
+            label.setMinimumHeight(0)  # it is never less than the last one otherwise
             label.setFixedHeight(max(0, label.heightForWidth(width)))
-
-    def _button_height(self) -> int:
-        return BUTTON if self.height() >= ROOMY else SMALL_BUTTON
+        self._column.invalidate()
+        height = self._column.sizeHint().height()
+        top = max(0, round((self.height() - height) * ABOVE_MIDDLE))
+        self._inner.setGeometry((self.width() - width) // 2, top, width, height)
+        self._column.activate()
 
     def _replace(self, suggestions: Sequence[str]) -> None:
         for button in self.suggestions:
@@ -99,7 +100,6 @@ class EmptyState(QWidget):
         for words in suggestions:
             button = QPushButton(words)
             button.setObjectName("suggestion")
-            button.setFixedHeight(self._button_height())
             button.setCursor(Qt.CursorShape.PointingHandCursor)
             button.clicked.connect(lambda _=False, words=words: self.suggested.emit(words))
             self._buttons.addWidget(button)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,15 +13,38 @@ from pytestqt.qtbot import QtBot
 from app.chat.answer_view import AnswerView
 from app.model_location import GUIDE
 from app.wiring import Desktop
-from engine import Engine, EngineSettings
+from engine import Engine, EngineSettings, Event, TextChunk
 from tests.app.conftest import OpenDesktop
 
 PATIENCE = 30_000  # ms
 KV_BYTES = 64 << 20
 
 
-def with_engine(open_desktop: OpenDesktop, model: Path, home: Path) -> Desktop:
-    return open_desktop(lambda emit: Engine(emit, EngineSettings(kv_bytes=KV_BYTES)), model, home)
+class Gate:
+    """Holds the engine's thread at a word when it is shut, so that a test can act half-way through an answer."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+        self.shut = self._open.clear
+        self.open = self._open.set
+
+    def behind(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """`emit`, waiting at the gate after each piece of text."""
+
+        def emit_and_wait(event: Event) -> None:
+            emit(event)
+            if isinstance(event, TextChunk):
+                self._open.wait(PATIENCE / 1000)
+
+        return emit_and_wait
+
+
+def with_engine(open_desktop: OpenDesktop, model: Path, home: Path, gate: Gate | None = None) -> Desktop:
+    def make(emit: Callable[[Event], None]) -> Engine:
+        return Engine(gate.behind(emit) if gate else emit, EngineSettings(kv_bytes=KV_BYTES))
+
+    return open_desktop(make, model, home)
 
 
 def type_and_send(qtbot: QtBot, desktop: Desktop, words: str) -> None:
@@ -39,7 +64,8 @@ def test_a_chat_streams_stops_and_survives_a_restart(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    desktop = with_engine(open_desktop, GUIDE, home)
+    gate = Gate()
+    desktop = with_engine(open_desktop, GUIDE, home, gate)
     assert desktop.models.state.phase == "ready", desktop.models.state.error
 
     seen: list[str] = []
@@ -55,8 +81,12 @@ def test_a_chat_streams_stops_and_survives_a_restart(
     assert first.tokens
     assert "tok/s" in desktop.pane.status_line.words
 
-    desktop.conversation.changed.connect(lambda message: message.text and desktop.conversation.stop())
+    gate.shut()
     type_and_send(qtbot, desktop, "What does the status line show?")
+    qtbot.waitUntil(lambda: last_answer(desktop) != "", timeout=PATIENCE)
+    qtbot.mouseClick(desktop.pane.composer.button, Qt.MouseButton.LeftButton)
+    assert desktop.conversation.state.phase == "stopping"
+    gate.open()
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
     stopped = desktop.conversation.messages[-1]
     assert stopped.status == "stopped"
