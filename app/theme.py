@@ -8,8 +8,6 @@ from pathlib import Path
 
 THEMES_FOLDER = Path(__file__).resolve().parents[1] / "resources" / "themes"
 
-UNIT = 8
-"""Everything is placed on a grid of this many pixels."""
 COLUMN_WIDTH = 728
 """Widest line of a conversation: longer lines are hard to read."""
 

@@ -54,11 +54,6 @@ class ChatListViewModel(QObject):
         """What is searched for; "" while the whole list is on show."""
         return self._query
 
-    @property
-    def current(self) -> str | None:
-        """Id of the chat that is open."""
-        return self._current
-
     def load(self) -> None:
         """Read the list from the store."""
         self._store.ask(lambda store: store.chats(), self._loaded)

@@ -76,7 +76,7 @@ class EmptyState(QWidget):
     def _place(self) -> None:
         """A little above the middle; where room is short, the mark goes and the buttons shrink.
 
-        By hand: a layout gives wrapped words too little height, and would keep the window from becoming narrow.
+        By hand: a layout gives wrapped words too little height, and would keep the window from being narrow.
         """
         roomy = self.height() >= ROOMY
         width = max(NARROWEST, min(WIDTH, self.width() - 2 * MARGIN))

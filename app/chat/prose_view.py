@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtCore import Qt, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QImage, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QTextBrowser, QTextEdit, QWidget
 
@@ -18,8 +18,6 @@ SAFE_SCHEMES = ("http", "https", "mailto")
 
 class ProseView(QTextBrowser):
     """A read-only text without scroll bars. It loads nothing: files that the text points to stay unread."""
-
-    link_opened = Signal(QUrl)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,5 +73,4 @@ class ProseView(QTextBrowser):
     @Slot(QUrl)
     def _open(self, url: QUrl) -> None:
         if url.scheme() in SAFE_SCHEMES:
-            self.link_opened.emit(url)
             QDesktopServices.openUrl(url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
@@ -26,9 +26,7 @@ AT_END = 8  # pixels from the end that still count as the end
 
 
 class Transcript(QScrollArea):
-    """Shows messages. It follows the newest one until the user scrolls up; `following_changed` tells."""
-
-    following_changed = Signal(bool)
+    """Shows messages. It follows the newest one until the user scrolls up."""
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -225,10 +223,8 @@ class Transcript(QScrollArea):
             self._work.start()
 
     def _follow(self, following: bool) -> None:
+        self._following = following
         self._jump.setVisible(not following)
-        if following != self._following:
-            self._following = following
-            self.following_changed.emit(following)
 
     @Slot(object)
     def _set_theme(self, theme: Theme) -> None:

@@ -21,7 +21,7 @@ KV_BYTES = 64 << 20
 
 
 class Gate:
-    """Holds the engine's thread at a word when it is shut, so that a test can act half-way through an answer."""
+    """Holds the engine's thread at a word while it is shut: a test can act half-way through an answer."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
