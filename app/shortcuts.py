@@ -1,4 +1,4 @@
-"""Every keyboard shortcut of the window, declared once: the window binds them, help and the guide show them."""
+"""Every keyboard shortcut of the window, declared once: the window binds them, the guide tells them."""
 
 from __future__ import annotations
 
