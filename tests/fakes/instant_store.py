@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ class InstantStore:
         connection.execute("PRAGMA foreign_keys = ON")
         migrate(connection)
         self.chats = ChatStore(connection)
+        weakref.finalize(self, connection.close)  # an open one is a warning since Python 3.13
 
     def save(self, value: Chat | ChatMessage) -> None:
         """Save now."""
