@@ -37,6 +37,8 @@ class FrameQueue(QObject):
 
     def post(self, call: Callable[[], None]) -> None:
         """Run `call` on the GUI thread soon. Any thread may post; nothing blocks."""
+        if self._closed:  # a thread that outlives the window must not touch it
+            return
         self._calls.append(call)
         # Two threads may both see False: one wake-up too many, never one too few.
         if not self._armed:
