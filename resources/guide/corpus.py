@@ -1,4 +1,4 @@
-"""The training text: turns of chats, drawn from grammar and noise, kept apart from what measures the guide."""
+"""The training text: turns of chats, drawn from grammar and noise, apart from what measures the guide."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Asked:
 
 
 def read_asked(file: Path) -> list[Asked]:
-    """The questions of a .jsonl file of {"topic": …, "question": …}; off-topic ones may leave the topic out."""
+    """The questions of a .jsonl file of {"topic": …, "question": …}; off-topic ones may have no topic."""
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
     return [Asked(line.get("topic", OFF_TOPIC), line["question"]) for line in lines]
 

@@ -1,4 +1,4 @@
-"""Measures the guide: `python -m resources.guide.evaluate` prints a table and exits 1 when a target is missed."""
+"""Measures the guide: `python -m resources.guide.evaluate` prints a table, and exits 1 below a target."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Grammar:
     """All wordings of all topics."""
 
     def __init__(self, folder: Path) -> None:
-        """Read every .txt file of `folder`. Raises ValueError, naming file and line, for what cannot be read."""
+        """Read every .txt file of `folder`. Raises ValueError with file and line for what is unreadable."""
         self._named: dict[str, Choice] = {}
         self._frames: dict[str, Choice] = {}
         self._lines: dict[str, list[Line]] = {}

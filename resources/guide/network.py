@@ -81,7 +81,7 @@ def _attention(w: Weights, at: str, shape: Shape, x: mx.array) -> mx.array:
 
 
 def save_network(folder: Path, w: Weights, shape: Shape, bos: int, end: int) -> None:
-    """Write config.json, generation_config.json and model.safetensors (fp16) as Hugging Face lays them out."""
+    """Write config.json, generation_config.json and model.safetensors (fp16) in Hugging Face's layout."""
     tokens = {"bos_token_id": bos, "eos_token_id": end}
     config = {
         "architectures": ["LlamaForCausalLM"],

@@ -11,9 +11,9 @@ QUESTION = re.compile(
     re.I,
 )
 NEIGHBOURS = {
-    "a": "qs", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo", "j": "hk",
-    "k": "jl", "l": "kp", "m": "n", "n": "bm", "o": "ip", "p": "ol", "q": "wa", "r": "et", "s": "ad", "t": "ry",
-    "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x",
+    "a": "qs", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo",
+    "j": "hk", "k": "jl", "l": "kp", "m": "n", "n": "bm", "o": "ip", "p": "ol", "q": "wa", "r": "et",
+    "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x",
 }  # fmt: skip
 SMALL_WORDS = frozenset("the a an do i to is of in my it does can for be on you that this me and are".split())
 
@@ -41,7 +41,7 @@ def read_thesaurus(file: Path) -> dict[str, list[str]]:
 
 
 class Noise:
-    """Rewrites wordings the way different people would type them; draws from the `Random` it is given only."""
+    """Rewrites wordings the way different people would type them; draws only from the `Random` given."""
 
     def __init__(self, folder: Path) -> None:
         """Reads thesaurus.txt and phrases.txt of `folder`."""
@@ -53,7 +53,7 @@ class Noise:
         return random.choice(self._phrases["system"])
 
     def reword(self, text: str, random: Random, losing: bool) -> str:
-        """Some words exchanged for others of like meaning, or added between; `losing` allows dropping any word."""
+        """Some words exchanged for others of like meaning, or added; `losing` allows dropping any word."""
         words = text.split()
         if random.random() < 0.5:
             rate = random.choice((0.15, 0.3, 0.6))

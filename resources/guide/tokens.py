@@ -27,7 +27,7 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> bytes:
-    """A sentencepiece BPE model, bytes as fallback; markers are control symbols that no typed text becomes."""
+    """A sentencepiece BPE model, bytes as fallback; markers are symbols that no typed text becomes."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(texts),

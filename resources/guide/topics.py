@@ -1,4 +1,4 @@
-"""All the topics the guide knows, and its one way of declining; `python -m resources.guide.topics` prints them."""
+"""All the topics the guide knows, and how it declines; `python -m resources.guide.topics` shows it."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def _other_numbers(shape: Shape, schedule: Schedule, changes: list[str]) -> tuple[Shape, Schedule]:
-    """Apply NAME=NUMBER changes to whichever of the two has that field. Raises ValueError for an unknown one."""
+    """Apply NAME=NUMBER changes to whichever of the two has that field. Raises ValueError when none has."""
     for name, _, number in (change.partition("=") for change in changes):
         if hasattr(shape, name):
             shape = replace(shape, **{name: type(getattr(shape, name))(number)})
