@@ -40,7 +40,7 @@ class AnswerView(MessageView):
     def show_message(self, message: ChatMessage) -> None:
         """Show the message; what has not changed stays as it is."""
         self._message = message
-        self._blocks.show_blocks(split_blocks(message.text))
+        self._blocks.show_blocks(split_blocks(message.text), growing=message.status == "streaming")
         self._blocks.setVisible(bool(message.text))
         self._error.say(text.sentence(message.error))
         self._error.setVisible(message.status == "failed")

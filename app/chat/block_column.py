@@ -30,6 +30,7 @@ class BlockColumn(QWidget):
         self._views: list[ProseView | CodeView] = []
         self._heights: list[int] = []  # of the first views, for _width
         self._width = 0
+        self._growing = False
         self._work = QTimer(self)
         self._work.setInterval(0)
         self._work.timeout.connect(self._work_a_slice)
@@ -39,9 +40,10 @@ class BlockColumn(QWidget):
         """Whether everything wanted is shown."""
         return len(self._shown) == len(self._wanted)
 
-    def show_blocks(self, blocks: Sequence[Block]) -> None:
-        """Show these blocks; widgets whose block has not changed stay as they are."""
+    def show_blocks(self, blocks: Sequence[Block], growing: bool = False) -> None:
+        """Show these blocks, the last of which may be `growing`; widgets whose block is the same stay."""
         self._wanted = blocks
+        self._growing = growing
         same = 0
         while same < min(len(self._shown), len(blocks)) and self._shown[same] == blocks[same]:
             same += 1
@@ -49,12 +51,14 @@ class BlockColumn(QWidget):
         for view in self._views[len(blocks) :]:
             _drop(view)
         del self._views[len(blocks) :]
+        self._settle(same)
         self._build()
 
     def restyle(self) -> None:
         """Show everything anew, in the theme that is in force now."""
         self._shown.clear()
         self._heights.clear()
+        self._growing = False  # until the next words come
         self._build()
 
     def fit(self, width: int) -> int:
@@ -69,6 +73,15 @@ class BlockColumn(QWidget):
             view.setGeometry(0, top, width, self._heights[place])
             top += self._heights[place] + GAP
         return max(0, top - GAP)
+
+    def _settle(self, count: int) -> None:
+        """Bring the first `count` blocks, but for one that grows, into their final form."""
+        for place, view in enumerate(self._views[:count]):
+            if isinstance(view, ProseView) and not self._grows(place) and view.settle(self._appearance.theme):
+                del self._heights[place:]
+
+    def _grows(self, place: int) -> bool:
+        return self._growing and place == len(self._wanted) - 1
 
     def _build(self) -> None:
         until = time.monotonic() + SLICE_SECONDS
@@ -90,6 +103,8 @@ class BlockColumn(QWidget):
         view = self._view_at(place, ProseView if isinstance(block, Prose) else CodeView)
         if isinstance(view, CodeView) and isinstance(block, Code):
             view.show_code(block.text, block.language)
+        elif isinstance(view, ProseView) and self._grows(place):
+            view.grow_markdown(block.text, self._appearance.theme)
         elif isinstance(view, ProseView):
             view.show_markdown(block.text, self._appearance.theme)
         self._shown.append(block)
