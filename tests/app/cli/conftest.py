@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,20 @@ class TerminalProcess:
         while self._receive(PATIENCE):
             pass
         return self.process.wait(PATIENCE)
+
+    def leave_with(self, key: str) -> int:
+        """Press `key` at the prompt, again each second until the process has ended; its exit code.
+
+        A Ctrl-C that strikes between readline's prompt and its wait for keys is heard only with the next key.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.type(key)
+            while self._receive(1.0):
+                pass
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(1.0)
+        return self.end()
 
     def close(self) -> None:
         """End what is left."""
