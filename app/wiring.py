@@ -23,6 +23,7 @@ from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
+from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
 from app.model_location import GUIDE, remembered
@@ -71,7 +72,7 @@ class Desktop:
         self._garbage = GarbageCollector()
         self._problems: dict[str, str] = {}
         self.queue = FrameQueue()
-        self.engine = make_engine(lambda event: self.queue.post(partial(self._dispatch, event)))
+        self.engine = make_engine(EventInbox(self.queue.post, self._dispatch).emit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, loaded.settings.theme)
         self.models = ModelsViewModel(self.engine.submit, GUIDE)

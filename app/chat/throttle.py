@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 SHARE = 0.1
 """Most of the GUI thread's time that the redraws may take."""
-SHORTEST = 1 / 24
+SHORTEST = 1 / 20
 """Seconds between redraws, however cheap they are."""
 
 

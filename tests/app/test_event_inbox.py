@@ -1,0 +1,78 @@
+"""Events keep their order, and text that arrives together arrives as one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pytestqt.qtbot import QtBot
+
+from app.bridge import FrameQueue
+from app.event_inbox import EventInbox, merged
+from engine import Event, Failed, PrefillProgress, TextChunk
+
+events = st.lists(
+    st.one_of(
+        st.builds(TextChunk, st.sampled_from("ab"), st.text("xy", max_size=2), st.integers(1, 9)),
+        st.builds(Failed, st.sampled_from("ab"), st.just("error"), st.just("kind")),
+    ),
+    max_size=20,
+)
+
+
+def test_pieces_of_one_answer_are_joined() -> None:
+    pieces: list[Event] = [TextChunk("a", "Pa", 1), TextChunk("a", "ges", 2), TextChunk("a", ".", 3)]
+    assert merged(pieces) == [TextChunk("a", "Pages.", 3)]
+
+
+def test_other_events_and_other_answers_stand_between() -> None:
+    apart: list[Event] = [
+        TextChunk("a", "1", 1),
+        PrefillProgress("b", 1, 2, 0),
+        TextChunk("a", "2", 2),
+        TextChunk("b", "3", 1),
+        TextChunk("a", "4", 3),
+    ]
+    assert merged(apart) == apart
+
+
+@given(events)
+def test_text_order_and_other_events_stay(sent: list[Event]) -> None:
+    def texts(of: list[Event], request: str) -> str:
+        return "".join(event.text for event in of if isinstance(event, TextChunk) and event.id == request)
+
+    got = merged(sent)
+    assert [texts(got, request) for request in "ab"] == [texts(sent, request) for request in "ab"]
+    assert [e for e in got if isinstance(e, Failed)] == [e for e in sent if isinstance(e, Failed)]
+    assert not any(
+        isinstance(one, TextChunk) and isinstance(two, TextChunk) and one.id == two.id
+        for one, two in pairwise(got)
+    )
+
+
+def test_a_batch_is_posted_once() -> None:
+    posted: list[Callable[[], None]] = []
+    handled: list[Event] = []
+    inbox = EventInbox(posted.append, handled.append)
+    for number in range(5):
+        inbox.emit(TextChunk("a", str(number), number))
+    assert len(posted) == 1
+    posted.pop()()
+    assert handled == [TextChunk("a", "01234", 4)]
+    inbox.emit(Failed("a", "error", "kind"))
+    assert len(posted) == 1
+
+
+def test_nothing_is_lost_between_threads(qtbot: QtBot) -> None:
+    queue = FrameQueue()
+    handled: list[str] = []
+    inbox = EventInbox(
+        queue.post, lambda event: handled.append(event.text if isinstance(event, TextChunk) else "")
+    )
+    worker = threading.Thread(target=lambda: [inbox.emit(TextChunk("a", f"{n},", n)) for n in range(20_000)])
+    worker.start()
+    worker.join()
+    qtbot.waitUntil(lambda: "".join(handled) == "".join(f"{n}," for n in range(20_000)))
