@@ -17,14 +17,16 @@ def _mlxr(f: Facts) -> list[Topic]:
             "what_is_mlxr",
             "what MLXR is, what it is for",
             ("private chat app", "your own machine"),
-            "MLXR is a private chat app for language models: they run inside it, on your own machine, without a "
+            "MLXR is a private chat app for language models: they run inside it, on your own machine, "
+            "without a "
             "network.",
         ),
         topic(
             "why_mlxr",
             "why use MLXR, how it differs from Ollama, LM Studio, ChatGPT and others",
             ("on your own machine", "pages"),
-            "MLXR runs everything on your own machine and shows what other apps hide: the pages of memory a chat "
+            "MLXR runs everything on your own machine and shows what other apps hide: the pages of memory a "
+            "chat "
             "holds, its tokens, and how fast each part runs.",
         ),
         topic(
@@ -49,7 +51,8 @@ def _mlxr(f: Facts) -> list[Topic]:
             "written_in",
             "the language and libraries MLXR is made with",
             ("Python", "MLX"),
-            "MLXR is written in Python: Apple's MLX does the arithmetic and Qt, through PySide6, draws the window.",
+            "MLXR is written in Python: Apple's MLX does the arithmetic and Qt, through PySide6, draws the "
+            "window.",
         ),
         topic(
             "what_is_mlx",
@@ -67,14 +70,16 @@ def _mlxr(f: Facts) -> list[Topic]:
             "report_bug",
             "how to report a bug or get help from people",
             ("mlxr doctor", r"mlxr\.log"),
-            f"Describe what happened, and add what `mlxr doctor` prints and the log file {f.log_file} from the data "
+            f"Describe what happened, and add what `mlxr doctor` prints and the log file {f.log_file} from "
+            f"the data "
             "folder.",
         ),
         topic(
             "contribute",
             "how to contribute, run the tests, develop MLXR",
             ("make test", "make lint"),
-            "Change the source, then run `make test` and `make lint`: both set up what they need by themselves.",
+            "Change the source, then run `make test` and `make lint`: both set up what they need by "
+            "themselves.",
         ),
     ]
 
@@ -91,21 +96,24 @@ def _guide(f: Facts) -> list[Topic]:
             "what_can_you_do",
             "what the guide can help with, what to ask it",
             ("questions about MLXR",),
-            "I answer questions about MLXR: installing it, opening models, files, shortcuts, commands, errors and "
+            "I answer questions about MLXR: installing it, opening models, files, shortcuts, commands, "
+            "errors and "
             "what its words mean.",
         ),
         topic(
             "your_limits",
             "what the guide cannot do, whether it can be wrong or trusted",
             ("few million parameters", "wrong"),
-            "I have only a few million parameters, know nothing but MLXR, and can be wrong. For anything else open "
+            "I have only a few million parameters, know nothing but MLXR, and can be wrong. For anything "
+            "else open "
             "a bigger model.",
         ),
         topic(
             "why_small",
             "why small models know little, why the guide is not smarter",
             ("parameters", "know"),
-            "What a model knows is held in its parameters. I have a few million and useful models have billions, "
+            "What a model knows is held in its parameters. I have a few million and useful models have "
+            "billions, "
             "so I know very little.",
         ),
         topic(
@@ -130,7 +138,8 @@ def _guide(f: Facts) -> list[Topic]:
             "how_trained",
             "how the guide was trained, on what data, where the recipe is",
             "resources/guide",
-            "I was trained from scratch on text written for MLXR alone; text and recipe are in resources/guide.",
+            "I was trained from scratch on text written for MLXR alone; text and recipe are in "
+            "resources/guide.",
         ),
         topic(
             "guide_size",
@@ -142,7 +151,8 @@ def _guide(f: Facts) -> list[Topic]:
             "guide_context",
             "how much the guide itself can remember, its context length",
             f"{f.context_length}",
-            f"My context holds {f.context_length} tokens: about three thousand words, prompt and answer together.",
+            f"My context holds {f.context_length} tokens: about three thousand words, prompt and answer "
+            f"together.",
         ),
         topic(
             "do_you_learn",

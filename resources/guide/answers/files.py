@@ -24,13 +24,15 @@ def _files(f: Facts) -> list[Topic]:
             "move_data",
             "how to move the data to another folder or disk, what MLXR_HOME does",
             f.home_variable,
-            f"Set the environment variable {f.home_variable} to a folder, and MLXR keeps all of its data there.",
+            f"Set the environment variable {f.home_variable} to a folder, and MLXR keeps all of its data "
+            f"there.",
         ),
         topic(
             "chats_saved",
             "whether chats are saved, where the history is, do they survive a restart",
             f.chats_file.replace(".", r"\."),
-            f"Every chat is saved as it is written, in {f.chats_file} in the data folder, and is there again after "
+            f"Every chat is saved as it is written, in {f.chats_file} in the data folder, and is there "
+            f"again after "
             "a restart.",
         ),
         topic(
@@ -43,7 +45,8 @@ def _files(f: Facts) -> list[Topic]:
             "settings_file",
             "where settings are stored, how to reset them",
             f.settings_file.replace(".", r"\."),
-            f"Settings are in {f.settings_file} in the data folder; delete that file to go back to the defaults.",
+            f"Settings are in {f.settings_file} in the data folder; delete that file to go back to the "
+            f"defaults.",
         ),
         topic(
             "log_file",
@@ -55,13 +58,15 @@ def _files(f: Facts) -> list[Topic]:
             "hf_home",
             "what HF_HOME does, whether models in the Hugging Face cache are found",
             ("HF_HOME", "Hugging Face cache"),
-            "MLXR finds models that are already in the Hugging Face cache, and HF_HOME says where that cache is.",
+            "MLXR finds models that are already in the Hugging Face cache, and HF_HOME says where that "
+            "cache is.",
         ),
         topic(
             "guide_files",
             "where the guide's own model files are, how to come back to the guide",
             "resources/guide/model",
-            "My files are in resources/guide/model. To come back to me, choose Open the guide in the model menu.",
+            "My files are in resources/guide/model. To come back to me, choose Open the guide in the model "
+            "menu.",
         ),
     ]
 
@@ -72,7 +77,8 @@ def _privacy(f: Facts) -> list[Topic]:
             "privacy",
             "whether chats are private, who can read them, are they used for training",
             ("private", "leaves your machine"),
-            "Your chats are private: models run here, and nothing you type leaves your machine or trains anything.",
+            "Your chats are private: models run here, and nothing you type leaves your machine or trains "
+            "anything.",
         ),
         topic(
             "offline",
@@ -90,7 +96,8 @@ def _privacy(f: Facts) -> list[Topic]:
             "encryption",
             "whether chats are encrypted on disk or password protected",
             ("not encrypted", "FileVault"),
-            "Chats on disk are not encrypted by MLXR: turn on disk encryption, such as FileVault on a Mac, to "
+            "Chats on disk are not encrypted by MLXR: turn on disk encryption, such as FileVault on a Mac, "
+            "to "
             "protect them.",
         ),
     ]

@@ -25,21 +25,24 @@ def _getting(f: Facts) -> list[Topic]:
             "get_model",
             "where to get or download models, can MLXR download them",
             ("Hugging Face", "hf download"),
-            "MLXR does not download models yet: get one from Hugging Face with `hf download`, then open its folder "
+            "MLXR does not download models yet: get one from Hugging Face with `hf download`, then open its "
+            "folder "
             f"with {key}.",
         ),
         topic(
             "which_model",
             "which model to choose or is recommended",
             ("4-bit", "Qwen3"),
-            "A good start is a 4-bit Qwen3 or Llama model of 4 to 8 billion parameters; more memory allows a bigger "
+            "A good start is a 4-bit Qwen3 or Llama model of 4 to 8 billion parameters; more memory allows "
+            "a bigger "
             "one.",
         ),
         topic(
             "switch_model",
             "how to change to another model; two models at once",
             ("one model at a time", key_pattern),
-            f"Press {key} and choose another folder. MLXR holds one model at a time, so the old one is freed.",
+            f"Press {key} and choose another folder. MLXR holds one model at a time, so the old one is "
+            f"freed.",
         ),
         topic(
             "last_model",
@@ -57,13 +60,15 @@ def _getting(f: Facts) -> list[Topic]:
             "repo_id",
             "whether a Hugging Face repo id or name works instead of a folder",
             ("repo id", "cache"),
-            "Yes, `--model` takes a Hugging Face repo id when that model is already in the Hugging Face cache.",
+            "Yes, `--model` takes a Hugging Face repo id when that model is already in the Hugging Face "
+            "cache.",
         ),
         topic(
             "free_memory",
             "how to unload a model or free memory",
             ("freed", "guide"),
-            "Open me, the guide, instead of the big model: its memory is freed at once. Quitting frees it as well.",
+            "Open me, the guide, instead of the big model: its memory is freed at once. Quitting frees it "
+            "as well.",
         ),
         topic(
             "fine_tune",
@@ -105,7 +110,8 @@ def _kinds(f: Facts) -> list[Topic]:
             "model_folder",
             "which files a model folder must contain",
             (r"config\.json", "tokenizer"),
-            "A model folder holds config.json, the weights as .safetensors files, and a tokenizer: tokenizer.json "
+            "A model folder holds config.json, the weights as .safetensors files, and a tokenizer: "
+            "tokenizer.json "
             "or tokenizer.model.",
         ),
         topic(
@@ -119,7 +125,8 @@ def _kinds(f: Facts) -> list[Topic]:
             "mlx_quantised",
             "whether MLX-quantised or mlx-community models work",
             ("Yes", "MLX-quantised"),
-            "Yes, MLX-quantised models, such as the 4-bit ones from mlx-community, open like any other folder.",
+            "Yes, MLX-quantised models, such as the 4-bit ones from mlx-community, open like any other "
+            "folder.",
         ),
         topic(
             "multimodal",

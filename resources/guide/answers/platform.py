@@ -41,7 +41,8 @@ def _machines() -> list[Topic]:
             "gpu",
             "whether the GPU is used, CUDA, Metal, which graphics cards",
             ("Metal", "CUDA"),
-            "On a Mac the GPU is used through Metal, on Linux an NVIDIA GPU through CUDA; without one MLXR uses the "
+            "On a Mac the GPU is used through Metal, on Linux an NVIDIA GPU through CUDA; without one MLXR "
+            "uses the "
             "CPU.",
         ),
         topic(
@@ -55,13 +56,15 @@ def _machines() -> list[Topic]:
             "openblas",
             "what OpenBLAS is for, why it should be installed",
             ("OpenBLAS", "faster", "Linux"),
-            "On a Linux CPU, OpenBLAS makes MLXR many times faster. On Debian or Ubuntu install libopenblas0-pthread.",
+            "On a Linux CPU, OpenBLAS makes MLXR many times faster. On Debian or Ubuntu install "
+            "libopenblas0-pthread.",
         ),
         topic(
             "dtype",
             "which number format or precision is computed in, fp16 or f32",
             ("32-bit", "CPU"),
-            "On a CPU MLXR computes in 32-bit floats, which is fastest there; on a GPU it keeps the model's own "
+            "On a CPU MLXR computes in 32-bit floats, which is fastest there; on a GPU it keeps the model's "
+            "own "
             "16-bit format.",
         ),
     ]
@@ -73,7 +76,8 @@ def _setting_up(f: Facts) -> list[Topic]:
             "install",
             "how to install or set up MLXR, how to start it the first time",
             "make run",
-            "Get the source and run `make run` in its folder: it sets up everything it needs and starts MLXR.",
+            "Get the source and run `make run` in its folder: it sets up everything it needs and starts "
+            "MLXR.",
         ),
         topic(
             "dmg",

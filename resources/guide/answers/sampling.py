@@ -13,14 +13,16 @@ def topics(f: Facts) -> list[Topic]:
             "sampling",
             "what sampling is, which sampling settings there are",
             ("temperature", "top-k", "top-p", "min-p"),
-            "Sampling is how the next token is drawn: temperature, top-k, top-p, min-p, penalties and a seed steer "
+            "Sampling is how the next token is drawn: temperature, top-k, top-p, min-p, penalties and a "
+            "seed steer "
             "it.",
         ),
         topic(
             "temperature",
             "what temperature does",
             ("temperature", "0", "likeliest"),
-            "A higher temperature makes answers more varied, a lower one more sober; 0 always takes the likeliest "
+            "A higher temperature makes answers more varied, a lower one more sober; 0 always takes the "
+            "likeliest "
             "token.",
         ),
         topic(
@@ -69,7 +71,8 @@ def topics(f: Facts) -> list[Topic]:
             "logprobs",
             "how to see token probabilities",
             "--logprobs",
-            "`mlxr generate --logprobs K --json` lists each token's log-probability and the K likeliest ones.",
+            "`mlxr generate --logprobs K --json` lists each token's log-probability and the K likeliest "
+            "ones.",
         ),
         topic(
             "logit_bias",

@@ -42,7 +42,8 @@ def topics(f: Facts) -> list[Topic]:
             "insult",
             "insults, frustration at the guide",
             ("sorry", "small"),
-            "I am sorry that I did not help: I am only small. Try asking in other words, or open a bigger model.",
+            "I am sorry that I did not help: I am only small. Try asking in other words, or open a bigger "
+            "model.",
         ),
         topic(
             "acknowledge",
@@ -66,7 +67,8 @@ def topics(f: Facts) -> list[Topic]:
             "feelings",
             "do you like it, are you happy, bored, what is your favourite, do you love me",
             ("no feelings",),
-            "I have no feelings or favourites: I am a small program that likes, so to speak, questions about MLXR.",
+            "I have no feelings or favourites: I am a small program that likes, so to speak, questions "
+            "about MLXR.",
         ),
         topic(
             "sorry",

@@ -18,7 +18,8 @@ def _models(f: Facts) -> list[Topic]:
             "missing_shard",
             "error: a shard or weight file is missing",
             ("missing", "download", "again"),
-            "A shard is one of a model's weight files. If one is missing, download the model again and open it.",
+            "A shard is one of a model's weight files. If one is missing, download the model again and open "
+            "it.",
         ),
         topic(
             "truncated_file",
@@ -36,19 +37,22 @@ def _models(f: Facts) -> list[Topic]:
             "bad_config",
             "error: config.json is missing or a field is wrong",
             (r"config\.json", "again"),
-            "Every model folder needs a sound config.json: get that file again from where the model came from.",
+            "Every model folder needs a sound config.json: get that file again from where the model came "
+            "from.",
         ),
         topic(
             "tokenizer_mismatch",
             "error: tokenizer missing or not matching the vocabulary",
             ("tokenizer", "same model"),
-            "The tokenizer files must come from the same model as the weights: download the whole folder again.",
+            "The tokenizer files must come from the same model as the weights: download the whole folder "
+            "again.",
         ),
         topic(
             "template_fails",
             "error: the chat template fails or raises",
             ("template", r"--raw"),
-            "The model's chat template failed. Get the model's newest files, or use `mlxr generate --raw`, which "
+            "The model's chat template failed. Get the model's newest files, or use `mlxr generate --raw`, "
+            "which "
             "skips the template.",
         ),
         topic(
@@ -61,7 +65,8 @@ def _models(f: Facts) -> list[Topic]:
             "nan",
             "error: logits not finite, NaN",
             ("damaged", "another"),
-            "Logits that are not finite mean damaged weights or a broken quantisation: try another copy of the "
+            "Logits that are not finite mean damaged weights or a broken quantisation: try another copy of "
+            "the "
             "model.",
         ),
     ]
@@ -74,19 +79,22 @@ def _prompts(f: Facts) -> list[Topic]:
             "prompt_too_long",
             "error: prompt too long",
             ("shorten", new_chat),
-            f"The prompt does not fit the model's context: shorten it, or start a new chat with {f.key('new_chat')}.",
+            f"The prompt does not fit the model's context: shorten it, or start a new chat with "
+            f"{f.key('new_chat')}.",
         ),
         topic(
             "repeats",
             "the model repeats itself or writes nonsense",
             ("penalty", "instruct"),
-            "Raise the repetition penalty or the temperature a little, and use a model made for chat (instruct).",
+            "Raise the repetition penalty or the temperature a little, and use a model made for chat "
+            "(instruct).",
         ),
         topic(
             "cut_off",
             "the answer ends in the middle",
             ("max-tokens", "context"),
-            "An answer ends early when it reaches --max-tokens or when the context is full: raise the one or start "
+            "An answer ends early when it reaches --max-tokens or when the context is full: raise the one "
+            "or start "
             "a new chat.",
         ),
     ]
@@ -98,13 +106,15 @@ def _machine(f: Facts) -> list[Topic]:
             "out_of_memory",
             "out of memory, the model is too big, the machine swaps",
             ("smaller", "4-bit"),
-            "The model is too big for this machine: choose a smaller one or a 4-bit version, and close other apps.",
+            "The model is too big for this machine: choose a smaller one or a 4-bit version, and close "
+            "other apps.",
         ),
         topic(
             "read_only",
             "the data folder is read-only or the disk is full",
             ("in memory", f.home_variable),
-            f"Then MLXR keeps this chat in memory only, and says so. Free some space, or set {f.home_variable} to a "
+            f"Then MLXR keeps this chat in memory only, and says so. Free some space, or set "
+            f"{f.home_variable} to a "
             "folder you can write to.",
         ),
         topic(
@@ -123,7 +133,8 @@ def _machine(f: Facts) -> list[Topic]:
             "model_missing",
             "the model is not found, its folder moved",
             ("open", "folder"),
-            f"MLXR did not find that model's folder: it was moved or deleted. Use {f.key('open_model')} to open it "
+            f"MLXR did not find that model's folder: it was moved or deleted. Use {f.key('open_model')} to "
+            f"open it "
             "where it is now.",
         ),
     ]

@@ -20,9 +20,11 @@ def _shortcuts(f: Facts) -> list[Topic]:
             "shortcuts",
             "which keyboard shortcuts there are",
             (keys("new_chat"), keys("open_model"), keys("search")),
-            f"{f.shortcuts['new_chat']} new chat, {f.shortcuts['open_model']} open a model, {f.shortcuts['search']} "
+            f"{f.shortcuts['new_chat']} new chat, {f.shortcuts['open_model']} open a model, "
+            f"{f.shortcuts['search']} "
             f"search, {f.shortcuts['toggle_sidebar']} list of chats, {f.shortcuts['settings']} settings, "
-            f"{f.shortcuts['quit']} quit, {f.shortcuts['stop']} stops the answer. On a Mac, Cmd takes Ctrl's place.",
+            f"{f.shortcuts['quit']} quit, {f.shortcuts['stop']} stops the answer. On a Mac, Cmd takes "
+            f"Ctrl's place.",
         ),
         topic("send", "how to send a message", keys("send"), f"Type your message and press {f.key('send')}."),
         topic(
@@ -35,7 +37,8 @@ def _shortcuts(f: Facts) -> list[Topic]:
             "stop",
             "how to stop or cancel an answer in the window",
             (keys("stop"), "Stop button"),
-            f"Press {f.key('stop')} or click the Stop button: the answer ends at once and what is written stays.",
+            f"Press {f.key('stop')} or click the Stop button: the answer ends at once and what is written "
+            f"stays.",
         ),
         topic(
             "new_chat",
@@ -82,7 +85,8 @@ def _using(f: Facts) -> list[Topic]:
             "dark_mode",
             "dark or light theme",
             ("follows your system", "settings"),
-            f"MLXR follows your system's light or dark look; {f.key('settings')} opens the settings, where you can "
+            f"MLXR follows your system's light or dark look; {f.key('settings')} opens the settings, where "
+            f"you can "
             "choose one.",
         ),
         topic(
@@ -101,7 +105,8 @@ def _using(f: Facts) -> list[Topic]:
             "old_chats",
             "how to find or continue an earlier chat",
             ("list of chats",),
-            "Your earlier chats are in the list of chats on the left, newest first: click one to go on with it.",
+            "Your earlier chats are in the list of chats on the left, newest first: click one to go on with "
+            "it.",
         ),
         topic(
             "edit_message",

@@ -26,13 +26,15 @@ def _memory(f: Facts) -> list[Topic]:
             "kv_cache",
             "what the KV cache is",
             ("keys and values", "again"),
-            "The KV cache holds the keys and values of tokens already read, so the model need not read them again.",
+            "The KV cache holds the keys and values of tokens already read, so the model need not read them "
+            "again.",
         ),
         topic(
             "context",
             "what the context or context window is",
             ("tokens", "prompt and answer"),
-            "The context is all the tokens a model sees at once, prompt and answer together; the status line counts "
+            "The context is all the tokens a model sees at once, prompt and answer together; the status "
+            "line counts "
             "them.",
         ),
         topic(
@@ -45,7 +47,8 @@ def _memory(f: Facts) -> list[Topic]:
             "arena",
             "how much memory chats may take, what happens when pages run out",
             ("budget", "refused"),
-            "All pages together have a fixed memory budget. A prompt that does not fit is refused with a clear "
+            "All pages together have a fixed memory budget. A prompt that does not fit is refused with a "
+            "clear "
             "line; nothing crashes.",
         ),
     ]
@@ -75,13 +78,15 @@ def _speed(f: Facts) -> list[Topic]:
             "tok_s",
             "what tok/s means, what is a good speed",
             ("tokens per second",),
-            "tok/s is tokens per second: how fast the model writes. Ten or more is faster than most people read.",
+            "tok/s is tokens per second: how fast the model writes. Ten or more is faster than most people "
+            "read.",
         ),
         topic(
             "ttft",
             "what time to first token is, why it waits before the first word",
             ("first token", "prefill"),
-            "Time to first token is the wait between sending and the first word; nearly all of it is prefill, so "
+            "Time to first token is the wait between sending and the first word; nearly all of it is "
+            "prefill, so "
             "long prompts wait longer.",
         ),
         topic(
@@ -136,7 +141,8 @@ def _model_words(f: Facts) -> list[Topic]:
             "system_prompt",
             "what a system prompt is, how to set it",
             ("--system",),
-            "A system prompt tells the model how to behave, before the chat begins: `mlxr chat --system TEXT`.",
+            "A system prompt tells the model how to behave, before the chat begins: `mlxr chat --system "
+            "TEXT`.",
         ),
         topic(
             "language_model",

@@ -1,0 +1,57 @@
+"""The trained guide says what the code says today; when the two differ it has to be trained anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from app.shortcuts import keys_for
+from resources.guide.evaluate import MODEL
+from resources.guide.facts import collect_facts
+from resources.guide.topics import all_topics
+from resources.guide.train import MANIFEST, trained_on
+
+STALE = "the guide is stale: train it anew with `python -m resources.guide.train --out resources/guide/model`"
+LIMIT = 8_000_000
+
+
+def test_the_trained_model_knows_the_facts_of_this_code() -> None:
+    manifest = json.loads((MODEL / MANIFEST).read_text("utf-8"))
+    now = trained_on(collect_facts())
+    assert manifest["facts"] == now["facts"], STALE
+    assert manifest["answers_sha256"] == now["answers_sha256"], STALE
+
+
+def test_a_changed_fact_shows_in_the_manifest() -> None:
+    facts = collect_facts()
+    changed = replace(facts, page_size=facts.page_size * 2)
+    assert trained_on(changed)["facts"] != trained_on(facts)["facts"]
+    assert trained_on(changed)["answers_sha256"] != trained_on(facts)["answers_sha256"]
+
+
+def test_facts_come_from_the_code_that_owns_them() -> None:
+    facts = collect_facts()
+    assert facts.shortcuts["new_chat"] == keys_for("new_chat")
+    assert facts.key("new_chat") == f"{keys_for('new_chat')} (Cmd+N on a Mac)"
+    assert facts.key("stop") == keys_for("stop")
+
+
+def test_the_model_folder_is_small() -> None:
+    size = sum(entry.stat().st_size for entry in os.scandir(MODEL))
+    assert 1_000_000 < size <= LIMIT
+
+
+def test_the_model_has_the_context_and_size_it_states() -> None:
+    config = json.loads((MODEL / "config.json").read_text("utf-8"))
+    manifest = json.loads((MODEL / MANIFEST).read_text("utf-8"))
+    assert config["max_position_embeddings"] == collect_facts().context_length
+    assert 2_000_000 < manifest["parameters"] < 4_000_000
+
+
+@pytest.mark.parametrize("topic", all_topics(collect_facts()), ids=lambda topic: topic.id)
+def test_a_topic_accepts_its_own_answers_only_with_the_fact(topic) -> None:
+    assert all(topic.accepts(answer) for answer in topic.answers)
+    assert not topic.accepts("I do not know.")
