@@ -49,7 +49,7 @@ def test_the_same_seed_starts_from_the_same_weights() -> None:
 
 
 def test_a_saved_network_is_a_llama_the_engine_knows(tmp_path: Path) -> None:
-    shape = Shape(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=1, head_dim=8)
+    shape = Shape(vocab_size=280, hidden_size=32, intermediate_size=48, num_hidden_layers=1, head_dim=8)
     weights = first_weights(shape, seed=1)
     save_tokenizer(tmp_path, train_tokenizer(["a cat sat on a mat"] * 50, shape.vocab_size))
     save_network(tmp_path, weights, shape, bos=1, end=6)
