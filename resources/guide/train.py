@@ -161,7 +161,7 @@ def main() -> None:
     """Train one guide and save it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the model")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument(
         "--set", nargs="*", default=[], metavar="NAME=NUMBER", help="other numbers of the recipe"
     )
