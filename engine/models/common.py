@@ -25,15 +25,7 @@ def dense_decoder(
     """
     hidden = config.integer("hidden_size")
     layers = config.integer("num_hidden_layers", most=1000)
-    heads = config.integer("num_attention_heads", most=4096)
-    kv_heads = config.integer("num_key_value_heads", heads, most=4096)
-    if heads % kv_heads:
-        raise config.wrong("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads ({heads})")
-    if not config.has("head_dim") and hidden % heads:
-        raise config.wrong("hidden_size", hidden, f"a multiple of num_attention_heads ({heads})")
-    head_dim = config.integer("head_dim", max(1, hidden // heads), most=4096)
-    if head_dim % 2:
-        raise config.wrong("head_dim", head_dim, "even")
+    heads, kv_heads, head_dim = _heads(config, hidden)
     activation = config.raw.get("hidden_act", "silu")
     if activation not in ("silu", "swish"):
         raise ModelError(f"config.json: hidden_act {activation!r} is not supported for {family}; silu is")
@@ -74,3 +66,17 @@ def layer_windows(
             raise config.wrong("layer_types", listed, f"{layers} times full_attention or sliding_attention")
         return tuple(window if kind == "sliding_attention" else None for kind in listed)
     return tuple(window if layer >= first_windowed else None for layer in range(layers))
+
+
+def _heads(config: ConfigReader, hidden: int) -> tuple[int, int, int]:
+    """Query heads, key/value heads and the size of a head."""
+    heads = config.integer("num_attention_heads", most=4096)
+    kv_heads = config.integer("num_key_value_heads", heads, most=4096)
+    if heads % kv_heads:
+        raise config.wrong("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads ({heads})")
+    if not config.has("head_dim") and hidden % heads:
+        raise config.wrong("hidden_size", hidden, f"a multiple of num_attention_heads ({heads})")
+    head_dim = config.integer("head_dim", max(1, hidden // heads), most=4096)
+    if head_dim % 2:
+        raise config.wrong("head_dim", head_dim, "even")
+    return heads, kv_heads, head_dim
