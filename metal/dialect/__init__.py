@@ -1,0 +1,22 @@
+"""The dialect's headers: what lets one kernel text compile as Metal, as CUDA, on the host and under clang's checks."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+Target = Literal["metal", "cuda", "host", "opencl"]
+FOLDER = Path(__file__).parent
+
+_INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
+
+
+@cache
+def header(target: Target) -> str:
+    """The dialect for `target` as one text: compilers that run inside MLX have no include path to this folder."""
+
+    def inlined(found: re.Match[str]) -> str:
+        path = FOLDER / found[1]
+        return path.read_text() if path.exists() else found[0]
+
+    return _INCLUDE.sub(inlined, (FOLDER / f"{target}.h").read_text())
