@@ -65,7 +65,7 @@ class MetalExecutor:
             name=f"{source.name}_{source.digest('metal')}",
             input_names=signature.inputs,
             output_names=signature.outputs,
-            source=source.body,
+            source=source.body_for("metal"),
             header=source.header("metal"),
         )
         return _mlx_launcher(kernel)
@@ -80,7 +80,7 @@ class CudaExecutor:
             name=f"{source.name}_{source.digest('cuda')}",
             input_names=signature.inputs,
             output_names=signature.outputs,
-            source=source.body,
+            source=source.body_for("cuda"),
             header=source.header("cuda"),
         )
         return _mlx_launcher(kernel)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from metal.dialect import Target, header
+from metal.dialect import Target, header, spell
 from metal.errors import KernelError
 
 KERNELS = Path(__file__).parent
@@ -30,13 +30,17 @@ class KernelSource:
     def defines(self) -> str:
         return "".join(f"#define {name} {value}\n" for name, value in self.features)
 
+    def body_for(self, target: Target) -> str:
+        """What stands between the braces of the kernel."""
+        return spell(self.body, target)
+
     def header(self, target: Target) -> str:
         """What stands before the kernel: the dialect, the features, the kernel's own helpers."""
-        return f'{header(target)}\n{self.defines}#line 1 "{self.name}.metal"\n{self.helpers}\n'
+        return f'{header(target)}\n{self.defines}#line 1 "{self.name}.metal"\n{spell(self.helpers, target)}\n'
 
     def digest(self, target: Target) -> str:
         """Twelve hexadecimal digits that change whenever the text that is compiled changes."""
-        return hashlib.sha256(f"{self.header(target)}\0{self.body}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{self.header(target)}\0{self.body_for(target)}".encode()).hexdigest()[:12]
 
 
 def load_source(name: str, *, folder: Path = KERNELS, features: Mapping[str, int] | None = None) -> KernelSource:

@@ -8,6 +8,7 @@ from typing import Literal
 Target = Literal["metal", "cuda", "host", "opencl"]
 FOLDER = Path(__file__).parent
 
+_QUALIFIERS = re.compile(r"\b(?:device|constant|threadgroup|thread)\b")
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 
@@ -20,3 +21,11 @@ def header(target: Target) -> str:
         return path.read_text() if path.exists() else found[0]
 
     return _INCLUDE.sub(inlined, (FOLDER / f"{target}.h").read_text())
+
+
+def spell(text: str, target: Target) -> str:
+    """A kernel's text for `target`: without Metal's address-space qualifiers where there is one address space.
+
+    They cannot be empty macros: CUDA's own `__device__` is a macro that expands to an attribute named `device`.
+    """
+    return _QUALIFIERS.sub("", text) if target in ("cuda", "host") else text

@@ -1,5 +1,5 @@
 // The dialect for NVIDIA GPUs: mx.fast.cuda_kernel puts cuda_fp16.h, cuda_bf16.h and cooperative_groups.h before
-// this text. CUDA has one address space for C++ pointers, so Metal's four qualifiers vanish.
+// this text. CUDA has one address space for C++ pointers: metal/dialect takes Metal's four qualifiers out of kernels.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -189,9 +189,3 @@ helper void matrix_multiply_accumulate(matrix8x8<float>& d, const matrix8x8<T>& 
     d.pair[1] = fmaf(left, right1, d.pair[1]);
   }
 }
-
-// Last, so that no header sees them as macros.
-#define device
-#define constant
-#define threadgroup
-#define thread

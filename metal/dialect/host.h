@@ -291,9 +291,3 @@ MLXR_UNCHECKED inline void matrix_multiply_accumulate(
 #define thread_index_in_simdgroup (mlxr::here->lane)
 #define simdgroup_index_in_threadgroup (mlxr::here->simdgroup)
 #define simdgroups_per_threadgroup (mlxr::shape->simdgroups)
-
-// Clang checks address spaces (metal/address_spaces.py); g++ has one.
-#define device
-#define constant
-#define threadgroup
-#define thread

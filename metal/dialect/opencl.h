@@ -1,5 +1,6 @@
 // The dialect for clang's OpenCL C++, which only checks: it knows address spaces, and refuses what Metal refuses.
 // Nothing is ever run, so functions are declared and most have no body.
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define device __global
 #define constant __constant
 #define threadgroup __local
@@ -7,9 +8,8 @@
 #define helper inline
 #define threadgroup_array(T, name, count) __local T name[count]
 
-struct mlxr_bfloat {
-  ushort bits;
-};
+// A scalar, so that it can be read from any address space; scoped, so that nothing can be computed in it.
+enum class mlxr_bfloat : ushort {};
 
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
 mem_flags operator|(mem_flags a, mem_flags b);

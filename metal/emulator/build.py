@@ -33,9 +33,10 @@ class _Recipe:
     link: tuple[str, ...]
 
 
+# DWARF 4, as g++ 12's DWARF 5 forgets which file a `#line` named.
 # A kernel is read with strict warnings: an implicit double is slow on a GPU and absent in Metal. Pointers are cast
 # to vector types, hence no strict aliasing.
-_COMMON = ("-std=c++20", "-O2", "-fPIC", "-g", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti")
+_COMMON = ("-std=c++20", "-O2", "-fPIC", "-gdwarf-4", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti")
 _KERNEL = (*_COMMON, "-Wall", "-Werror=double-promotion", "-Werror=return-type", "-Wno-unused-variable",
            "-Wno-unknown-pragmas", "-Wno-sign-compare", "-ffp-contract=off")  # fmt: skip
 _SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from metal.dialect import spell
 from metal.source import KernelSource
 
 CONSTANT_BELOW = 8  # MLX passes an input of fewer elements in Metal's `constant` address space
@@ -47,7 +48,7 @@ class Variant:
 
     def host_text(self) -> str:
         """C++ for the emulator: the body as a function, and the entry that casts the launch's pointers."""
-        arguments = ", ".join(self._declare(p, HOST_TYPES) for p in self.parameters)
+        arguments = spell(", ".join(self._declare(p, HOST_TYPES) for p in self.parameters), "host")
         passed = ", ".join(
             f"static_cast<{'' if p.is_output else 'const '}{HOST_TYPES[p.dtype]}*>(buffers[{i}])"
             for i, p in enumerate(self.parameters)
@@ -55,9 +56,9 @@ class Variant:
         source = self.source
         return (
             f'#include "host.h"\n{source.defines}namespace kernel {{\n'
-            f'#line 1 "{source.name}.metal"\n{source.helpers}\n'
-            f"static void body({arguments}) {{\n{self._values(HOST_TYPES)}"
-            f'#line {source.body_line} "{source.name}.metal"\n{source.body}\n}}\n}}\n'
+            f'#line 1 "{source.name}.metal"\n{spell(source.helpers, "host")}\n'
+            f"__attribute__((noinline)) static void body({arguments}) {{\n{self._values(HOST_TYPES)}"
+            f'#line {source.body_line} "{source.name}.metal"\n{source.body_for("host")}\n}}\n}}\n#line 1 "entry"\n'
             f'extern "C" void mlxr_kernel(void* const* buffers) {{ kernel::body({passed}); }}\n'
         )
 
@@ -67,7 +68,7 @@ class Variant:
         return (
             f"{self.source.header('opencl')}"
             f"__kernel void {self.source.name}({arguments}, {_POSITIONS}) {{\n{self._values(OPENCL_TYPES)}"
-            f'#line {self.source.body_line} "{self.source.name}.metal"\n{self.source.body}\n}}\n'
+            f'#line {self.source.body_line} "{self.source.name}.metal"\n{self.source.body_for("opencl")}\n}}\n'
         )
 
     @staticmethod
