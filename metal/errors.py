@@ -10,4 +10,4 @@ class KernelBuildError(KernelError):
 
 
 class KernelRefused(KernelError):
-    """The emulator stopped a launch: a race, a divergent barrier, a stray access … with the lines of the body."""
+    """The emulator stopped a launch: a race, a divergent barrier, a stray access …, with its lines."""

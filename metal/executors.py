@@ -162,7 +162,7 @@ def _input_arrays(signature: Signature, inputs: Sequence[mx.array]) -> list[Host
 
 
 def _blank(output: Output, init_value: float | None) -> mx.array:
-    """Storage for an output; without an initial value it holds 0xFF bytes, so that an unwritten element shows."""
+    """Storage for an output; without an initial value it holds 0xFF bytes: what nobody writes shows."""
     array = mx.zeros(output.shape, output.dtype)
     if init_value is not None:
         array = mx.full(output.shape, init_value, output.dtype)
@@ -178,7 +178,7 @@ def _view(array: mx.array) -> NDArray[np.generic]:
     if array.dtype == mx.bfloat16:
         array = array.view(mx.uint16)
     mx.eval(array)
-    return np.array(array, copy=False)
+    return cast("NDArray[np.generic]", np.array(array, copy=False))
 
 
 def _name(dtype: mx.Dtype) -> str:

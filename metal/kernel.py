@@ -1,4 +1,4 @@
-"""A kernel as its launcher sees it: text built for one executor, called with arrays by name, launches counted."""
+"""A kernel as its launcher sees it: built for one executor, called with arrays by name, launches counted."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,23 +49,23 @@ class Kernel:
 
     def __call__(
         self,
+        inputs: Mapping[str, mx.array],
         *,
         grid: Size,
         threadgroup: Size,
         outputs: Sequence[Output],
         template: Mapping[str, TemplateValue],
         init_value: float | None = None,
-        **inputs: mx.array,
     ) -> list[mx.array]:
         """Launches the kernel; returns its outputs, lazy where the executor is a GPU.
 
         Args:
+            inputs: the arrays by name, none empty, none without dimensions.
             grid: threads in all, (x, y, z); a multiple of `threadgroup`.
             threadgroup: threads in a threadgroup; in all a multiple of 32, to 1024.
             outputs: shape and dtype of each output.
             template: values the text names: integers, booleans, dtypes. Each new set is another compile.
             init_value: what outputs hold before the launch; without it, anything.
-            inputs: the arrays by name, none empty, none without dimensions.
 
         Raises:
             KernelError: names, sizes or the grid do not fit.
@@ -78,19 +78,25 @@ class Kernel:
         return made
 
     def _check_arrays(self, inputs: Mapping[str, mx.array], outputs: Sequence[Output]) -> None:
-        if inputs.keys() != set(self._signature.inputs):
+        if set(inputs) != set(self._signature.inputs):
             raise KernelError(f"kernel {self.name} takes {self._signature.inputs}, not {tuple(inputs)}")
         if len(outputs) != len(self._signature.outputs):
-            raise KernelError(f"kernel {self.name} makes {self._signature.outputs}, not {len(outputs)} outputs")
+            raise KernelError(
+                f"kernel {self.name} makes {self._signature.outputs}, not {len(outputs)} outputs"
+            )
         for name, array in inputs.items():
             if array.ndim == 0 or array.size == 0:
-                raise KernelError(f"kernel {self.name}: input '{name}' of shape {array.shape} has no elements to index")
+                raise KernelError(
+                    f"kernel {self.name}: input '{name}' of shape {array.shape} is empty or a scalar"
+                )
 
     def _check_grid(self, grid: Size, threadgroup: Size) -> None:
         threads = threadgroup[0] * threadgroup[1] * threadgroup[2]
         if threads % LANES or not LANES <= threads <= MAX_THREADS:
             raise KernelError(
-                f"kernel {self.name}: a threadgroup of {threadgroup}: the threads must be a multiple of 32, to 1024"
+                f"kernel {self.name}: a threadgroup of {threadgroup}; threads come in multiples of 32, to 1024"
             )
         if any(total <= 0 or total % size for total, size in zip(grid, threadgroup, strict=True)):
-            raise KernelError(f"kernel {self.name}: the grid {grid} is no multiple of the threadgroup {threadgroup}")
+            raise KernelError(
+                f"kernel {self.name}: the grid {grid} is no multiple of the threadgroup {threadgroup}"
+            )

@@ -18,7 +18,9 @@ def rms_norm(x: mx.array, weight: mx.array, epsilon: float) -> mx.array:
     return (wide * scale * weight.astype(mx.float32)).astype(x.dtype)
 
 
-def add_rms_norm(x: mx.array, residual: mx.array, weight: mx.array, epsilon: float) -> tuple[mx.array, mx.array]:
+def add_rms_norm(
+    x: mx.array, residual: mx.array, weight: mx.array, epsilon: float
+) -> tuple[mx.array, mx.array]:
     """`rms_norm` of x + residual, and that sum, both in the dtype of `x`."""
     total = (x.astype(mx.float32) + residual.astype(mx.float32)).astype(x.dtype)
     return rms_norm(total, weight, epsilon), total

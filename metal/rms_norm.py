@@ -19,7 +19,7 @@ _MAX_WIDTH = 65536  # a thread then holds 64 numbers, half of an Apple GPU's reg
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How rows are cut: `chunk` elements an access, `vectors` accesses a thread, `simdgroups` × 32 threads a row."""
+    """How a row is cut: `chunk` elements an access, `vectors` accesses a thread, 32 threads a simdgroup."""
 
     rows: int
     width: int
@@ -54,7 +54,7 @@ class RMSNorm:
             KernelError: a dtype or shape that the kernel does not take.
         """
         cut = _cut(x, weight)
-        (y,) = self._launch(cut, [Output(x.shape, x.dtype)], x=x, weight=weight)
+        (y,) = self._launch(cut, [Output(x.shape, x.dtype)], {"x": x, "weight": weight})
         return y
 
     def add(self, x: mx.array, residual: mx.array, weight: mx.array) -> tuple[mx.array, mx.array]:
@@ -69,14 +69,17 @@ class RMSNorm:
         """
         cut = _cut(x, weight)
         if residual.shape != x.shape or residual.dtype != x.dtype:
-            raise KernelError(f"rms_norm: a residual {residual.shape} {residual.dtype} for x {x.shape} {x.dtype}")
+            raise KernelError(
+                f"rms_norm: a residual {residual.shape} {residual.dtype} for x {x.shape} {x.dtype}"
+            )
         like = Output(x.shape, x.dtype)
-        y, total = self._launch(cut, [like, like], x=x, residual=residual, weight=weight)
+        y, total = self._launch(cut, [like, like], {"x": x, "residual": residual, "weight": weight})
         return y, total
 
-    def _launch(self, cut: _Cut, outputs: list[Output], **inputs: mx.array) -> list[mx.array]:
+    def _launch(self, cut: _Cut, outputs: list[Output], inputs: dict[str, mx.array]) -> list[mx.array]:
         threads = cut.simdgroups * LANES
         return self._kernel(cut.chunk, residual="residual" in inputs)(
+            {**inputs, "epsilon": self._epsilon},
             grid=(cut.rows * threads, 1, 1),
             threadgroup=(threads, 1, 1),
             outputs=outputs,
@@ -86,8 +89,6 @@ class RMSNorm:
                 "SIMDGROUPS": cut.simdgroups,
                 "VECTORS": cut.vectors,
             },
-            epsilon=self._epsilon,
-            **inputs,
         )
 
     def _kernel(self, chunk: int, *, residual: bool) -> Kernel:
@@ -105,9 +106,13 @@ class RMSNorm:
 
 def _cut(x: mx.array, weight: mx.array) -> _Cut:
     if x.dtype not in _DTYPES or weight.dtype not in _DTYPES:
-        raise KernelError(f"rms_norm: x {x.dtype} with weight {weight.dtype}; floats of 16 or 32 bits are taken")
+        raise KernelError(
+            f"rms_norm: x {x.dtype} with weight {weight.dtype}; floats of 16 or 32 bits are taken"
+        )
     if x.ndim < 1 or x.size == 0 or weight.shape != x.shape[-1:]:
-        raise KernelError(f"rms_norm: x {x.shape} with weight {weight.shape}; expected (..., width) and (width,)")
+        raise KernelError(
+            f"rms_norm: x {x.shape} with weight {weight.shape}; expected (..., width) and (width,)"
+        )
     width = x.shape[-1]
     if width > _MAX_WIDTH:
         raise KernelError(f"rms_norm: a width of {width}; at most {_MAX_WIDTH} is taken")

@@ -1,4 +1,4 @@
-"""A kernel's text: one `.metal` file, its helpers above the line `#pragma body`, the body of the kernel below."""
+"""A kernel's text: one `.metal` file, its helpers above the line `#pragma body`, its body below."""
 
 import hashlib
 import re
@@ -43,7 +43,9 @@ class KernelSource:
         return hashlib.sha256(f"{self.header(target)}\0{self.body_for(target)}".encode()).hexdigest()[:12]
 
 
-def load_source(name: str, *, folder: Path = KERNELS, features: Mapping[str, int] | None = None) -> KernelSource:
+def load_source(
+    name: str, *, folder: Path = KERNELS, features: Mapping[str, int] | None = None
+) -> KernelSource:
     """Reads `folder/name.metal`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The dialect's headers: what lets one kernel text compile as Metal, as CUDA, on the host and under clang's checks."""
+"""The dialect's headers: what lets one kernel text compile as Metal, CUDA, C++ and OpenCL C++."""
 
 import re
 from functools import cache
@@ -14,7 +14,7 @@ _INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 @cache
 def header(target: Target) -> str:
-    """The dialect for `target` as one text: compilers that run inside MLX have no include path to this folder."""
+    """The dialect for `target` as one text: MLX's compilers have no include path to this folder."""
 
     def inlined(found: re.Match[str]) -> str:
         path = FOLDER / found[1]
@@ -24,8 +24,8 @@ def header(target: Target) -> str:
 
 
 def spell(text: str, target: Target) -> str:
-    """A kernel's text for `target`: without Metal's address-space qualifiers where there is one address space.
+    """A kernel's text for `target`: without Metal's address-space qualifiers where there are no such spaces.
 
-    They cannot be empty macros: CUDA's own `__device__` is a macro that expands to an attribute named `device`.
+    They cannot be empty macros: CUDA's `__device__` is a macro that expands to an attribute named `device`.
     """
     return _QUALIFIERS.sub("", text) if target in ("cuda", "host") else text

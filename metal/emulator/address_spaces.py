@@ -1,7 +1,7 @@
-"""Checks what only another compiler can: clang reads a kernel as OpenCL C++, whose address spaces are Metal's.
+"""Checks what only another compiler can: clang reads a kernel as OpenCL C++, with Metal's address spaces.
 
-It refuses a `device` pointer set from `threadgroup` memory, pointers without an address space, `double` and local
-`static`, as Metal does. Metal has no recursion, which OpenCL's front end lets pass: that is read from the call graph.
+It refuses a `device` pointer set from `threadgroup` memory, pointers without an address space, `double` and
+local `static`, as Metal does. Recursion, which Metal lacks and clang lets pass, is read from the call graph.
 """
 
 import re
@@ -32,11 +32,13 @@ def check_address_spaces(variant: Variant) -> None:
 
     Raises:
         KernelError: there is no clang.
-        KernelBuildError: clang refused the text, or a function calls itself; lines are those of the `.metal` file.
+        KernelBuildError: clang refused the text, with lines of the `.metal` file, or a function calls itself.
     """
     clang = find_clang()
     if clang is None:
-        raise KernelError(f"the address-space check needs clang ({' or '.join(COMPILERS)}); apt install clang-14")
+        raise KernelError(
+            f"the address-space check needs clang ({' or '.join(COMPILERS)}); apt install clang-14"
+        )
     done = subprocess.run(
         [clang, *_FLAGS], input=variant.opencl_text(), capture_output=True, text=True, check=False
     )

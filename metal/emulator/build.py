@@ -34,8 +34,8 @@ class _Recipe:
 
 
 # DWARF 4, as g++ 12's DWARF 5 forgets which file a `#line` named.
-# A kernel is read with strict warnings: an implicit double is slow on a GPU and absent in Metal. Pointers are cast
-# to vector types, hence no strict aliasing.
+# A kernel is read with strict warnings: an implicit double is slow on a GPU and absent in Metal. Bodies may
+# cast pointers to other element types, hence no strict aliasing.
 _COMMON = ("-std=c++20", "-O2", "-fPIC", "-gdwarf-4", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti")
 _KERNEL = (*_COMMON, "-Wall", "-Werror=double-promotion", "-Werror=return-type", "-Wno-unused-variable",
            "-Wno-unknown-pragmas", "-Wno-sign-compare", "-ffp-contract=off")  # fmt: skip
@@ -69,7 +69,7 @@ class Builder:
         """The compiled variant, from the cache when its text, the emulator and the compiler are unchanged.
 
         Raises:
-            KernelBuildError: no compiler, or it refused the text; the message names lines of the `.metal` file.
+            KernelBuildError: no compiler, or it refused the text; the message names the `.metal` lines.
         """
         recipe, text = _RECIPES[mode], variant.host_text()
         stamp = _digest(self._version(), _own_text(), repr(recipe), text)

@@ -69,11 +69,13 @@ alignas(128) unsigned char scratch[kThreadgroupBytes + kMaxArrays * kGap];
 Array arrays[kMaxArrays];
 uint32_t scratch_used, array_bytes;
 
+// SplitMix64 (Steele, Lea and Flood 2014): neighbouring seeds give unrelated sequences.
 uint32_t random_below(uint32_t limit) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return uint32_t((random_state >> 32) * limit >> 32);
+  random_state += 0x9e3779b97f4a7c15u;
+  uint64_t mixed = random_state;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+  return uint32_t(((mixed ^ mixed >> 31) >> 32) * limit >> 32);
 }
 
 void shuffle(uint32_t* order, uint32_t count) {
@@ -305,7 +307,7 @@ extern "C" int mlxr_emulate(mlxr::Launch* request) {
   const uint32_t *t = launch->threads, *g = launch->threadgroups;
   launch_shape = {{t[0], t[1], t[2]}, {g[0], g[1], g[2]}, thread_count / kLanes};
   shape = &launch_shape;
-  random_state = launch->seed * 2 + 0x9e3779b97f4a7c15u;
+  random_state = launch->seed;
   for (uint32_t i = 0; i < launch->buffer_count; ++i) buffer_pointers[i] = launch->buffers[i].data;
 
   const uint64_t bytes = thread_count * (kGuard + kStack);

@@ -124,7 +124,12 @@ class Library:
 def _buffer(array: HostArray) -> _Buffer:
     data = array.data
     return _Buffer(
-        data.ctypes.data, data.nbytes, array.name.encode(), data.itemsize, array.is_constant, array.is_writable
+        data.ctypes.data,
+        data.nbytes,
+        array.name.encode(),
+        data.itemsize,
+        array.is_constant,
+        array.is_writable,
     )
 
 

@@ -23,7 +23,7 @@ _OPTIONS = {
 
 
 class Program:
-    """A variant compiled as a sanitized program: each launch is one process, its arrays travel through files."""
+    """A variant compiled as a sanitized program: a launch is one process, its arrays travel through files."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class Program:
         """Runs one launch and copies back what it wrote. Nothing is counted.
 
         Raises:
-            KernelRefused: a sanitizer or the emulator stopped it; the message names lines of the `.metal` file.
+            KernelRefused: a sanitizer or the emulator stopped it; the message names the `.metal` lines.
         """
         with tempfile.TemporaryDirectory() as folder:
             request, answer = Path(folder) / "launch", Path(folder) / "arrays"

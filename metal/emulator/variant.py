@@ -22,8 +22,9 @@ OPENCL_TYPES: Mapping[str, str] = {
 
 # As MLX: an argument of the kernel, so a helper cannot see it.
 _POSITIONS = (
-    "uint3 thread_position_in_grid, uint3 thread_position_in_threadgroup, uint3 threadgroup_position_in_grid, "
-    "uint3 threads_per_threadgroup, uint3 threadgroups_per_grid, uint thread_index_in_threadgroup, "
+    "uint3 thread_position_in_grid, uint3 thread_position_in_threadgroup, "
+    "uint3 threadgroup_position_in_grid, uint3 threads_per_threadgroup, uint3 threadgroups_per_grid, "
+    "uint thread_index_in_threadgroup, "
     "uint thread_index_in_simdgroup, uint simdgroup_index_in_threadgroup, uint simdgroups_per_threadgroup"
 )
 
@@ -58,17 +59,19 @@ class Variant:
             f'#include "host.h"\n{source.defines}namespace kernel {{\n'
             f'#line 1 "{source.name}.metal"\n{spell(source.helpers, "host")}\n'
             f"__attribute__((noinline)) static void body({arguments}) {{\n{self._values(HOST_TYPES)}"
-            f'#line {source.body_line} "{source.name}.metal"\n{source.body_for("host")}\n}}\n}}\n#line 1 "entry"\n'
+            f'#line {source.body_line} "{source.name}.metal"\n{source.body_for("host")}\n}}\n}}\n'
+            f'#line 1 "entry"\n'
             f'extern "C" void mlxr_kernel(void* const* buffers) {{ kernel::body({passed}); }}\n'
         )
 
     def opencl_text(self) -> str:
         """OpenCL C++ for clang, whose address spaces are Metal's."""
         arguments = ", ".join(self._declare(p, OPENCL_TYPES) for p in self.parameters)
+        source = self.source
         return (
-            f"{self.source.header('opencl')}"
-            f"__kernel void {self.source.name}({arguments}, {_POSITIONS}) {{\n{self._values(OPENCL_TYPES)}"
-            f'#line {self.source.body_line} "{self.source.name}.metal"\n{self.source.body_for("opencl")}\n}}\n'
+            f"{source.header('opencl')}"
+            f"__kernel void {source.name}({arguments}, {_POSITIONS}) {{\n{self._values(OPENCL_TYPES)}"
+            f'#line {source.body_line} "{source.name}.metal"\n{source.body_for("opencl")}\n}}\n'
         )
 
     @staticmethod
