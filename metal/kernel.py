@@ -94,7 +94,7 @@ class Kernel:
         threads = threadgroup[0] * threadgroup[1] * threadgroup[2]
         if threads % LANES or not LANES <= threads <= MAX_THREADS:
             raise KernelError(
-                f"kernel {self.name}: a threadgroup of {threadgroup}; threads come in multiples of 32, to 1024"
+                f"kernel {self.name}: a threadgroup of {threadgroup}; it takes a multiple of 32, to 1024"
             )
         if any(total <= 0 or total % size for total, size in zip(grid, threadgroup, strict=True)):
             raise KernelError(

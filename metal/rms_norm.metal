@@ -31,6 +31,7 @@ const size_t row = size_t(threadgroup_position_in_grid.x) * WIDTH;
 
 chunk held[VECTORS];
 float squares = 0.0f;
+#pragma unroll
 for (uint i = 0; i < VECTORS; ++i) {
   const uint at = (i * SIMDGROUPS * 32 + index) * CHUNK;
   if (at < WIDTH) {
@@ -50,6 +51,7 @@ threadgroup_barrier(mem_flags::mem_threadgroup);
 squares = simd_sum(thread_index_in_simdgroup < SIMDGROUPS ? partial[thread_index_in_simdgroup] : 0.0f);
 
 const float scale = rsqrt(squares / float(WIDTH) + epsilon[0]);
+#pragma unroll
 for (uint i = 0; i < VECTORS; ++i) {
   const uint at = (i * SIMDGROUPS * 32 + index) * CHUNK;
   if (at < WIDTH) store_chunk(y + row + at, held[i] * scale * load_chunk(weight + at));

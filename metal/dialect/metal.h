@@ -1,5 +1,8 @@
 // The dialect for Apple GPUs: mx.fast.metal_kernel puts MLX's own header (metal_stdlib, `using namespace metal`)
 // before this text. Most of the dialect is Metal as it stands; this adds the names that Metal lacks.
+#include <metal_simdgroup>
+#include <metal_simdgroup_matrix>
+
 #define helper inline
 #define threadgroup_array(T, name, count) alignas(16) threadgroup T name[count]
 

@@ -57,8 +57,10 @@ Fiber fibers[kMaxThreads];
 Fiber* running;
 uint32_t thread_count;
 void* scheduler_stack_pointer;
+#ifdef MLXR_ADDRESS_SANITIZER
 const void* scheduler_stack;
 size_t scheduler_stack_bytes;
+#endif
 bool refused;
 uint64_t random_state;
 uint32_t simdgroup_order[kLanes], lane_order[kLanes];

@@ -34,8 +34,8 @@ CHECKED = {
     "communicates": r"race on 'y' .* of threadgroup [01] wrote it .* of threadgroup [01] writes it",
     "divergent_barrier": r"divergent barrier: thread 0 waits .*:5, but thread 32 waits .*:7",
     "early_return": r"divergent barrier: thread 0 waits .* early_return.metal:5, but thread 3 has ended",
-    "divergent_simdgroup": r"divergent simdgroup operation: thread 0 waits in simd_sum at .*:5, but thread 16 "
-    "has ended",
+    "divergent_simdgroup": r"divergent simdgroup operation: thread 0 waits in simd_sum at .*:5, but "
+    "thread 16 has ended",
     "mixed_wait": r"divergent barrier: thread 0 waits in simd_sum at .*:5, but thread 16 waits in "
     r"threadgroup_barrier at .*:6",
     "shuffle_out_of_range": r"shuffle_out_of_range.metal:4: simd_shuffle reads lane 32 of 32",

@@ -49,8 +49,8 @@ def test_launches_are_counted(kernel: Kernel, launches: Counter[str]) -> None:
     [
         ({"grid": (96, 1, 1)}, r"grid \(96, 1, 1\) is no multiple of the threadgroup \(64, 1, 1\)"),
         ({"grid": (0, 1, 1)}, "is no multiple"),
-        ({"grid": (48, 1, 1), "threadgroup": (48, 1, 1)}, "multiple of 32"),
-        ({"grid": (2048, 1, 1), "threadgroup": (2048, 1, 1)}, "multiple of 32, to 1024"),
+        ({"grid": (48, 1, 1), "threadgroup": (48, 1, 1)}, "takes a multiple of 32"),
+        ({"grid": (2048, 1, 1), "threadgroup": (2048, 1, 1)}, "takes a multiple of 32, to 1024"),
         ({"inputs": {"x": mx.array(1.0)}}, r"input 'x' of shape \(\) is empty or a scalar"),
         ({"inputs": {"x": mx.zeros((0, 4))}}, "is empty or a scalar"),
         ({"inputs": {"x": mx.zeros(64), "z": mx.zeros(8)}}, r"takes \('x',\), not"),
