@@ -176,7 +176,9 @@ inline void simdgroup_barrier(mem_flags flags, MLXR_HERE) { mlxr::simdgroup_barr
 // The lanes of a simdgroup meet, each with a value; the copies of all 32 are what comes back.
 template <typename V>
 MLXR_UNCHECKED inline void meet(const V& mine, V (&all)[32], const char* what, mlxr::Site site) {
-  std::memcpy(all, mlxr::exchange(&mine, sizeof(V), what, site), sizeof(all));
+  static_assert(sizeof(V) <= mlxr::kMeetingBytes);
+  const unsigned char* from = mlxr::exchange(&mine, sizeof(V), what, site);
+  for (int i = 0; i < 32; ++i) std::memcpy(&all[i], from + i * mlxr::kMeetingBytes, sizeof(V));
 }
 template <typename V>
 MLXR_UNCHECKED inline V lane_of(V value, uint lane, const char* what, mlxr::Site site) {

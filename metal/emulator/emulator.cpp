@@ -23,7 +23,7 @@ const Shape* shape = nullptr;
 
 namespace {
 
-constexpr uint32_t kLanes = 32, kMaxThreads = 1024, kMaxArrays = 32, kMaxValue = 24;
+constexpr uint32_t kLanes = 32, kMaxThreads = 1024, kMaxArrays = 32;
 constexpr uint32_t kThreadgroupBytes = 32768, kGap = 64;  // a gap after every array shows overruns
 constexpr uint64_t kGuard = 4096;
 #ifdef MLXR_ADDRESS_SANITIZER
@@ -64,8 +64,8 @@ size_t scheduler_stack_bytes;
 bool refused;
 uint64_t random_state;
 uint32_t simdgroup_order[kLanes], lane_order[kLanes];
-unsigned char meeting[kMaxThreads / kLanes][2][kLanes][kMaxValue];
-unsigned char packed[kLanes * kMaxValue];
+// Two sides, used in turn: a lane may reach the next meeting before another has read this one.
+unsigned char meeting[kMaxThreads / kLanes][2][kLanes][kMeetingBytes];
 uint32_t parity[kMaxThreads / kLanes];
 alignas(128) unsigned char scratch[kThreadgroupBytes + kMaxArrays * kGap];
 Array arrays[kMaxArrays];
@@ -260,21 +260,23 @@ void threadgroup_barrier(int memory, Site site) {
 
 void simdgroup_barrier(int memory, Site site) { wait(State::meets, "simdgroup_barrier", 0, memory, site); }
 
-const void* exchange(const void* mine, uint32_t bytes, const char* what, Site site) {
-  if (bytes > kMaxValue) refuse(site, "%s of a value of %u bytes", what, bytes);
+const unsigned char* exchange(const void* mine, uint32_t bytes, const char* what, Site site) {
   const uint32_t simdgroup = here->simdgroup, side = parity[simdgroup];
   std::memcpy(meeting[simdgroup][side][here->lane], mine, bytes);
   wait(State::meets, what, bytes, 0, site);
-  for (uint32_t i = 0; i < kLanes; ++i) std::memcpy(packed + i * bytes, meeting[simdgroup][side][i], bytes);
-  return packed;
+  return meeting[simdgroup][side][0];
 }
 
 void check_alignment(const void* p, uint32_t bytes, Site site) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-  uintptr_t start = 0;
-  for (uint32_t i = 0; i < launch->buffer_count; ++i) {
-    const uintptr_t data = reinterpret_cast<uintptr_t>(launch->buffers[i].data);
-    if (address - data < launch->buffers[i].bytes) start = data;
+  // The array that starts last before the place: an overrun is for the other checks to name.
+  uintptr_t start = reinterpret_cast<uintptr_t>(scratch);
+  if (address - start >= sizeof(scratch)) {
+    start = 0;
+    for (uint32_t i = 0; i < launch->buffer_count; ++i) {
+      const uintptr_t data = reinterpret_cast<uintptr_t>(launch->buffers[i].data);
+      if (data <= address && data > start) start = data;
+    }
   }
   if ((address - start) % bytes != 0) refuse(site, "a vector access is not aligned to %u bytes", bytes);
 }

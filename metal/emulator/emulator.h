@@ -36,8 +36,9 @@ extern const Shape* shape;
 void threadgroup_barrier(int memory, Site site);
 void simdgroup_barrier(int memory, Site site);
 
-// Waits for the other lanes; returns the 32 values (at most 24 bytes each), lane after lane.
-const void* exchange(const void* mine, uint32_t bytes, const char* what, Site site);
+// Waits for the other lanes; returns what the 32 brought, kMeetingBytes apart.
+constexpr uint32_t kMeetingBytes = 24;
+const unsigned char* exchange(const void* mine, uint32_t bytes, const char* what, Site site);
 
 // The same address for every thread of a threadgroup that passes the same `id`.
 void* threadgroup_memory(uint32_t id, uint32_t bytes, const char* name, Site site);

@@ -51,7 +51,7 @@ SANITIZED = {
     "overrun": r"heap-buffer-overflow(.|\n)*overrun.metal:4",
     "overrun_write": r"heap-buffer-overflow(.|\n)*overrun_write.metal:4",
     "threadgroup_overrun": r"use-after-poison(.|\n)*threadgroup_overrun.metal:8",
-    "signed_overflow": r"runtime error: signed integer overflow",
+    "signed_overflow": r"runtime error: signed integer overflow(.|\n)*signed_overflow.metal:5",
     "divergent_barrier": r"divergent barrier",
 }
 PLAIN_BUILD = {

@@ -9,9 +9,11 @@ import pytest
 
 from metal import reference
 from metal.emulator import Emulator, LaunchReport, Mode
-from metal.errors import KernelError
-from metal.executors import EmulatedExecutor, Executor
+from metal.errors import KernelError, KernelRefused
+from metal.executors import EmulatedExecutor, Executor, Output
+from metal.kernel import Kernel
 from metal.rms_norm import RMSNorm
+from metal.source import KERNELS
 
 EPSILON = 1e-5
 TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
@@ -112,6 +114,60 @@ def test_every_byte_moves_once(kernel_cache: Path, dtype: mx.Dtype, width: int) 
         assert traffic[name].bytes_written == pytest.approx(x.nbytes, rel=0.05)
         assert traffic[name].bytes_read == 0
     assert traffic["epsilon"].bytes_read == 0  # constant memory is not the device's
+
+
+PLANTED = {
+    "missing barrier": (
+        "threadgroup_barrier(mem_flags::mem_threadgroup);\n",
+        "\n",
+        r"race on 'partial' element \d+|reads 'partial' at byte \d+, which no thread has written",
+    ),
+    "race": (
+        "if (thread_index_in_simdgroup == 0) partial",
+        "partial",
+        r"race on 'partial' .* wrote it at rms_norm.metal:\d+, .* writes it at rms_norm.metal:\d+",
+    ),
+    "overrun of the input": (
+        "if (at < WIDTH) {",
+        "{",
+        r"rms_norm.metal:\d+: thread \d+ reads \d+ bytes past the end of 'x'",
+    ),
+    "overrun of the output": (
+        "if (at < WIDTH) store",
+        "store",
+        r"rms_norm.metal:\d+: thread \d+ (reads|writes) \d+ bytes past the end of '(weight|y)'",
+    ),
+    "too few partial sums": (
+        "threadgroup_array(float, partial, SIMDGROUPS)",
+        "threadgroup_array(float, partial, SIMDGROUPS - 1)",
+        r"rms_norm.metal:\d+: thread \d+ writes \d+ bytes past the end of 'partial'",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(tmp_path: Path, kernel_cache: Path, bug: str) -> None:
+    right, wrong, says = PLANTED[bug]
+    text = (KERNELS / "rms_norm.metal").read_text()
+    assert text.count(right) == 1
+    (tmp_path / "rms_norm.metal").write_text(text.replace(right, wrong))
+    kernel = Kernel(
+        "rms_norm",
+        inputs=("x", "weight", "epsilon"),
+        outputs=("y",),
+        executor=EmulatedExecutor(Emulator(kernel_cache, Mode.CHECKED)),
+        launches=Counter(),
+        features={"CHUNK": 4, "RESIDUAL": 0},
+        folder=tmp_path,
+    )
+    with pytest.raises(KernelRefused, match=says):
+        kernel(
+            {"x": mx.ones((1, 1000)), "weight": mx.ones(1000), "epsilon": mx.zeros(1)},
+            grid=(256, 1, 1),
+            threadgroup=(256, 1, 1),
+            outputs=[Output((1, 1000), mx.float32)],
+            template={"T": mx.float32, "WIDTH": 1000, "SIMDGROUPS": 8, "VECTORS": 1},
+        )
 
 
 def test_a_large_row_of_float16_does_not_overflow(executor: Executor) -> None:
