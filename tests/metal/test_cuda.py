@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from metal.source import KERNELS, KernelSource, load_source
+from metal.source import KernelSource, load_source
+from tests.metal.catalogue import BODIES, BODY_ARRAYS, body_arrays, body_template
 
 NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="needs nvcc (CUDA toolkit)")
 
-BODIES = Path(__file__).parent / "bodies"
 CUDA_TYPES = {
     "float32": "float",
     "float16": "__half",
     "bfloat16": "__nv_bfloat16",
     "uint32": "uint32_t",
+    "int32": "int32_t",
 }
 
 # MLX's own text before a kernel, and its namespace below (mlx/backend/cuda/custom_kernel.cpp).
@@ -59,23 +60,12 @@ def compile_cuda(text: str, folder: Path) -> None:
     ("dtype", "chunk", "residual"), [("float32", 4, 0), ("float16", 1, 1), ("bfloat16", 4, 1)]
 )
 def test_rms_norm_is_cuda(tmp_path: Path, dtype: str, chunk: int, residual: int) -> None:
-    source = load_source("rms_norm", folder=KERNELS, features={"CHUNK": chunk, "RESIDUAL": residual})
+    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual})
     inputs = {"x": dtype, "residual": dtype, "weight": "float32", "epsilon": "float32"}
     arrays = {**inputs, "y": f">{dtype}", "total": f">{dtype}"}
     compile_cuda(
         cuda_text(source, arrays, {"T": dtype, "WIDTH": 1000, "SIMDGROUPS": 8, "VECTORS": 4}), tmp_path
     )
-
-
-BODY_ARRAYS: Mapping[str, Mapping[str, str]] = {
-    "lanes": {"x": "float32", "y": ">float32"},
-    "mathematics": {"x": "float32", "y": ">float32"},
-    "places": {"unused": "float32", "y": ">uint32"},
-    "vectors": {"x": "T", "words": "uint32", "y": ">T", "z": ">T", "sums": ">uint32"},
-    "matrices": {"a": "T", "b": "T", "c": "T", "d": ">float32"},
-    "conversions": {"wide": "float32", "stored": "T", "narrow": ">T", "widened": ">float32"},
-    "some": {"pool": "T", "y": ">T"},
-}
 
 
 @pytest.mark.parametrize(
@@ -86,5 +76,7 @@ BODY_ARRAYS: Mapping[str, Mapping[str, str]] = {
     ],
 )
 def test_the_dialect_is_cuda(tmp_path: Path, name: str, dtype: str) -> None:
-    arrays = {key: value.replace("T", dtype) for key, value in BODY_ARRAYS[name].items()}
-    compile_cuda(cuda_text(load_source(name, folder=BODIES), arrays, {"T": dtype}), tmp_path)
+    compile_cuda(
+        cuda_text(load_source(name, folder=BODIES), body_arrays(name, dtype), body_template(name, dtype)),
+        tmp_path,
+    )

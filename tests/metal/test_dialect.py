@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 from metal.executors import Executor, Output
+from tests.metal.numbers import normal, wide
 
 LaunchBody = Callable[..., list[mx.array]]
 STORAGE = [mx.float32, mx.float16, mx.bfloat16]
 TOLERANCE = {mx.float32: 1e-6, mx.float16: 1e-3, mx.bfloat16: 1e-2}
-
-
-def wide(array: mx.array) -> np.ndarray:
-    return np.array(array.astype(mx.float32)).astype(np.float64)
-
-
-def normal(shape: tuple[int, ...], dtype: mx.Dtype = mx.float32, seed: int = 0) -> mx.array:
-    return mx.array(np.random.default_rng(seed).normal(size=shape).astype(np.float32)).astype(dtype)
 
 
 def test_simdgroup_operations(executor: Executor, launch_body: LaunchBody) -> None:

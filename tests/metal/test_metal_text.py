@@ -1,6 +1,7 @@
-"""Kernels through the header that Apple's compiler gets, read by clang against declarations of Metal's library.
+"""Kernels with the header that Apple's compiler gets, read by clang against declarations of Metal's library.
 
-No Metal compiler runs on Linux. This finds names and types that do not fit; the `metal` executor tests the rest on a Mac.
+No Metal compiler runs on Linux. This finds names and types that do not fit; the `metal` executor tests
+the rest on a Mac.
 """
 
 import subprocess
@@ -11,11 +12,11 @@ import pytest
 
 from metal.emulator.address_spaces import find_clang
 from metal.source import KernelSource, load_source
+from tests.metal.catalogue import BODIES, BODY_ARRAYS, body_arrays, body_template
 
 CLANG = find_clang()
 pytestmark = pytest.mark.skipif(CLANG is None, reason="needs clang: apt install clang-14")
 
-BODIES = Path(__file__).parent / "bodies"
 STUB = Path(__file__).parent / "metal_stub"
 METAL_TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat", "uint32": "uint", "int32": "int"}
 STORAGE = ("float32", "float16", "bfloat16")
@@ -30,7 +31,7 @@ INDICES = (
 
 
 def metal_text(source: KernelSource, arrays: Mapping[str, str], template: Mapping[str, int | str]) -> str:
-    """The kernel with its arguments; `arrays` gives dtypes, `>` before an output's and `=` before a constant's."""
+    """The kernel as MLX completes it. `arrays` as in the catalogue, with `=` before a constant's dtype."""
     arguments = [
         f"{'' if dtype[0] == '>' else 'const '}{'constant' if dtype[0] == '=' else 'device'} "
         f"{METAL_TYPES[dtype.lstrip('>=')]}* {name}"
@@ -77,23 +78,10 @@ def test_rms_norm(dtype: str, chunk: int, residual: int) -> None:
     check(metal_text(source, arrays, {"T": dtype, "WIDTH": 1000, "SIMDGROUPS": 8, "VECTORS": 4}))
 
 
-BODY_ARRAYS: Mapping[str, Mapping[str, str]] = {
-    "lanes": {"x": "float32", "y": ">float32"},
-    "mathematics": {"x": "float32", "y": ">float32"},
-    "places": {"unused": "float32", "y": ">uint32"},
-    "vectors": {"x": "T", "words": "uint32", "y": ">T", "z": ">T", "sums": ">uint32"},
-    "matrices": {"a": "T", "b": "T", "c": "T", "d": ">float32"},
-    "conversions": {"wide": "float32", "stored": "T", "narrow": ">T", "widened": ">float32"},
-    "some": {"pool": "T", "y": ">T"},
-    "script": {"steps": "int32", "barriers": "int32", "pool": "float32", "y": ">float32"},
-}
-
-
 @pytest.mark.parametrize("dtype", STORAGE)
 @pytest.mark.parametrize("name", BODY_ARRAYS)
 def test_the_dialect(name: str, dtype: str) -> None:
-    arrays = {key: value.replace("T", dtype) for key, value in BODY_ARRAYS[name].items()}
-    check(metal_text(load_source(name, folder=BODIES), arrays, {"T": dtype, "STEPS": 4}))
+    check(metal_text(load_source(name, folder=BODIES), body_arrays(name, dtype), body_template(name, dtype)))
 
 
 def test_every_body_is_read() -> None:
@@ -102,6 +90,8 @@ def test_every_body_is_read() -> None:
 
 def test_a_misspelt_name_is_seen() -> None:
     source = load_source("lanes", folder=BODIES)
-    wrong = metal_text(source, BODY_ARRAYS["lanes"], {}).replace("simd_shuffle_down(", "simd_shuffle_dwn(")
+    wrong = metal_text(source, body_arrays("lanes", "float32"), {}).replace(
+        "simd_shuffle_down(", "simd_shuffle_dwn("
+    )
     with pytest.raises(AssertionError, match=r"lanes\.metal:\d+.*simd_shuffle_dwn"):
         check(wrong)

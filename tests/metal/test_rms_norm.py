@@ -14,6 +14,7 @@ from metal.executors import EmulatedExecutor, Executor, Output
 from metal.kernel import Kernel
 from metal.rms_norm import RMSNorm
 from metal.source import KERNELS
+from tests.metal.numbers import normal, wide
 
 EPSILON = 1e-5
 TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
@@ -35,14 +36,6 @@ LONG = [
     for dtype in TOLERANCE
     for width in (31, 32, 128, 1023, 1025, 4095, 4096, 8192, 65536)
 ]
-
-
-def wide(array: mx.array) -> np.ndarray:
-    return np.array(array.astype(mx.float32)).astype(np.float64)
-
-
-def normal(shape: tuple[int, ...], dtype: mx.Dtype, seed: int) -> mx.array:
-    return mx.array(np.random.default_rng(seed).normal(size=shape).astype(np.float32)).astype(dtype)
 
 
 def exact(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
