@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from metal.dialect import Target
 from metal.emulator import CONSTANT_BELOW, Emulator, Geometry, HostArray, LaunchReport, Parameter, Variant
 from metal.errors import KernelError
 from metal.source import KernelSource
@@ -61,14 +62,7 @@ class MetalExecutor:
 
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
         """See `Executor.build`."""
-        kernel = mx.fast.metal_kernel(
-            name=f"{source.name}_{source.digest('metal')}",
-            input_names=signature.inputs,
-            output_names=signature.outputs,
-            source=source.body_for("metal"),
-            header=source.header("metal"),
-        )
-        return _mlx_launcher(kernel)
+        return _mlx_launcher(mx.fast.metal_kernel, source, signature, "metal")
 
 
 class CudaExecutor:
@@ -76,21 +70,36 @@ class CudaExecutor:
 
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
         """See `Executor.build`."""
-        kernel = mx.fast.cuda_kernel(
-            name=f"{source.name}_{source.digest('cuda')}",
-            input_names=signature.inputs,
-            output_names=signature.outputs,
-            source=source.body_for("cuda"),
-            header=source.header("cuda"),
-        )
-        return _mlx_launcher(kernel)
+        return _mlx_launcher(mx.fast.cuda_kernel, source, signature, "cuda")
 
 
-def _mlx_launcher(kernel: object) -> Launcher:
-    call = cast("Callable[..., list[mx.array]]", kernel)
+def _mlx_launcher(
+    make: Callable[..., object], source: KernelSource, signature: Signature, target: Target
+) -> Launcher:
+    """Calls MLX's kernel under a name for each set of dtypes.
+
+    MLX's CUDA back-end finds compiled kernels by name and template alone, though the dtypes of the arrays and
+    whether an input is `constant` are part of the text that it compiles.
+    """
+    stem = f"{source.name}_{source.digest(target)}"
+    kernels: dict[str, Callable[..., list[mx.array]]] = {}
+
+    def kernel_for(request: Request) -> Callable[..., list[mx.array]]:
+        inputs = [f"{_name(a.dtype)}{'c' if a.size < CONSTANT_BELOW else ''}" for a in request.inputs]
+        name = "_".join([stem, *inputs, *(_name(output.dtype) for output in request.outputs)])
+        if name not in kernels:
+            made = make(
+                name=name,
+                input_names=signature.inputs,
+                output_names=signature.outputs,
+                source=source.body_for(target),
+                header=source.header(target),
+            )
+            kernels[name] = cast("Callable[..., list[mx.array]]", made)
+        return kernels[name]
 
     def launch(request: Request) -> list[mx.array]:
-        return call(
+        return kernel_for(request)(
             inputs=list(request.inputs),
             template=list(request.template.items()),
             grid=request.grid,

@@ -64,6 +64,14 @@ def test_agrees_with_float64(
     check(executor, dtype, weight_dtype, width, rows)
 
 
+def test_weights_of_two_dtypes_do_not_share_a_compiled_kernel(executor: Executor) -> None:
+    norm = RMSNorm(executor, Counter(), EPSILON)
+    x = normal((2, 96), mx.float32)
+    for dtype in TOLERANCE:
+        weight = normal((96,), dtype, 1)
+        assert error(norm(x, weight), exact(wide(x), wide(weight))) <= 1e-5
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("dtype", "weight_dtype", "width", "rows"), LONG)
 def test_agrees_with_float64_at_more_widths(
