@@ -6,14 +6,13 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "fiber.h"
 #include "launch.h"
+#include "order.h"
 
 #ifdef MLXR_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
 #endif
 
 namespace mlxr {
@@ -35,9 +34,7 @@ constexpr uint64_t kStack = 60 * 1024;
 enum class State { ready, meets, at_barrier, ended };
 
 struct Fiber {
-  void* stack_pointer;
-  void* fake_stack;
-  char* stack;
+  Stack stack;
   State state;
   Site site;
   const char* what;
@@ -56,13 +53,9 @@ Shape launch_shape;
 Fiber fibers[kMaxThreads];
 Fiber* running;
 uint32_t thread_count;
-void* scheduler_stack_pointer;
-#ifdef MLXR_ADDRESS_SANITIZER
-const void* scheduler_stack;
-size_t scheduler_stack_bytes;
-#endif
+Stack scheduler;
 bool refused;
-uint64_t random_state;
+Order order;
 uint32_t simdgroup_order[kLanes], lane_order[kLanes];
 // Two sides, used in turn: a lane may reach the next meeting before another has read this one.
 unsigned char meeting[kMaxThreads / kLanes][2][kLanes][kMeetingBytes];
@@ -70,20 +63,6 @@ uint32_t parity[kMaxThreads / kLanes];
 alignas(128) unsigned char scratch[kThreadgroupBytes + kMaxArrays * kGap];
 Array arrays[kMaxArrays];
 uint32_t scratch_used, array_bytes;
-
-// SplitMix64 (Steele, Lea and Flood 2014): neighbouring seeds give unrelated sequences.
-uint32_t random_below(uint32_t limit) {
-  random_state += 0x9e3779b97f4a7c15u;
-  uint64_t mixed = random_state;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-  return uint32_t(((mixed ^ mixed >> 31) >> 32) * limit >> 32);
-}
-
-void shuffle(uint32_t* order, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) order[i] = i;
-  for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[random_below(i)]);
-}
 
 __attribute__((format(printf, 1, 2))) void report(const char* format, ...) {
   va_list arguments;
@@ -93,39 +72,18 @@ __attribute__((format(printf, 1, 2))) void report(const char* format, ...) {
   refused = true;
 }
 
-void leave_fiber(bool for_good) {
-  Fiber* self = running;
-#ifdef MLXR_ADDRESS_SANITIZER
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &self->fake_stack, scheduler_stack, scheduler_stack_bytes);
-#else
-  (void)for_good;
-#endif
-  mlxr_switch(&self->stack_pointer, scheduler_stack_pointer);
-#ifdef MLXR_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(self->fake_stack, &scheduler_stack, &scheduler_stack_bytes);
-#endif
-}
+void leave_fiber(bool for_good) { switch_stack(running->stack, scheduler, for_good); }
 
 void enter_fiber(Fiber& fiber) {
   running = &fiber;
   here = &fiber.place;
-#ifdef MLXR_ADDRESS_SANITIZER
-  void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(&fake_stack, fiber.stack, kStack);
-#endif
-  mlxr_switch(&scheduler_stack_pointer, fiber.stack_pointer);
-#ifdef MLXR_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
-#endif
-  running = nullptr;
+  switch_stack(scheduler, fiber.stack, false);
 }
 
 void* buffer_pointers[64];
 
 void fiber_main() {
-#ifdef MLXR_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_stack_bytes);
-#endif
+  arrive_from(scheduler);
   mlxr_kernel(buffer_pointers);
   running->state = State::ended;
   leave_fiber(true);
@@ -208,8 +166,8 @@ void run_threadgroup(uint32_t number, char* stacks) {
     const uint3 at = split(i, size);
     Fiber& fiber = fibers[i];
     fiber = Fiber{};
-    fiber.stack = stacks + i * (kGuard + kStack) + kGuard;
-    fiber.stack_pointer = fresh_stack(fiber.stack + kStack, fiber_main);
+    char* bottom = stacks + i * (kGuard + kStack) + kGuard;
+    fiber.stack = {fresh_stack(bottom + kStack, fiber_main), bottom, kStack, nullptr};
     fiber.place = {{group.x * size.x + at.x, group.y * size.y + at.y, group.z * size.z + at.z}, at, group, i,
                    i % kLanes, i / kLanes};
   }
@@ -222,8 +180,8 @@ void run_threadgroup(uint32_t number, char* stacks) {
 #endif
   std::memset(arrays, 0, sizeof(arrays));
   scratch_used = array_bytes = 0;
-  shuffle(simdgroup_order, launch_shape.simdgroups);
-  shuffle(lane_order, kLanes);
+  order.shuffle(simdgroup_order, launch_shape.simdgroups);
+  order.shuffle(lane_order, kLanes);
 #ifdef MLXR_CHECKED
   checks::begin_threadgroup(number);
 #endif
@@ -311,7 +269,7 @@ extern "C" int mlxr_emulate(mlxr::Launch* request) {
   const uint32_t *t = launch->threads, *g = launch->threadgroups;
   launch_shape = {{t[0], t[1], t[2]}, {g[0], g[1], g[2]}, thread_count / kLanes};
   shape = &launch_shape;
-  random_state = launch->seed;
+  order = {launch->seed};
   for (uint32_t i = 0; i < launch->buffer_count; ++i) buffer_pointers[i] = launch->buffers[i].data;
 
   const uint64_t bytes = thread_count * (kGuard + kStack);
@@ -323,16 +281,16 @@ extern "C" int mlxr_emulate(mlxr::Launch* request) {
   for (uint32_t i = 0; i < thread_count; ++i)
     mprotect(static_cast<char*>(stacks) + i * (kGuard + kStack), kGuard, PROT_NONE);
   const uint32_t count = g[0] * g[1] * g[2];
-  uint32_t* order = new uint32_t[count];
-  shuffle(order, count);
+  uint32_t* groups = new uint32_t[count];
+  order.shuffle(groups, count);
 #ifdef MLXR_CHECKED
   checks::begin(*launch, stacks, bytes, scratch, sizeof(scratch));
 #endif
-  for (uint32_t i = 0; i < count && !refused; ++i) run_threadgroup(order[i], static_cast<char*>(stacks));
+  for (uint32_t i = 0; i < count && !refused; ++i) run_threadgroup(groups[i], static_cast<char*>(stacks));
 #ifdef MLXR_CHECKED
   checks::end();
 #endif
-  delete[] order;
+  delete[] groups;
   munmap(stacks, bytes);
   return refused ? 1 : 0;
 }
