@@ -58,7 +58,7 @@ def race(a: Touch, b: Touch) -> bool:
 def random_program(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A few accesses in all: about half of such programs have a race."""
     random = np.random.default_rng(seed)
-    # Every second program reads more than it writes, and crowds: a write must then be held against all its readers.
+    # Every second program crowds and mostly reads: a write must then be held against all its readers.
     kinds, elements, most = ([0, 0, 0, 1, 2, 2, 2, 3], 2, 14) if seed % 2 else ([0, 1, 2, 3], 3, 9)
     steps = np.full((GROUPS, STEPS, THREADS), -1, np.int32)
     for _ in range(random.integers(2, most)):
