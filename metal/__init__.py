@@ -1,1 +1,1 @@
-"""Kernels: each a `.metal` body, a typed launcher and a reference twin; none knows of models or chats."""
+"""Kernels: each a `.metal` body, a typed launcher and a reference twin; nothing here knows of models."""

@@ -1,0 +1,191 @@
+// The dialect for NVIDIA GPUs: mx.fast.cuda_kernel puts cuda_fp16.h, cuda_bf16.h and cooperative_groups.h before
+// this text. CUDA has one address space for C++ pointers: metal/dialect takes Metal's four qualifiers out of kernels.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned char uchar;
+
+#define helper __device__ __forceinline__
+#define threadgroup_array(T, name, count) __shared__ __align__(16) T name[count]
+
+// Positions are macros: Metal passes them as arguments of the kernel, CUDA as built-in variables.
+helper uint mlxr_thread_index() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+helper uint3 mlxr_uint3(uint x, uint y, uint z) { return make_uint3(x, y, z); }
+#define thread_position_in_threadgroup mlxr_uint3(threadIdx.x, threadIdx.y, threadIdx.z)
+#define threadgroup_position_in_grid mlxr_uint3(blockIdx.x, blockIdx.y, blockIdx.z)
+#define threads_per_threadgroup mlxr_uint3(blockDim.x, blockDim.y, blockDim.z)
+#define threadgroups_per_grid mlxr_uint3(gridDim.x, gridDim.y, gridDim.z)
+#define thread_position_in_grid                                                            \
+  mlxr_uint3(blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y * blockDim.y + threadIdx.y, \
+             blockIdx.z * blockDim.z + threadIdx.z)
+#define thread_index_in_threadgroup mlxr_thread_index()
+#define thread_index_in_simdgroup (mlxr_thread_index() & 31u)
+#define simdgroup_index_in_threadgroup (mlxr_thread_index() >> 5)
+#define simdgroups_per_threadgroup ((blockDim.x * blockDim.y * blockDim.z) >> 5)
+
+enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
+helper mem_flags operator|(mem_flags a, mem_flags b) {
+  return static_cast<mem_flags>(static_cast<int>(a) | static_cast<int>(b));
+}
+helper void threadgroup_barrier(mem_flags) { __syncthreads(); }
+helper void simdgroup_barrier(mem_flags) { __syncwarp(); }
+
+// Every lane takes part: the dialect forbids a simdgroup operation under divergence.
+template <typename V>
+helper V simd_shuffle(V value, uint lane) {
+  return __shfl_sync(0xffffffffu, value, static_cast<int>(lane));
+}
+template <typename V>
+helper V simd_broadcast(V value, uint lane) {
+  return __shfl_sync(0xffffffffu, value, static_cast<int>(lane));
+}
+template <typename V>
+helper V simd_shuffle_xor(V value, uint mask) {
+  return __shfl_xor_sync(0xffffffffu, value, static_cast<int>(mask));
+}
+template <typename V>
+helper V simd_shuffle_down(V value, uint delta) {
+  return __shfl_down_sync(0xffffffffu, value, delta);
+}
+template <typename V>
+helper V simd_sum(V value) {
+  for (uint mask = 16; mask > 0; mask >>= 1) value += simd_shuffle_xor(value, mask);
+  return value;
+}
+template <typename V>
+helper V simd_max(V value) {
+  for (uint mask = 16; mask > 0; mask >>= 1) {
+    const V other = simd_shuffle_xor(value, mask);
+    value = value > other ? value : other;
+  }
+  return value;
+}
+
+struct alignas(16) vec4 {
+  float x, y, z, w;
+};
+#include "vec4.h"
+
+helper float to_float(float value) { return value; }
+helper float to_float(__half value) { return __half2float(value); }
+helper float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+helper float to_float(int value) { return static_cast<float>(value); }
+helper float to_float(uint value) { return static_cast<float>(value); }
+
+template <typename T>
+struct mlxr_narrow;
+template <>
+struct mlxr_narrow<float> {
+  static helper float round(float value) { return value; }
+};
+template <>
+struct mlxr_narrow<__half> {
+  static helper __half round(float value) { return __float2half_rn(value); }
+};
+template <>
+struct mlxr_narrow<__nv_bfloat16> {
+  static helper __nv_bfloat16 round(float value) { return __float2bfloat16_rn(value); }
+};
+template <typename T>
+helper T from_float(float value) {
+  return mlxr_narrow<T>::round(value);
+}
+
+// Two 16-bit values travel as one 32-bit word, so that a vector access is a single instruction.
+template <typename T>
+helper float mlxr_low(uint word) {
+  return to_float(*reinterpret_cast<const T*>(&word));
+}
+template <typename T>
+helper float mlxr_high(uint word) {
+  return to_float(reinterpret_cast<const T*>(&word)[1]);
+}
+template <typename T>
+helper uint mlxr_pack(float low, float high) {
+  uint word;
+  reinterpret_cast<T*>(&word)[0] = from_float<T>(low);
+  reinterpret_cast<T*>(&word)[1] = from_float<T>(high);
+  return word;
+}
+
+helper vec4 load4(const float* p) {
+  const float4 v = *reinterpret_cast<const float4*>(p);
+  return make_vec4(v.x, v.y, v.z, v.w);
+}
+template <typename T>
+helper vec4 load4(const T* p) {
+  const uint2 v = *reinterpret_cast<const uint2*>(p);
+  return make_vec4(mlxr_low<T>(v.x), mlxr_high<T>(v.x), mlxr_low<T>(v.y), mlxr_high<T>(v.y));
+}
+helper vec8 load8(const float* p) { return {load4(p), load4(p + 4)}; }
+template <typename T>
+helper vec8 load8(const T* p) {
+  const uint4 v = *reinterpret_cast<const uint4*>(p);
+  return {make_vec4(mlxr_low<T>(v.x), mlxr_high<T>(v.x), mlxr_low<T>(v.y), mlxr_high<T>(v.y)),
+          make_vec4(mlxr_low<T>(v.z), mlxr_high<T>(v.z), mlxr_low<T>(v.w), mlxr_high<T>(v.w))};
+}
+helper uint4 load_words(const uint* p) { return *reinterpret_cast<const uint4*>(p); }
+
+helper void store4(float* p, vec4 v) { *reinterpret_cast<float4*>(p) = make_float4(v.x, v.y, v.z, v.w); }
+template <typename T>
+helper void store4(T* p, vec4 v) {
+  *reinterpret_cast<uint2*>(p) = make_uint2(mlxr_pack<T>(v.x, v.y), mlxr_pack<T>(v.z, v.w));
+}
+helper void store8(float* p, vec8 v) {
+  store4(p, v.lo);
+  store4(p + 4, v.hi);
+}
+template <typename T>
+helper void store8(T* p, vec8 v) {
+  *reinterpret_cast<uint4*>(p) = make_uint4(mlxr_pack<T>(v.lo.x, v.lo.y), mlxr_pack<T>(v.lo.z, v.lo.w),
+                                            mlxr_pack<T>(v.hi.x, v.hi.y), mlxr_pack<T>(v.hi.z, v.hi.w));
+}
+
+template <typename T>
+helper T* writable(const T* p) {
+  return const_cast<T*>(p);
+}
+
+// Lane l of a simdgroup holds row l / 4, columns 2 (l % 4) and the next, of an 8×8 matrix.
+template <typename T>
+struct matrix8x8 {
+  float pair[2];
+};
+template <typename T>
+helper void matrix_fill(matrix8x8<T>& m, float value) {
+  m.pair[0] = m.pair[1] = value;
+}
+template <typename T>
+helper void matrix_load(matrix8x8<T>& m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup, row = lane / 4, column = lane % 4 * 2;
+  m.pair[0] = to_float(p[row * stride + column]);
+  m.pair[1] = to_float(p[row * stride + column + 1]);
+}
+template <typename T>
+helper void matrix_load_transposed(matrix8x8<T>& m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup, row = lane / 4, column = lane % 4 * 2;
+  m.pair[0] = to_float(p[column * stride + row]);
+  m.pair[1] = to_float(p[(column + 1) * stride + row]);
+}
+template <typename T>
+helper void matrix_store(const matrix8x8<T>& m, T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup, row = lane / 4, column = lane % 4 * 2;
+  p[row * stride + column] = from_float<T>(m.pair[0]);
+  p[row * stride + column + 1] = from_float<T>(m.pair[1]);
+}
+template <typename T>
+helper void matrix_multiply_accumulate(matrix8x8<float>& d, const matrix8x8<T>& a, const matrix8x8<T>& b) {
+  const uint lane = thread_index_in_simdgroup, row = lane / 4;
+#pragma unroll
+  for (uint k = 0; k < 8; ++k) {
+    const float left = simd_shuffle(a.pair[k % 2], row * 4 + k / 2);
+    const float right0 = simd_shuffle(b.pair[0], k * 4 + lane % 4);
+    const float right1 = simd_shuffle(b.pair[1], k * 4 + lane % 4);
+    d.pair[0] = fmaf(left, right0, d.pair[0]);
+    d.pair[1] = fmaf(left, right1, d.pair[1]);
+  }
+}

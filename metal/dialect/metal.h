@@ -1,0 +1,104 @@
+// The dialect for Apple GPUs: mx.fast.metal_kernel puts MLX's own header (metal_stdlib, `using namespace metal`)
+// before this text. Most of the dialect is Metal as it stands; this adds the names that Metal lacks.
+#include <metal_simdgroup>
+#include <metal_simdgroup_matrix>
+
+#define helper inline
+#define threadgroup_array(T, name, count) alignas(16) threadgroup T name[count]
+
+typedef float4 vec4;
+
+struct vec8 {
+  vec4 lo, hi;
+};
+
+inline vec4 make_vec4(float x, float y, float z, float w) { return vec4(x, y, z, w); }
+inline vec4 make_vec4(float every) { return vec4(every); }
+
+template <typename T>
+inline float to_float(T value) {
+  return float(value);
+}
+
+template <typename T>
+inline T from_float(float value) {
+  return T(value);
+}
+
+// Eight 16-bit values as one 16-byte access; two such accesses for float.
+template <typename T>
+struct alignas(16) mlxr_eight {
+  vec<T, 4> lo, hi;
+};
+
+// Metal overloads by address space, so the vector accesses are stamped out for each.
+#define MLXR_LOADS(space)                                                        \
+  template <typename T>                                                          \
+  inline vec4 load4(const space T* p) {                                          \
+    return vec4(*reinterpret_cast<const space vec<T, 4>*>(p));                   \
+  }                                                                              \
+  template <typename T>                                                          \
+  inline vec8 load8(const space T* p) {                                          \
+    const mlxr_eight<T> raw = *reinterpret_cast<const space mlxr_eight<T>*>(p);  \
+    return {vec4(raw.lo), vec4(raw.hi)};                                         \
+  }                                                                              \
+  inline uint4 load_words(const space uint* p) {                                 \
+    return *reinterpret_cast<const space uint4*>(p);                             \
+  }
+#define MLXR_STORES(space)                                                       \
+  template <typename T>                                                          \
+  inline void store4(space T* p, vec4 v) {                                       \
+    *reinterpret_cast<space vec<T, 4>*>(p) = vec<T, 4>(v);                       \
+  }                                                                              \
+  template <typename T>                                                          \
+  inline void store8(space T* p, vec8 v) {                                       \
+    mlxr_eight<T> raw;                                                           \
+    raw.lo = vec<T, 4>(v.lo);                                                    \
+    raw.hi = vec<T, 4>(v.hi);                                                    \
+    *reinterpret_cast<space mlxr_eight<T>*>(p) = raw;                            \
+  }
+MLXR_LOADS(device)
+MLXR_LOADS(constant)
+MLXR_LOADS(threadgroup)
+MLXR_STORES(device)
+MLXR_STORES(threadgroup)
+#undef MLXR_LOADS
+#undef MLXR_STORES
+
+// An input that the kernel writes in place (a KV pool); the launcher names it in `in_place`.
+template <typename T>
+inline device T* writable(const device T* p) {
+  return const_cast<device T*>(p);
+}
+
+template <typename T>
+using matrix8x8 = simdgroup_matrix<T, 8, 8>;
+
+template <typename T>
+inline void matrix_fill(thread matrix8x8<T>& m, float value) {
+  m = make_filled_simdgroup_matrix<T, 8, 8>(T(value));
+}
+
+#define MLXR_MATRICES(space)                                                                     \
+  template <typename T>                                                                          \
+  inline void matrix_load(thread matrix8x8<T>& m, const space T* p, uint stride) {               \
+    simdgroup_load(m, p, stride);                                                                \
+  }                                                                                              \
+  template <typename T>                                                                          \
+  inline void matrix_load_transposed(thread matrix8x8<T>& m, const space T* p, uint stride) {    \
+    simdgroup_load(m, p, stride, ulong2(0, 0), true);                                            \
+  }                                                                                              \
+  template <typename T>                                                                          \
+  inline void matrix_store(thread const matrix8x8<T>& m, space T* p, uint stride) {              \
+    simdgroup_store(m, p, stride);                                                               \
+  }
+MLXR_MATRICES(device)
+MLXR_MATRICES(threadgroup)
+#undef MLXR_MATRICES
+
+// d += a · b
+template <typename T>
+inline void matrix_multiply_accumulate(
+    thread matrix8x8<float>& d, thread const matrix8x8<T>& a, thread const matrix8x8<T>& b) {
+  simdgroup_multiply_accumulate(d, a, b, d);
+}

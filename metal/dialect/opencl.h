@@ -1,0 +1,86 @@
+// The dialect for clang's OpenCL C++, which only checks: it knows address spaces, and refuses what Metal refuses.
+// Nothing is ever run, so functions are declared and most have no body.
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define device __global
+#define constant __constant
+#define threadgroup __local
+#define thread __private
+#define helper inline
+#define threadgroup_array(T, name, count) alignas(16) __local T name[count]
+
+// A scalar, so that it can be read from any address space; scoped, so that nothing can be computed in it.
+enum class mlxr_bfloat : ushort {};
+
+enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
+mem_flags operator|(mem_flags a, mem_flags b);
+void threadgroup_barrier(mem_flags flags);
+void simdgroup_barrier(mem_flags flags);
+
+#define MLXR_SIMD(V)                        \
+  V simd_sum(V value);                      \
+  V simd_max(V value);                      \
+  V simd_shuffle(V value, uint lane);       \
+  V simd_broadcast(V value, uint lane);     \
+  V simd_shuffle_xor(V value, uint mask);   \
+  V simd_shuffle_down(V value, uint delta);
+MLXR_SIMD(float)
+MLXR_SIMD(int)
+MLXR_SIMD(uint)
+#undef MLXR_SIMD
+
+typedef float4 vec4;
+struct vec8 {
+  vec4 lo, hi;
+};
+vec4 make_vec4(float x, float y, float z, float w);
+vec4 make_vec4(float every);
+
+float to_float(float value);
+float to_float(half value);
+float to_float(mlxr_bfloat value);
+float to_float(int value);
+float to_float(uint value);
+template <typename T>
+T from_float(float value);
+
+#define MLXR_LOADS(space)               \
+  template <typename T>                 \
+  vec4 load4(const space T* p);         \
+  template <typename T>                 \
+  vec8 load8(const space T* p);         \
+  uint4 load_words(const space uint* p);
+#define MLXR_STORES(space)              \
+  template <typename T>                 \
+  void store4(space T* p, vec4 v);      \
+  template <typename T>                 \
+  void store8(space T* p, vec8 v);
+MLXR_LOADS(device)
+MLXR_LOADS(constant)
+MLXR_LOADS(threadgroup)
+MLXR_STORES(device)
+MLXR_STORES(threadgroup)
+#undef MLXR_LOADS
+#undef MLXR_STORES
+
+template <typename T>
+device T* writable(const device T* p);
+
+template <typename T>
+struct matrix8x8 {
+  T pair[2];
+};
+template <typename T>
+void matrix_fill(thread matrix8x8<T>& m, float value);
+#define MLXR_MATRICES(space)                                                               \
+  template <typename T>                                                                    \
+  void matrix_load(thread matrix8x8<T>& m, const space T* p, uint stride);                 \
+  template <typename T>                                                                    \
+  void matrix_load_transposed(thread matrix8x8<T>& m, const space T* p, uint stride);      \
+  template <typename T>                                                                    \
+  void matrix_store(thread const matrix8x8<T>& m, space T* p, uint stride);
+MLXR_MATRICES(device)
+MLXR_MATRICES(threadgroup)
+#undef MLXR_MATRICES
+template <typename T>
+void matrix_multiply_accumulate(
+    thread matrix8x8<float>& d, thread const matrix8x8<T>& a, thread const matrix8x8<T>& b);

@@ -1,0 +1,9 @@
+// A simdgroup's barrier does not order the other simdgroup.
+#pragma body
+const uint i = thread_index_in_threadgroup;
+threadgroup_array(float, shared, 64);
+shared[i] = 0.0f;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+shared[i] = x[i];
+simdgroup_barrier(mem_flags::mem_threadgroup);
+y[i] = shared[63 - i];

@@ -1,0 +1,94 @@
+"""What a kernel refuses before it is launched, and what its text may not say."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from metal.emulator import Emulator
+from metal.errors import KernelError
+from metal.executors import EmulatedExecutor, Output
+from metal.kernel import Kernel
+from metal.source import load_source
+
+BODIES = Path(__file__).parent / "bodies"
+
+
+@pytest.fixture
+def launches() -> Counter[str]:
+    return Counter()
+
+
+@pytest.fixture
+def kernel(kernel_cache: Path, launches: Counter[str]) -> Kernel:
+    executor = EmulatedExecutor(Emulator(kernel_cache))
+    return Kernel(
+        "mathematics", inputs=["x"], outputs=["y"], executor=executor, launches=launches, folder=BODIES
+    )
+
+
+GOOD: dict[str, Any] = {
+    "inputs": {"x": mx.zeros(64)},
+    "outputs": [Output((8, 64), mx.float32)],
+    "template": {},
+    "grid": (64, 1, 1),
+    "threadgroup": (64, 1, 1),
+}
+
+
+def test_launches_are_counted(kernel: Kernel, launches: Counter[str]) -> None:
+    kernel(**GOOD)
+    kernel(**GOOD)
+    assert launches == {"mathematics": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"grid": (96, 1, 1)}, r"grid \(96, 1, 1\) is no multiple of the threadgroup \(64, 1, 1\)"),
+        ({"grid": (0, 1, 1)}, "is no multiple"),
+        ({"grid": (48, 1, 1), "threadgroup": (48, 1, 1)}, "takes a multiple of 32"),
+        ({"grid": (2048, 1, 1), "threadgroup": (2048, 1, 1)}, "takes a multiple of 32, to 1024"),
+        ({"inputs": {"x": mx.array(1.0)}}, r"input 'x' of shape \(\) is empty or a scalar"),
+        ({"inputs": {"x": mx.zeros((0, 4))}}, "is empty or a scalar"),
+        ({"inputs": {"x": mx.zeros(64), "z": mx.zeros(8)}}, r"takes \('x',\), not"),
+        ({"outputs": []}, "not 0 outputs"),
+    ],
+)
+def test_a_launch_that_does_not_fit(
+    kernel: Kernel, launches: Counter[str], change: dict[str, object], says: str
+) -> None:
+    with pytest.raises(KernelError, match=says):
+        kernel(**{**GOOD, **change})
+    assert not launches
+
+
+def test_a_missing_kernel_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match=r"kernel nothing: there is no file nothing\.metal"):
+        load_source("nothing", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("y[0] = x[0];\n", "no line '#pragma body'"), ("#pragma body\nint max_shape = 1;\n", "'max_shape'")],
+)
+def test_text_that_would_be_misread(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "odd.metal").write_text(text)
+    with pytest.raises(KernelError, match=says):
+        load_source("odd", folder=tmp_path)
+
+
+def test_the_name_follows_every_part_of_the_text(tmp_path: Path) -> None:
+    digests: set[str] = set()
+    for text in (
+        "#pragma body\ny[0] = 1.0f;\n",
+        "#pragma body\ny[0] = 2.0f;\n",
+        "// More.\n#pragma body\ny[0] = 2.0f;\n",
+    ):
+        (tmp_path / "odd.metal").write_text(text)
+        for features in ({}, {"A": 1}, {"A": 2}):
+            source = load_source("odd", folder=tmp_path, features=features)
+            digests |= {source.digest("metal"), source.digest("cuda")}
+    assert len(digests) == 18
