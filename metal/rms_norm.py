@@ -14,7 +14,7 @@ from metal.kernel import LANES, Kernel
 
 _DTYPES = (mx.float32, mx.float16, mx.bfloat16)
 _MAX_SIMDGROUPS = 32
-_MAX_WIDTH = 65536  # a thread then holds 64 numbers, half of an Apple GPU's registers
+_MAX_WIDTH = 32768  # a thread then holds 32 numbers; with 64 the launch failed on an H200 (RESULTS.md)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ CASES = [
 LONG = [
     (dtype, dtype, width, 2)
     for dtype in TOLERANCE
-    for width in (31, 32, 128, 1023, 1025, 4095, 4096, 8192, 65536)
+    for width in (31, 32, 128, 1023, 1025, 4095, 4096, 8192, 32768)
 ]
 
 
@@ -182,7 +182,7 @@ def test_a_large_row_of_float16_does_not_overflow(executor: Executor) -> None:
         (mx.zeros((2, 8), mx.int32), mx.zeros(8), "floats of 16 or 32 bits"),
         (mx.zeros((2, 8)), mx.zeros(7), r"x \(2, 8\) with weight \(7,\)"),
         (mx.zeros((0, 8)), mx.zeros(8), r"x \(0, 8\)"),
-        (mx.zeros((1, 65540)), mx.zeros(65540), "at most 65536"),
+        (mx.zeros((1, 32772)), mx.zeros(32772), "at most 32768"),
     ],
 )
 def test_what_it_does_not_take(executor: Executor, x: mx.array, weight: mx.array, says: str) -> None:
