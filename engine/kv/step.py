@@ -12,6 +12,9 @@ import mlx.core as mx
 from engine.kv.arena import Arena
 from engine.kv.pager import Pager, PageTable, Span
 
+MOST_FOLDED = 8
+"""Most query rows for which MLX's GPU attention has a kernel for short queries."""
+
 
 @dataclass(frozen=True, slots=True)
 class Visible:
@@ -46,9 +49,14 @@ class KVStep:
             self._visible[window] = self._see(window)
         visible = self._visible[window]
         keys, values = self._arena.read(layer, visible.spans)
-        return mx.fast.scaled_dot_product_attention(
+        heads, group = q.shape[1], q.shape[1] // k.shape[1]
+        if visible.mask is None and group <= MOST_FOLDED:
+            # The heads of a group become rows of one query: a CPU then reads keys and values once, not per head.
+            q = q.reshape(1, k.shape[1], group, -1)
+        out = mx.fast.scaled_dot_product_attention(
             q, keys[None], values[None], scale=scale, mask=visible.mask
         )
+        return out.reshape(1, heads, self._end - self.start, -1)
 
     def _see(self, window: int | None) -> Visible:
         first = 0 if window is None else max(0, self.start - window + 1)
