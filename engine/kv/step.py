@@ -51,7 +51,7 @@ class KVStep:
         keys, values = self._arena.read(layer, visible.spans)
         heads, group = q.shape[1], q.shape[1] // k.shape[1]
         if visible.mask is None and group <= MOST_FOLDED:
-            # The heads of a group become rows of one query: a CPU then reads keys and values once, not per head.
+            # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, k.shape[1], group, -1)
         out = mx.fast.scaled_dot_product_attention(
             q, keys[None], values[None], scale=scale, mask=visible.mask
