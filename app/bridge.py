@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
-FRAME_MS = 33
-"""About as often as words are drawn: more wake-ups would cost the engine, which shares the interpreter."""
+FRAME_MS = 50
+"""As often as words are drawn (app/chat/throttle.py): more wake-ups would cost the engine, which shares the
+interpreter."""
 BUDGET_SECONDS = 0.006
 """Most time one drain may take of a frame; what is left waits for the next one."""
 
