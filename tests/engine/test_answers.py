@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import mlx.core as mx
@@ -13,7 +12,6 @@ from mlx_lm.generate import generate_step
 from mlx_lm.utils import load_model as load_peer
 
 from engine import (
-    EngineSettings,
     Generate,
     Message,
     PrefillProgress,
@@ -21,21 +19,10 @@ from engine import (
     TextChunk,
 )
 from engine.tokenizer import load_tokenizer
-from tests.fakes.listener import Listener, running_engine
+from tests.fakes.listener import Listener
 from tests.fakes.random_model import VOCAB, write_random_model
 
 PROMPT = tuple(int(token) for token in np.random.default_rng(3).integers(3, 300, 50))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with running_engine(EngineSettings(prefill_chunk=16)) as listener:
-        yield listener
 
 
 def test_greedy_tokens_equal_mlx_lm_and_chunks_make_up_the_text(listener: Listener, folder: Path) -> None:

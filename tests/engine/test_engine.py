@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import mlx.core as mx
@@ -33,17 +32,6 @@ from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(int(token) for token in np.random.default_rng(3).integers(3, 300, 50))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with running_engine(EngineSettings(prefill_chunk=16)) as listener:
-        yield listener
 
 
 def first_chunk(event: Event) -> bool:
