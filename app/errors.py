@@ -2,7 +2,6 @@
 
     AppError
     ├── ModelNotFound     the model asked for is nowhere on this machine
-    ├── EngineUnusable    the engine's libraries cannot be loaded
     ├── RequestFailed     the engine answered Failed
     └── UsageError        the command line was used wrongly (exit code 2)
 
@@ -18,10 +17,6 @@ class AppError(Exception):
 
 class ModelNotFound(AppError):
     """No model is where the caller said."""
-
-
-class EngineUnusable(AppError):
-    """MLX or another library of the engine is missing or broken."""
 
 
 class RequestFailed(AppError):
