@@ -1,14 +1,16 @@
 """The three ways to run a kernel's text: MLX's Metal, MLX's CUDA, and the host emulator."""
 
+import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, cast
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from metal.dialect import Target
 from metal.emulator import CONSTANT_BELOW, Emulator, Geometry, HostArray, LaunchReport, Parameter, Variant
 from metal.errors import KernelError
 from metal.source import KernelSource
@@ -62,26 +64,58 @@ class MetalExecutor:
 
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
         """See `Executor.build`."""
-        return _mlx_launcher(mx.fast.metal_kernel, source, signature, "metal")
+        text = _Text(source.header("metal"), source.body_for("metal"))
+        return _mlx_launcher(mx.fast.metal_kernel, f"{source.name}_{source.digest('metal')}", text, signature)
 
 
 class CudaExecutor:
-    """NVIDIA GPUs. MLX compiles the text with NVRTC at the first call."""
+    """NVIDIA GPUs. MLX compiles the text with NVRTC at the first call.
+
+    At every launch MLX hashes the text it was given, at about 3 GB/s: 20 KB would cost more than the launch.
+    So the text goes to files, named by its hash, and MLX is given two lines that include them.
+
+    Args:
+        folder: where the files go.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or Path(tempfile.gettempdir()) / f"mlxr-{os.getuid()}" / "cuda"
 
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
-        """See `Executor.build`."""
-        return _mlx_launcher(mx.fast.cuda_kernel, source, signature, "cuda")
+        """See `Executor.build`. Raises KernelError when the files cannot be written."""
+        name = f"{source.name}_{source.digest('cuda')}"
+        parts = (("head", source.header("cuda")), ("body", source.body_for("cuda")))
+        text = _Text(*(self._included(f"{name}.{part}.h", text) for part, text in parts))
+        return _mlx_launcher(mx.fast.cuda_kernel, name, text, signature)
+
+    def _included(self, name: str, text: str) -> str:
+        """A line that includes `text`, written whole or not at all."""
+        path = self._folder / name
+        try:
+            if not path.exists() or path.read_text() != text:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                part = path.with_name(f"{name}.{os.getpid()}.part")
+                part.write_text(text)
+                part.replace(path)
+        except OSError as error:
+            raise KernelError(f"the text of a kernel cannot be written to {path} ({error})") from error
+        return f'#include "{path}"\n'
 
 
-def _mlx_launcher(
-    make: Callable[..., object], source: KernelSource, signature: Signature, target: Target
-) -> Launcher:
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What MLX compiles: before the kernel, and between its braces."""
+
+    header: str
+    body: str
+
+
+def _mlx_launcher(make: Callable[..., object], stem: str, text: _Text, signature: Signature) -> Launcher:
     """Calls MLX's kernel under a name for each set of dtypes.
 
     MLX's CUDA back-end finds compiled kernels by name and template alone, though the dtypes of the arrays and
     whether an input is `constant` are part of the text that it compiles.
     """
-    stem = f"{source.name}_{source.digest(target)}"
     kernels: dict[str, Callable[..., list[mx.array]]] = {}
 
     def kernel_for(request: Request) -> Callable[..., list[mx.array]]:
@@ -92,8 +126,8 @@ def _mlx_launcher(
                 name=name,
                 input_names=signature.inputs,
                 output_names=signature.outputs,
-                source=source.body_for(target),
-                header=source.header(target),
+                source=text.body,
+                header=text.header,
             )
             kernels[name] = cast("Callable[..., list[mx.array]]", made)
         return kernels[name]

@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from metal.errors import KernelError
 from metal.executors import Executor, Output, Request, Signature, Size, TemplateValue
-from metal.source import KERNELS, load_source
+from metal.source import KERNELS, Feature, load_source
 
 LANES = 32
 MAX_THREADS = 1024
@@ -39,7 +39,7 @@ class Kernel:
         executor: Executor,
         launches: Counter[str],
         in_place: Sequence[str] = (),
-        features: Mapping[str, int] | None = None,
+        features: Mapping[str, Feature] | None = None,
         folder: Path = KERNELS,
     ) -> None:
         self.name = name

@@ -9,8 +9,13 @@ from pathlib import Path
 from metal.dialect import Target, header, spell
 from metal.errors import KernelError
 
+Feature = int | float
+"""The value of a `#define`; a float becomes a literal such as 1e-05f."""
+
 KERNELS = Path(__file__).parent
 DIVIDER = "#pragma body"
+
+_INCLUDE = re.compile(r'^#include "(\w+\.h)"$')
 
 # MLX adds a parameter when a body's text contains an input's name followed by one of these, inside words too.
 _SHAPE_WORDS = re.compile(r"\w+_(?:shape|strides|ndim)\b")
@@ -24,27 +29,45 @@ class KernelSource:
     helpers: str
     body: str
     body_line: int  # where the body begins in its file, from 1
-    features: tuple[tuple[str, int], ...] = ()
+    features: tuple[tuple[str, Feature], ...] = ()
 
     @property
     def defines(self) -> str:
-        return "".join(f"#define {name} {value}\n" for name, value in self.features)
+        return "".join(f"#define {name} {_literal(value)}\n" for name, value in self.features)
 
     def body_for(self, target: Target) -> str:
         """What stands between the braces of the kernel."""
-        return spell(self.body, target)
+        return _for_target(self.body, target)
 
     def header(self, target: Target) -> str:
         """What stands before the kernel: the dialect, the features, the kernel's own helpers."""
-        return f'{header(target)}\n{self.defines}#line 1 "{self.name}.metal"\n{spell(self.helpers, target)}\n'
+        dialect = header(target, with_matrices="matrix8x8" in self.helpers + self.body)
+        helpers = f'#line 1 "{self.name}.metal"\n{self.helpers}\n'
+        return f"{_for_target(dialect, target)}\n{self.defines}{_for_target(helpers, target)}"
 
     def digest(self, target: Target) -> str:
         """Twelve hexadecimal digits that change whenever the text that is compiled changes."""
         return hashlib.sha256(f"{self.header(target)}\0{self.body_for(target)}".encode()).hexdigest()[:12]
 
 
+def _literal(value: Feature) -> str:
+    return f"{value!r}f" if isinstance(value, float) else str(value)
+
+
+def _for_target(text: str, target: Target) -> str:
+    """The text as `target` compiles it; for a GPU without comments and indentation.
+
+    MLX's CUDA back-end hashes the whole text at every launch, at about a microsecond for 5 KB.
+    """
+    text = spell(text, target)
+    if target not in ("cuda", "metal"):
+        return text
+    lines = (line.split("//")[0].strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("#line")) + "\n"
+
+
 def load_source(
-    name: str, *, folder: Path = KERNELS, features: Mapping[str, int] | None = None
+    name: str, *, folder: Path = KERNELS, features: Mapping[str, Feature] | None = None
 ) -> KernelSource:
     """Reads `folder/name.metal`.
 
@@ -61,4 +84,17 @@ def load_source(
         raise KernelError(f"{path.name}: no line {DIVIDER!r} between the helpers and the body")
     if word := _SHAPE_WORDS.search(body):
         raise KernelError(f"{path.name}: MLX reads {word[0]!r} as a request for an array's shape; rename it")
-    return KernelSource(name, helpers, body, helpers.count("\n") + 2, tuple((features or {}).items()))
+    body_line = helpers.count("\n") + 2
+    return KernelSource(name, _inlined(helpers, path), body, body_line, tuple((features or {}).items()))
+
+
+def _inlined(helpers: str, path: Path) -> str:
+    """The helpers with the files they include: MLX's compilers have no path to this folder."""
+    lines: list[str] = []
+    for number, line in enumerate(helpers.splitlines(), start=1):
+        if found := _INCLUDE.match(line):
+            text = (KERNELS / found[1]).read_text()
+            lines += [f'#line 1 "{found[1]}"', text, f'#line {number + 1} "{path.name}"']
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"

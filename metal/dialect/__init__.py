@@ -9,18 +9,23 @@ Target = Literal["metal", "cuda", "host", "opencl"]
 FOLDER = Path(__file__).parent
 
 _QUALIFIERS = re.compile(r"\b(?:device|constant|threadgroup|thread)\b")
+_MATRICES = re.compile(r"^// begin matrices$.*?^// end matrices$\n", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 
 @cache
-def header(target: Target) -> str:
-    """The dialect for `target` as one text: MLX's compilers have no include path to this folder."""
+def header(target: Target, *, with_matrices: bool = True) -> str:
+    """The dialect for `target` as one text: MLX's compilers have no include path to this folder.
+
+    `with_matrices` False leaves out what lies between the lines `// begin matrices` and `// end matrices`.
+    """
 
     def inlined(found: re.Match[str]) -> str:
         path = FOLDER / found[1]
         return path.read_text() if path.exists() else found[0]
 
-    return _INCLUDE.sub(inlined, (FOLDER / f"{target}.h").read_text())
+    text = _INCLUDE.sub(inlined, (FOLDER / f"{target}.h").read_text())
+    return text if with_matrices else _MATRICES.sub("", text)
 
 
 def spell(text: str, target: Target) -> str:

@@ -70,6 +70,8 @@ struct alignas(16) vec4 {
 };
 #include "vec4.h"
 
+helper float as_float(uint bits) { return __uint_as_float(bits); }
+
 helper float to_float(float value) { return value; }
 helper float to_float(__half value) { return __half2float(value); }
 helper float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -121,12 +123,28 @@ helper vec4 load4(const T* p) {
   const uint2 v = *reinterpret_cast<const uint2*>(p);
   return make_vec4(mlxr_low<T>(v.x), mlxr_high<T>(v.x), mlxr_low<T>(v.y), mlxr_high<T>(v.y));
 }
-helper vec8 load8(const float* p) { return {load4(p), load4(p + 4)}; }
+template <typename T>
+struct packet {
+  uint4 raw;
+};
+template <>
+struct packet<float> {
+  vec4 lo, hi;
+};
+helper packet<float> load_packet(const float* p) { return {load4(p), load4(p + 4)}; }
+template <typename T>
+helper packet<T> load_packet(const T* p) {
+  return {*reinterpret_cast<const uint4*>(p)};
+}
+helper vec8 unpack8(packet<float> v) { return {v.lo, v.hi}; }
+template <typename T>
+helper vec8 unpack8(packet<T> v) {
+  return {make_vec4(mlxr_low<T>(v.raw.x), mlxr_high<T>(v.raw.x), mlxr_low<T>(v.raw.y), mlxr_high<T>(v.raw.y)),
+          make_vec4(mlxr_low<T>(v.raw.z), mlxr_high<T>(v.raw.z), mlxr_low<T>(v.raw.w), mlxr_high<T>(v.raw.w))};
+}
 template <typename T>
 helper vec8 load8(const T* p) {
-  const uint4 v = *reinterpret_cast<const uint4*>(p);
-  return {make_vec4(mlxr_low<T>(v.x), mlxr_high<T>(v.x), mlxr_low<T>(v.y), mlxr_high<T>(v.y)),
-          make_vec4(mlxr_low<T>(v.z), mlxr_high<T>(v.z), mlxr_low<T>(v.w), mlxr_high<T>(v.w))};
+  return unpack8(load_packet(p));
 }
 helper uint4 load_words(const uint* p) { return *reinterpret_cast<const uint4*>(p); }
 
@@ -150,6 +168,7 @@ helper T* writable(const T* p) {
   return const_cast<T*>(p);
 }
 
+// begin matrices
 // Lane l of a simdgroup holds row l / 4, columns 2 (l % 4) and the next, of an 8×8 matrix.
 template <typename T>
 struct matrix8x8 {
@@ -189,3 +208,4 @@ helper void matrix_multiply_accumulate(matrix8x8<float>& d, const matrix8x8<T>& 
     d.pair[1] = fmaf(left, right1, d.pair[1]);
   }
 }
+// end matrices

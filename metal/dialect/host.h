@@ -59,6 +59,8 @@ inline uint16_t bfloat_bits(float value) {
 
 }  // namespace mlxr
 
+inline float as_float(uint bits) { return mlxr::float_of(bits); }
+
 inline float to_float(float value) { return value; }
 inline float to_float(half value) { return mlxr::half_value(value.bits); }
 inline float to_float(bfloat value) { return mlxr::float_of(uint32_t(value.bits) << 16); }
@@ -128,14 +130,24 @@ inline vec4 load4(const T* p, MLXR_HERE) {
   return {to_float(v.at[0]), to_float(v.at[1]), to_float(v.at[2]), to_float(v.at[3])};
 }
 template <typename T>
-inline vec8 load8(const T* p, MLXR_HERE) {
+using packet = Pack<T, 8>;
+template <typename T>
+inline packet<T> load_packet(const T* p, MLXR_HERE) {
   if constexpr (sizeof(T) == 4) {
-    return {load4(p, file, line), load4(p + 4, file, line)};
+    const Pack<T, 4> lo = load_pack<4>(p, {file, line}), hi = load_pack<4>(p + 4, {file, line});
+    return {{lo.at[0], lo.at[1], lo.at[2], lo.at[3], hi.at[0], hi.at[1], hi.at[2], hi.at[3]}};
   } else {
-    const Pack<T, 8> v = load_pack<8>(p, {file, line});
-    return {{to_float(v.at[0]), to_float(v.at[1]), to_float(v.at[2]), to_float(v.at[3])},
-            {to_float(v.at[4]), to_float(v.at[5]), to_float(v.at[6]), to_float(v.at[7])}};
+    return load_pack<8>(p, {file, line});
   }
+}
+template <typename T>
+inline vec8 unpack8(const Pack<T, 8>& v) {
+  return {{to_float(v.at[0]), to_float(v.at[1]), to_float(v.at[2]), to_float(v.at[3])},
+          {to_float(v.at[4]), to_float(v.at[5]), to_float(v.at[6]), to_float(v.at[7])}};
+}
+template <typename T>
+inline vec8 load8(const T* p, MLXR_HERE) {
+  return unpack8(load_packet(p, file, line));
 }
 inline uint4 load_words(const uint* p, MLXR_HERE) {
   const Pack<uint, 4> v = load_pack<4>(p, {file, line});

@@ -15,6 +15,8 @@ struct vec8 {
 inline vec4 make_vec4(float x, float y, float z, float w) { return vec4(x, y, z, w); }
 inline vec4 make_vec4(float every) { return vec4(every); }
 
+inline float as_float(uint bits) { return as_type<float>(bits); }
+
 template <typename T>
 inline float to_float(T value) {
   return float(value);
@@ -27,9 +29,13 @@ inline T from_float(float value) {
 
 // Eight 16-bit values as one 16-byte access; two such accesses for float.
 template <typename T>
-struct alignas(16) mlxr_eight {
+struct alignas(16) packet {
   vec<T, 4> lo, hi;
 };
+template <typename T>
+inline vec8 unpack8(thread const packet<T>& raw) {
+  return {vec4(raw.lo), vec4(raw.hi)};
+}
 
 // Metal overloads by address space, so the vector accesses are stamped out for each.
 #define MLXR_LOADS(space)                                                        \
@@ -38,8 +44,12 @@ struct alignas(16) mlxr_eight {
     return vec4(*reinterpret_cast<const space vec<T, 4>*>(p));                   \
   }                                                                              \
   template <typename T>                                                          \
+  inline packet<T> load_packet(const space T* p) {                               \
+    return *reinterpret_cast<const space packet<T>*>(p);                         \
+  }                                                                              \
+  template <typename T>                                                          \
   inline vec8 load8(const space T* p) {                                          \
-    const mlxr_eight<T> raw = *reinterpret_cast<const space mlxr_eight<T>*>(p);  \
+    const packet<T> raw = *reinterpret_cast<const space packet<T>*>(p);          \
     return {vec4(raw.lo), vec4(raw.hi)};                                         \
   }                                                                              \
   inline uint4 load_words(const space uint* p) {                                 \
@@ -52,10 +62,10 @@ struct alignas(16) mlxr_eight {
   }                                                                              \
   template <typename T>                                                          \
   inline void store8(space T* p, vec8 v) {                                       \
-    mlxr_eight<T> raw;                                                           \
+    packet<T> raw;                                                               \
     raw.lo = vec<T, 4>(v.lo);                                                    \
     raw.hi = vec<T, 4>(v.hi);                                                    \
-    *reinterpret_cast<space mlxr_eight<T>*>(p) = raw;                            \
+    *reinterpret_cast<space packet<T>*>(p) = raw;                                \
   }
 MLXR_LOADS(device)
 MLXR_LOADS(constant)
@@ -71,6 +81,7 @@ inline device T* writable(const device T* p) {
   return const_cast<device T*>(p);
 }
 
+// begin matrices
 template <typename T>
 using matrix8x8 = simdgroup_matrix<T, 8, 8>;
 
@@ -102,3 +113,4 @@ inline void matrix_multiply_accumulate(
     thread matrix8x8<float>& d, thread const matrix8x8<T>& a, thread const matrix8x8<T>& b) {
   simdgroup_multiply_accumulate(d, a, b, d);
 }
+// end matrices

@@ -29,12 +29,11 @@ MLXR_SIMD(uint)
 #undef MLXR_SIMD
 
 typedef float4 vec4;
-struct vec8 {
-  vec4 lo, hi;
-};
+typedef float8 vec8;  // has .lo and .hi; a struct could not be copied, as there is no generic address space
 vec4 make_vec4(float x, float y, float z, float w);
 vec4 make_vec4(float every);
 
+// `as_float` is OpenCL's own.
 float to_float(float value);
 float to_float(half value);
 float to_float(mlxr_bfloat value);
@@ -43,11 +42,18 @@ float to_float(uint value);
 template <typename T>
 T from_float(float value);
 
-#define MLXR_LOADS(space)               \
-  template <typename T>                 \
-  vec4 load4(const space T* p);         \
-  template <typename T>                 \
-  vec8 load8(const space T* p);         \
+// Its elements are not looked at here, and structs cannot be copied.
+template <typename T>
+using packet = float8;
+vec8 unpack8(float8 raw);
+
+#define MLXR_LOADS(space)                  \
+  template <typename T>                    \
+  vec4 load4(const space T* p);            \
+  template <typename T>                    \
+  packet<T> load_packet(const space T* p); \
+  template <typename T>                    \
+  vec8 load8(const space T* p);            \
   uint4 load_words(const space uint* p);
 #define MLXR_STORES(space)              \
   template <typename T>                 \

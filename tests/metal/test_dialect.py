@@ -44,11 +44,16 @@ def test_simdgroup_operations(executor: Executor, launch_body: LaunchBody) -> No
 def test_vectors(executor: Executor, launch_body: LaunchBody, dtype: mx.Dtype) -> None:
     x = normal((64, 8), dtype)
     words = mx.arange(256, dtype=mx.uint32)
-    y, z, sums = launch_body(
+    y, z, sums, bits = launch_body(
         "vectors",
         executor,
         {"x": x, "words": words},
-        {"y": Output((320,), dtype), "z": Output((64, 8), dtype), "sums": Output((64,), mx.uint32)},
+        {
+            "y": Output((320,), dtype),
+            "z": Output((64, 8), dtype),
+            "sums": Output((64,), mx.uint32),
+            "bits": Output((64,), mx.float32),
+        },
         grid=(64, 1, 1),
         threadgroup=(64, 1, 1),
         template={"T": dtype},
@@ -64,6 +69,7 @@ def test_vectors(executor: Executor, launch_body: LaunchBody, dtype: mx.Dtype) -
     )
     np.testing.assert_array_equal(wide(z), far)
     np.testing.assert_array_equal(np.array(sums), np.arange(256).reshape(64, 4) @ [1, 3, 5, 7])
+    np.testing.assert_array_equal(np.array(bits), np.arange(3, 256, 4))
 
 
 @pytest.mark.parametrize("dtype", STORAGE, ids=str)

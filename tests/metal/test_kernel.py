@@ -85,10 +85,20 @@ def test_the_name_follows_every_part_of_the_text(tmp_path: Path) -> None:
     for text in (
         "#pragma body\ny[0] = 1.0f;\n",
         "#pragma body\ny[0] = 2.0f;\n",
-        "// More.\n#pragma body\ny[0] = 2.0f;\n",
+        "helper float one() { return 1.0f; }\n#pragma body\ny[0] = 2.0f;\n",
     ):
         (tmp_path / "odd.metal").write_text(text)
         for features in ({}, {"A": 1}, {"A": 2}):
             source = load_source("odd", folder=tmp_path, features=features)
             digests |= {source.digest("metal"), source.digest("cuda")}
     assert len(digests) == 18
+
+
+def test_comments_and_indentation_are_not_compiled(tmp_path: Path) -> None:
+    digests: set[str] = set()
+    for text in ("#pragma body\ny[0] = 1.0f;\n", "// A comment.\n#pragma body\n  y[0] = 1.0f;  // more\n"):
+        (tmp_path / "odd.metal").write_text(text)
+        source = load_source("odd", folder=tmp_path)
+        digests.add(source.digest("cuda"))
+        assert "//" not in source.header("metal") + source.body_for("cuda")
+    assert len(digests) == 1

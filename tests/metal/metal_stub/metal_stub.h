@@ -35,6 +35,10 @@ float fma(float a, float b, float c);
 float4 fma(float4 a, float4 b, float4 c);
 float abs(float x);
 
+#undef as_float
+template <typename To, typename From>
+To as_type(From value);
+
 struct mlxr_ulong2 {
   mlxr_ulong2(ulong x, ulong y);
 };

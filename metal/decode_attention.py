@@ -1,0 +1,260 @@
+"""Launches decode_attention.metal and attention_reduce.metal: new tokens written to pages, and attended.
+
+Split keys and the joining of their softmaxes follow Flash-Decoding (Dao et al. 2023) and the online softmax
+of Milakov and Gimelshein (2018, arXiv:1805.02867).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+
+from metal.attention_shape import AttentionShape, HeadNorms
+from metal.constants import device_integers
+from metal.decode_cut import DecodeCut, cut_for, sizes
+from metal.errors import KernelError
+from metal.executors import Executor, Output
+from metal.kernel import LANES, Kernel
+from metal.source import Feature
+from metal.touched import Launched, Touched
+
+MAX_TOKENS = 8
+FENCE = 8
+"""Elements of a fence (int32): with fewer, MLX would pass it as `constant`."""
+
+_REDUCE_SIMDGROUPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A layer's pools and where sequences lie in them.
+
+    Attributes:
+        keys, values: (kv_heads, slots, head_dim), written in place.
+        tables: int32 (sequences, width), -1 where there is no page; width · page_size is a whole number of
+            partitions.
+        lengths: int32, at least 8: tokens that each sequence already has in pages; negative for a row of the
+            batch that is not in use, whose output is then undefined.
+        fence: int32 (8,), yielded by the last launch that touched these pools.
+    """
+
+    keys: mx.array
+    values: mx.array
+    tables: mx.array
+    lengths: mx.array
+    fence: mx.array
+
+
+class DecodeAttention:
+    """Rotates, writes and attends the new tokens of each sequence, in one launch or two."""
+
+    def __init__(
+        self, executor: Executor, launches: Counter[str], shape: AttentionShape, cut: DecodeCut | None = None
+    ) -> None:
+        """Raises KernelError for a shape that the kernel is not written for."""
+        shape.check()
+        self._executor, self._launches, self._shape = executor, launches, shape
+        self._unused_angles = mx.zeros((8,), mx.float32)
+        self._cut = cut or DecodeCut()
+        if shape.head_dim > 128 and self._cut.simdgroups > 4:
+            self._cut = replace(self._cut, simdgroups=4)  # threadgroup memory is 32 KB
+        self._attention: dict[tuple[tuple[str, ...], bool, bool], Kernel] = {}
+        self._joining: Kernel | None = None
+
+    @property
+    def partition(self) -> int:
+        """Keys of a partition: page tables are padded to whole ones."""
+        return self._cut.partition
+
+    def __call__(
+        self,
+        qkv: mx.array,
+        angles: mx.array,
+        pages: Pages,
+        *,
+        norms: HeadNorms | None = None,
+        sinks: mx.array | None = None,
+    ) -> tuple[mx.array, mx.array]:
+        """Attends from the new tokens; returns (out, next fence).
+
+        Args:
+            qkv: (sequences · tokens, (heads + 2 kv_heads) · head_dim), a sequence's 1 to 8 tokens together.
+            angles: float32 (positions, rotary_dims), cosines then sines of every position that is in use.
+            pages: where keys and values are, and go.
+            norms: with `shape.norm_epsilon`.
+            sinks: (heads,), with `shape.sinks`.
+
+        Returns:
+            out (sequences · tokens, heads · head_dim) and the fence (8,) that the next launch on these pools
+            takes.
+
+        Raises:
+            KernelError: arrays that do not fit together.
+        """
+        tokens = self._check(qkv, angles, pages, norms, sinks)
+        shape, cut = self._shape, self._cut
+        partitions = pages.tables.shape[1] * shape.page_size // cut.partition
+        cut = cut_for(cut, shape.kv_heads * pages.tables.shape[0] * partitions)
+        inputs = self._inputs(qkv, angles, pages, norms)
+        if partitions == 1 and sinks is not None:
+            inputs["sinks"] = sinks
+        template = sizes(shape, cut, tokens)
+        made = self._kernel(tuple(inputs), cut, is_final=partitions == 1)(
+            inputs,
+            grid=(
+                template["CHUNKS"] * shape.kv_heads * template["SIMDGROUPS"] * LANES,
+                pages.tables.shape[0],
+                partitions,
+            ),
+            threadgroup=(template["SIMDGROUPS"] * LANES, 1, 1),
+            outputs=self._outputs(qkv.shape[0], partitions),
+            template={"T": shape.dtype, **template},
+        )
+        if partitions == 1:
+            return made[0], made[1]
+        return self._reduce(made[0], made[1], pages.lengths, tokens, sinks), made[2]
+
+    def _inputs(
+        self, qkv: mx.array, angles: mx.array, pages: Pages, norms: HeadNorms | None
+    ) -> dict[str, mx.array]:
+        inputs = {
+            "qkv": qkv,
+            "angles": angles if self._shape.rotary_dims else self._unused_angles,
+            "keys": pages.keys,
+            "values": pages.values,
+            "tables": pages.tables,
+            "lengths": pages.lengths,
+            "fence": pages.fence,
+            "sizes": self._size(pages.keys.shape[1]),
+        }
+        return inputs if norms is None else inputs | {"q_norm": norms.query, "k_norm": norms.key}
+
+    def _outputs(self, tokens: int, partitions: int) -> list[Output]:
+        """The answer, or each partition's part of it with its maxima and sums; and the next fence."""
+        shape, fence = self._shape, Output((FENCE,), mx.int32)
+        if partitions == 1:
+            return [Output((tokens, shape.heads * shape.head_dim), shape.dtype), fence]
+        rows = tokens * shape.heads
+        parts = Output((rows, partitions, shape.head_dim), mx.float32)
+        return [parts, Output((rows, partitions, 2), mx.float32), fence]
+
+    def _reduce(
+        self, partial: mx.array, sums: mx.array, lengths: mx.array, tokens: int, sinks: mx.array | None
+    ) -> mx.array:
+        shape = self._shape
+        rows, partitions = partial.shape[0], partial.shape[1]
+        inputs = {"partial": partial, "sums": sums, "lengths": lengths, "sizes": self._size(partitions)}
+        if sinks is not None:
+            inputs["sinks"] = sinks
+        (out,) = self._reduce_kernel(tuple(inputs))(
+            inputs,
+            grid=(rows * _REDUCE_SIMDGROUPS * LANES, 1, 1),
+            threadgroup=(_REDUCE_SIMDGROUPS * LANES, 1, 1),
+            outputs=[Output((rows // shape.heads, shape.heads * shape.head_dim), shape.dtype)],
+            template={
+                "T": shape.dtype,
+                "HEAD_DIM": shape.head_dim,
+                "HEADS": shape.heads,
+                "TOKENS": tokens,
+                "PARTITION": self._cut.partition,
+                "SIMDGROUPS": _REDUCE_SIMDGROUPS,
+                "VECTORS": -(-shape.head_dim // (4 * LANES)),
+            },
+        )
+        return out
+
+    def _kernel(self, inputs: tuple[str, ...], cut: DecodeCut, *, is_final: bool) -> Kernel:
+        key = (inputs, cut.ahead, is_final)
+        if key not in self._attention:
+            shape = self._shape
+            self._attention[key] = Kernel(
+                "decode_attention",
+                inputs=inputs,
+                outputs=("out", "next_fence") if is_final else ("out", "sums", "next_fence"),
+                executor=self._executor,
+                launches=self._launches,
+                in_place=("keys", "values"),
+                features={
+                    "FINAL": int(is_final),
+                    "WINDOW": int(shape.window is not None),
+                    "SINKS": int(shape.sinks),
+                    "AHEAD": int(cut.ahead),
+                    **_numbers(shape),
+                },
+            )
+        return self._attention[key]
+
+    def _reduce_kernel(self, inputs: tuple[str, ...]) -> Kernel:
+        if self._joining is None:
+            self._joining = Kernel(
+                "attention_reduce",
+                inputs=inputs,
+                outputs=("out",),
+                executor=self._executor,
+                launches=self._launches,
+                features={"WINDOW": int(self._shape.window is not None), "SINKS": int(self._shape.sinks)},
+            )
+        return self._joining
+
+    def _size(self, first: int) -> mx.array:
+        return device_integers(first, self._shape.window or 0)
+
+    def _check(
+        self,
+        qkv: mx.array,
+        angles: mx.array,
+        pages: Pages,
+        norms: HeadNorms | None,
+        sinks: mx.array | None,
+    ) -> int:
+        """New tokens of each sequence."""
+        shape, sequences = self._shape, pages.tables.shape[0]
+        tokens = qkv.shape[0] // sequences
+        pool = (shape.kv_heads, pages.keys.shape[1], shape.head_dim)
+        expected = {
+            "qkv": (qkv, (sequences * tokens, shape.qkv_width), shape.dtype),
+            "angles": (angles, (angles.shape[0], shape.rotary_dims), mx.float32),
+            "keys": (pages.keys, pool, shape.dtype),
+            "values": (pages.values, pool, shape.dtype),
+            "tables": (pages.tables, pages.tables.shape, mx.int32),
+            "lengths": (pages.lengths, (max(sequences, 8),), mx.int32),
+            "fence": (pages.fence, (FENCE,), mx.int32),
+        }
+        for name, (array, wanted, dtype) in expected.items():
+            if array.shape != wanted or array.dtype != dtype:
+                raise KernelError(
+                    f"decode attention: {name} is {array.shape} {array.dtype}, not {wanted} {dtype}"
+                )
+        if not 1 <= tokens <= MAX_TOKENS:
+            raise KernelError(f"decode attention: {tokens} tokens a sequence; it takes 1 to {MAX_TOKENS}")
+        if pages.tables.shape[1] * shape.page_size % self._cut.partition:
+            raise KernelError(
+                f"decode attention: tables of {pages.tables.shape[1]} pages are no whole partitions "
+                f"of {self._cut.partition} keys"
+            )
+        if (norms is None) != (shape.norm_epsilon is None) or (sinks is None) == shape.sinks:
+            raise KernelError("decode attention: norms and sinks are given exactly when the shape has them")
+        return tokens
+
+
+def _numbers(shape: AttentionShape) -> dict[str, Feature]:
+    """The numbers that the text has built in."""
+    if shape.norm_epsilon is None:
+        return {"HEAD_NORM": 0, **shape.logit_features}
+    return {"HEAD_NORM": 1, "EPSILON": shape.norm_epsilon, **shape.logit_features}
+
+
+def touched(launch: Launched) -> Touched:
+    """Reads the tokens that a sequence has, or its window's; writes its new ones."""
+    tables, lengths = launch.integers("tables"), launch.integers("lengths")
+    tokens, window = launch.number("TOKENS"), int(launch.integers("sizes")[1])
+    found = Touched()
+    for table, length in zip(tables, lengths.tolist(), strict=False):  # lengths are padded to 8
+        if length >= 0:
+            lowest = max(0, length + 1 - window) if window else 0
+            found |= Touched(
+                launch.pages(table, lowest, length), launch.pages(table, length, length + tokens)
+            )
+    return found

@@ -1,0 +1,185 @@
+"""Launches prefill_attention.metal: many new tokens of each sequence, in pages already, attend over pages.
+
+The tiling follows FlashAttention-2 (Dao 2023, arXiv:2307.08691).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+
+from metal.attention_shape import AttentionShape
+from metal.constants import device_integers
+from metal.decode_attention import Pages
+from metal.errors import KernelError
+from metal.executors import Executor, Output
+from metal.kernel import LANES, Kernel
+from metal.pools import NEXT_FENCE, SMALLEST, Pools, check_arrays
+from metal.touched import Launched, Touched
+
+_THREADGROUP_BYTES = 32768
+_MATRIX = 8  # rows and columns of a matrix, and so the rows that a simdgroup holds
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillCut:
+    """How the work is cut; which is fastest depends on the machine.
+
+    Attributes:
+        simdgroups: of a threadgroup, 8 query rows each.
+        keys: keys that a threadgroup holds at once: 8, 16 or 32.
+    """
+
+    simdgroups: int
+    keys: int
+
+    def stride(self, shape: AttentionShape) -> int:
+        """Elements from one row of a tile to the next: 16 bytes more than a head, against bank conflicts."""
+        return shape.head_dim + 16 // shape.dtype.size
+
+    @property
+    def wide(self) -> int:
+        """Elements from one row of scores to the next; 16 columns are needed to write the result."""
+        return max(self.keys, 16) + 4
+
+    def threadgroup_bytes(self, shape: AttentionShape) -> int:
+        """Threadgroup memory: query, key and value tiles, scores, diagonal matrices."""
+        rows = _MATRIX * self.simdgroups
+        tiles = (rows + 2 * self.keys) * self.stride(shape) * shape.dtype.size
+        return tiles + (rows * self.wide + self.simdgroups * _MATRIX * _MATRIX) * 4
+
+
+def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
+    """The cuts that fit in threadgroup memory, the one to use unmeasured first: many rows, then many keys."""
+    cuts = [PrefillCut(simdgroups, keys) for simdgroups in (4, 2, 1) for keys in (32, 16, 8)]
+    return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
+
+
+class PrefillAttention:
+    """Causal attention of ragged batches over pages, history included."""
+
+    def __init__(
+        self, executor: Executor, launches: Counter[str], shape: AttentionShape, cut: PrefillCut | None = None
+    ) -> None:
+        """Raises KernelError for a shape that the kernel is not written for, or a cut that does not fit."""
+        shape.check()
+        self._shape, self._cut = shape, cut or prefill_cuts(shape)[0]
+        if self._cut not in prefill_cuts(shape):
+            raise KernelError(f"prefill attention: {self._cut} does not fit heads of {shape.head_dim}")
+        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "fence", "sizes")
+        self._kernel = Kernel(
+            "prefill_attention",
+            inputs=(*inputs, *(("sinks",) if shape.sinks else ())),
+            outputs=("out", "next_fence"),
+            executor=executor,
+            launches=launches,
+            features={
+                "WINDOW": int(shape.window is not None),
+                "SINKS": int(shape.sinks),
+                **shape.logit_features,
+            },
+        )
+
+    def __call__(
+        self,
+        queries: mx.array,
+        pages: Pages,
+        offsets: mx.array,
+        max_rows: int,
+        *,
+        sinks: mx.array | None = None,
+    ) -> tuple[mx.array, mx.array]:
+        """Attends from the new tokens; returns (out, next fence).
+
+        Args:
+            queries: rotated, (heads, rows, head_dim), as PageWrite makes them.
+            pages: with the new tokens' keys and values in them; `lengths` counts the tokens before
+                those. Only read; tables may have any width.
+            offsets: int32, at least 8: sequence i has rows [offsets[i], offsets[i + 1]), maybe none.
+            max_rows: at least the rows of the longest sequence.
+            sinks: (heads,), with `shape.sinks`.
+
+        Returns:
+            out (rows, heads · head_dim), undefined in rows of no sequence, and the fence (8,) that the next
+            launch on these pools takes.
+
+        Raises:
+            KernelError: arrays that do not fit together.
+        """
+        self._check(queries, pages, offsets, max_rows, sinks)
+        shape, cut = self._shape, self._cut
+        tiles = -(-max_rows * shape.group // (_MATRIX * cut.simdgroups))
+        threads = cut.simdgroups * LANES
+        out, fence = self._kernel(
+            self._inputs(queries, pages, offsets, sinks),
+            grid=(tiles * threads, shape.kv_heads, pages.tables.shape[0]),
+            threadgroup=(threads, 1, 1),
+            outputs=[Output((queries.shape[1], shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE],
+            template={"T": shape.dtype, **self._template()},
+        )
+        return out, fence
+
+    def _inputs(
+        self, queries: mx.array, pages: Pages, offsets: mx.array, sinks: mx.array | None
+    ) -> dict[str, mx.array]:
+        sizes = [pages.keys.shape[1], pages.tables.shape[1], queries.shape[1], self._shape.window or 0]
+        inputs = {
+            "queries": queries,
+            "keys": pages.keys,
+            "values": pages.values,
+            "tables": pages.tables,
+            "offsets": offsets,
+            "lengths": pages.lengths,
+            "fence": pages.fence,
+            "sizes": device_integers(*sizes),
+        }
+        return inputs if sinks is None else inputs | {"sinks": sinks}
+
+    def _template(self) -> dict[str, int]:
+        shape, cut = self._shape, self._cut
+        pieces = cut.keys * shape.head_dim * shape.dtype.size // 16
+        return {
+            "HEAD_DIM": shape.head_dim,
+            "GROUP": shape.group,
+            "KV_HEADS": shape.kv_heads,
+            "PAGE": shape.page_size,
+            "SIMDGROUPS": cut.simdgroups,
+            "KEYS": cut.keys,
+            "STRIDE": cut.stride(shape),
+            "WIDE": cut.wide,
+            "VECTORS": -(-pieces // (cut.simdgroups * LANES)),
+        }
+
+    def _check(
+        self, queries: mx.array, pages: Pages, offsets: mx.array, max_rows: int, sinks: mx.array | None
+    ) -> None:
+        shape, rows, sequences = self._shape, queries.shape[1], pages.tables.shape[0]
+        Pools(pages.keys, pages.values, pages.fence).check("prefill attention", shape)
+        expected = {
+            "queries": (queries, (shape.heads, rows, shape.head_dim), shape.dtype),
+            "tables": (pages.tables, (sequences, pages.tables.size // sequences), mx.int32),
+            "lengths": (pages.lengths, (max(sequences, SMALLEST),), mx.int32),
+            "offsets": (offsets, (max(sequences + 1, SMALLEST),), mx.int32),
+        }
+        if sinks is not None:
+            expected["sinks"] = (sinks, (shape.heads,), sinks.dtype)
+        check_arrays("prefill attention", expected)
+        if not 0 < max_rows <= rows:
+            raise KernelError(f"prefill attention: at most {max_rows} of {rows} rows in a sequence")
+        if (sinks is None) == shape.sinks:
+            raise KernelError("prefill attention: sinks are given exactly when the shape has them")
+
+
+def touched(launch: Launched) -> Touched:
+    """Reads the tokens that a sequence has with its new ones, from its first new token's window on."""
+    tables, lengths = launch.integers("tables"), launch.integers("lengths").tolist()
+    rows, window = np.diff(launch.integers("offsets")).tolist(), int(launch.integers("sizes")[3])
+    found = Touched()
+    for table, history, new in zip(tables, lengths, rows, strict=False):  # lengths and offsets are padded
+        if history >= 0 and new > 0:
+            lowest = max(0, history + 1 - window) if window else 0
+            found |= Touched(reads=launch.pages(table, lowest, history + new))
+    return found

@@ -1,0 +1,43 @@
+"""Rows of embedding tables against MLX's own, on every executor."""
+
+from collections import Counter
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from metal.embed import Embed
+from metal.errors import KernelError
+from metal.executors import Executor
+from metal.matvec_weight import AffineWeight, DenseWeight
+from tests.metal.numbers import normal, wide
+
+IDS = [5, 0, 39, 5]
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(mx.float32, 64), (mx.float16, 1032), (mx.bfloat16, 256)])
+def test_dense_rows_are_the_table_s(executor: Executor, dtype: mx.Dtype, width: int) -> None:
+    table = normal((40, width), dtype)
+    rows = Embed(executor, Counter(), DenseWeight(table), dtype)(mx.array(IDS, dtype=mx.uint32))
+    assert (wide(rows) == wide(table)[IDS]).all()
+
+
+@pytest.mark.parametrize(
+    ("bits", "group", "dtype"), [(4, 32, mx.float32), (8, 64, mx.float16), (4, 128, mx.bfloat16)]
+)
+def test_packed_rows_are_what_mlx_unpacks(executor: Executor, bits: int, group: int, dtype: mx.Dtype) -> None:
+    packed, scales, biases = mx.quantize(normal((40, 384), dtype), group_size=group, bits=bits)
+    table = AffineWeight(packed, scales, biases, group, bits)
+    rows = Embed(executor, Counter(), table, dtype)(mx.array(IDS, dtype=mx.uint32))
+    parts = [array.astype(mx.float32) for array in (scales, biases)]
+    exact = wide(mx.dequantize(packed, *parts, group_size=group, bits=bits))[IDS]
+    tolerance = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}[dtype]
+    assert np.abs(wide(rows) - exact).max() / np.abs(exact).max() <= tolerance
+
+
+def test_refuses_what_it_does_not_take(executor: Executor) -> None:
+    table = DenseWeight(normal((40, 64)))
+    with pytest.raises(KernelError, match="rows in"):
+        Embed(executor, Counter(), table, mx.float16)
+    with pytest.raises(KernelError, match="embed: ids"):
+        Embed(executor, Counter(), table, mx.float32)(mx.array(IDS, dtype=mx.int32))

@@ -1,0 +1,58 @@
+"""The matrix-vector kernels' text for other targets: CUDA by nvcc, Metal and OpenCL C++ by clang."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from metal.matvec import Matvec
+from metal.matvec_cut import Cut
+from metal.matvec_weight import AffineWeight, DenseWeight, Weight
+from tests.metal.matvec_oracle import make_scene
+from tests.metal.texts import TextExecutor
+
+F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
+COLUMNS, WIDTH = 100, 1280
+
+# Pairwise: dtype, bits (0: dense), by exponent, rows of x, options, cut.
+CASES = [
+    (F32, 0, False, 1, "", Cut(4, 4, 2)),
+    (F16, 0, False, 8, "norm silu bias residual", Cut(2, 4, 2, split=2)),
+    (BF16, 0, False, 1, "norm gelu residual", Cut(1, 4, 4, split=4)),
+    (F16, 0, False, 3, "gelu bias", Cut(2, 8, 3)),
+    (F16, 4, True, 1, "norm silu bias", Cut(2, 4, 2)),
+    (BF16, 8, True, 8, "norm residual", Cut(4, 4, 1)),
+    (F32, 4, False, 4, "gelu bias residual", Cut(1, 4, 2, split=2)),
+    (BF16, 8, False, 1, "", Cut(4, 4, 3, split=4)),
+]
+
+
+def blank(rows: int, dtype: mx.Dtype, bits: int, by_exponent: bool) -> Weight:
+    if bits == 0:
+        return DenseWeight(mx.zeros((rows, WIDTH), dtype))
+    packed = mx.zeros((rows, WIDTH * bits // 32), mx.uint32)
+    scales = mx.zeros((rows, WIDTH // 64), dtype)
+    return AffineWeight(packed, scales, scales, 64, bits, by_exponent)
+
+
+@pytest.mark.parametrize(("dtype", "bits", "by_exponent", "rows", "options", "cut"), CASES)
+def test_compilers_of_other_targets_accept_it(
+    tmp_path: Path, dtype: mx.Dtype, bits: int, by_exponent: bool, rows: int, options: str, cut: Cut
+) -> None:
+    executor = TextExecutor(tmp_path)
+    scene = make_scene(dtype, rows, COLUMNS, WIDTH, options)
+    weight = blank(COLUMNS * (2 if scene.activation else 1), dtype, bits, by_exponent)
+    Matvec(
+        executor,
+        Counter(),
+        weight,
+        norm=scene.norm,
+        bias=scene.bias,
+        activation=scene.activation,
+        cut=cut,
+    )(scene.x, scene.residual)
+    if not executor.read:
+        pytest.skip("needs clang-14 or nvcc")

@@ -1,0 +1,116 @@
+"""Copying pages in place: bit for bit, each byte once, nothing else touched, on every executor."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from metal import reference_pages
+from metal.attention_shape import AttentionShape
+from metal.emulator import Emulator, LaunchReport, Mode
+from metal.errors import KernelError
+from metal.executors import EmulatedExecutor, Executor
+from metal.page_copy import PageCopy
+from metal.pools import Pools
+from tests.metal.numbers import normal, wide
+from tests.metal.texts import TextExecutor
+
+
+def shaped(dtype: mx.Dtype, head_dim: int, kv_heads: int, page_size: int) -> AttentionShape:
+    return AttentionShape(kv_heads, kv_heads, head_dim, head_dim, page_size, dtype, 1.0)
+
+
+# Pairwise: dtype, head size, heads, page size; pairs.
+CASES = [
+    (shaped(mx.float16, 64, 2, 16), [(3, 1)]),
+    (shaped(mx.bfloat16, 80, 1, 32), [(0, 9), (0, 8), (5, 4)]),
+    (shaped(mx.float32, 96, 3, 16), [(-1, -1), (9, 0), (-1, -1)]),
+    (shaped(mx.float16, 128, 1, 32), [(1, 2), (-1, -1), (3, 4), (7, 5), (-1, -1)]),
+    (shaped(mx.float32, 256, 2, 32), [(8, 7)]),
+]
+
+
+def filled_pools(shape: AttentionShape) -> Pools:
+    pool = (shape.kv_heads, 10 * shape.page_size, shape.head_dim)
+    keys, values = (normal(pool, shape.dtype, seed) for seed in (1, 2))
+    mx.eval(keys, values)
+    return Pools(keys, values, mx.zeros(8, mx.int32))
+
+
+def expected(pool: mx.array, pairs: list[tuple[int, int]], page_size: int) -> np.ndarray:
+    pages = wide(pool).reshape(pool.shape[0], -1, page_size, pool.shape[2])
+    for source, target in pairs:
+        if source >= 0:
+            pages[:, target] = pages[:, source]
+    return pages.reshape(pool.shape)
+
+
+def check(executor: Executor, shape: AttentionShape, pairs: list[tuple[int, int]]) -> None:
+    pools = filled_pools(shape)
+    wanted = [expected(pool, pairs, shape.page_size) for pool in (pools.keys, pools.values)]
+    fence = PageCopy(executor, Counter(), shape)(pools, mx.array(pairs, dtype=mx.int32))
+    mx.eval(fence)
+    assert fence.tolist() == [0] * 8
+    for pool, want in zip((pools.keys, pools.values), wanted, strict=True):
+        assert (wide(pool) == want).all()
+
+
+@pytest.mark.parametrize(("shape", "pairs"), CASES)
+def test_copies_bit_for_bit(executor: Executor, shape: AttentionShape, pairs: list[tuple[int, int]]) -> None:
+    check(executor, shape, pairs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+@pytest.mark.parametrize("head_dim", [64, 80, 96, 128, 256])
+@pytest.mark.parametrize("page_size", [16, 32])
+def test_copies_bit_for_bit_over_the_grid(
+    executor: Executor, dtype: mx.Dtype, head_dim: int, page_size: int
+) -> None:
+    check(executor, shaped(dtype, head_dim, 3, page_size), CASES[3][1])
+
+
+@pytest.mark.parametrize(("shape", "pairs"), CASES[:3])
+def test_the_reference_twin_copies_the_same(shape: AttentionShape, pairs: list[tuple[int, int]]) -> None:
+    pool = filled_pools(shape).keys
+    want = expected(pool, pairs, shape.page_size)
+    copied = reference_pages.copy(pool, mx.array(pairs, dtype=mx.int32), shape.page_size)
+    assert (wide(copied) == want).all()
+
+
+@pytest.mark.parametrize("case", [1, 3])
+def test_every_byte_moves_once(kernel_cache: Path, case: int) -> None:
+    reports: dict[str, LaunchReport] = {}
+    executor = EmulatedExecutor(Emulator(kernel_cache, Mode.CHECKED), reports.__setitem__)
+    shape, pairs = CASES[case]
+    launches: Counter[str] = Counter()
+    PageCopy(executor, launches, shape)(filled_pools(shape), mx.array(pairs, dtype=mx.int32))
+    page = shape.kv_heads * shape.page_size * shape.head_dim * shape.dtype.size
+    moved = 3 * page
+    assert launches == {"page_copy": 1}
+    for name in ("keys", "values"):
+        traffic = reports["page_copy"].traffic[name]
+        assert (traffic.bytes_read, traffic.bytes_written) == (moved, moved)
+
+
+def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
+    shape = CASES[0][0]
+    copy = PageCopy(EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN)), Counter(), shape)
+    pools = filled_pools(shape)
+    with pytest.raises(KernelError, match="page copy: pairs is"):
+        copy(pools, mx.zeros(4, mx.int32))
+    with pytest.raises(KernelError, match="page copy: pairs is"):
+        copy(pools, mx.zeros((1, 2), mx.float32))
+    with pytest.raises(KernelError, match="page copy: fence is"):
+        copy(replace(pools, fence=mx.zeros(4, mx.int32)), mx.zeros((1, 2), mx.int32))
+
+
+def test_other_compilers_accept_the_text(tmp_path: Path) -> None:
+    executor = TextExecutor(tmp_path)
+    shape, pairs = CASES[1]
+    PageCopy(executor, Counter(), shape)(filled_pools(shape), mx.array(pairs, dtype=mx.int32))
+    if not executor.read:
+        pytest.skip("needs clang-14 or nvcc")

@@ -1,0 +1,157 @@
+"""Runs a variant: arrays, the kernel, and the comparison with float64 that the kernel's own tests make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import mlx.core as mx
+
+from metal.attention_shape import AttentionShape
+from metal.decode_cut import DecodeCut
+from metal.emulator import Emulator, Mode
+from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecutor
+from metal.matvec_cut import Work, candidates
+from metal.prefill_attention import prefill_cuts
+from tests.metal import (
+    test_decode_attention,
+    test_embed,
+    test_matvec,
+    test_matvec_affine,
+    test_page_copy,
+    test_page_gather,
+    test_page_write,
+    test_pick,
+    test_prefill_attention,
+    test_rms_norm,
+)
+from tests.metal.conftest import BUILD
+from tests.metal.variants_cover import Variant
+
+_DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+
+
+def open_executor(mode: str) -> Executor:
+    """What runs variants in this mode; the emulator in an order of threads that no other test has."""
+    if mode == "cuda":
+        return CudaExecutor()
+    if mode == "metal":
+        return MetalExecutor()
+    return EmulatedExecutor(Emulator(BUILD, Mode[mode.upper()], seed=11))
+
+
+def run(variant: Variant, executor: Executor) -> None:
+    """Raises AssertionError where the kernel disagrees, and what the executor raises."""
+    _CHECKS[str(variant["kernel"])](variant, executor)
+
+
+def _dtype(variant: Variant) -> mx.Dtype:
+    return _DTYPES[str(variant["dtype"])]
+
+
+def _number(variant: Variant, factor: str) -> int:
+    return int(variant[factor])
+
+
+def _shape(variant: Variant) -> AttentionShape:
+    """Heads of the variant's sizes; factors that its kernel has not are left out."""
+    settings = dict(variant.settings)
+    head_dim, group = _number(variant, "head_dim"), int(settings.get("group", 1))
+    rotary, softcap = settings.get("rotary", "all"), settings.get("softcap", "none")
+    window = settings.get("window", "none")
+    kv_heads = 1 if group > 4 else 2
+    return AttentionShape(
+        group * kv_heads,
+        kv_heads,
+        head_dim,
+        head_dim if rotary == "all" else int(rotary),
+        _number(variant, "page_size"),
+        _dtype(variant),
+        head_dim**-0.5,
+        None if window == "none" else int(window),
+        None if softcap == "none" else float(softcap),
+        settings.get("sinks") == "yes",
+        1e-6 if settings.get("norm") == "yes" else None,
+    )
+
+
+def _decode(variant: Variant, executor: Executor) -> None:
+    """Histories around pages and partitions, an empty one, and a row that no sequence has."""
+    shape, page = _shape(variant), _number(variant, "page_size")
+    cut = DecodeCut(64, 4) if variant["cut"] == "default" else DecodeCut(128, 8, rows=4, keys=4)
+    lengths = [0, page - 1, -1, page + 1, cut.partition]
+    test_decode_attention.check(executor, shape, lengths, _number(variant, "tokens"), cut)
+
+
+def _prefill(variant: Variant, executor: Executor) -> None:
+    shape, page = _shape(variant), _number(variant, "page_size")
+    cuts = prefill_cuts(shape)
+    cut = None if variant["cut"] == "default" else cuts[-1]
+    sequences = [(0, page + 1), (page - 1, 3), (-1, 2), (2 * page + 5, 1), (3, 0)]
+    test_prefill_attention.check(executor, shape, sequences, cut)
+
+
+def _page_write(variant: Variant, executor: Executor) -> None:
+    test_page_write.check(executor, _shape(variant), 11)
+
+
+def _page_moves(variant: Variant, executor: Executor) -> None:
+    shape, page = _shape(variant), _number(variant, "page_size")
+    test_page_gather.check(executor, shape, page - 1, 2 * page + 3)
+    test_page_copy.check(executor, shape, [(3, 1), (-1, -1), (0, 9), (5, 4)])
+
+
+def _matvec(variant: Variant, executor: Executor) -> None:
+    dtype, rows, width, columns = (
+        _dtype(variant),
+        *(_number(variant, name) for name in ("rows", "width", "columns")),
+    )
+    options = _options(variant)
+    work = Work(rows, columns, width, 8, gated=variant["activation"] != "none")
+    cut = None if variant["cut"] == "default" else candidates(work)[-1]
+    out = None if variant["out"] == "same" else mx.float32
+    test_matvec.check(executor, dtype, width, columns, rows, options, dtype, cut, out)
+
+
+def _matvec_affine(variant: Variant, executor: Executor) -> None:
+    names = ("bits", "affine_group", "width", "columns", "rows")
+    bits, group, width, columns, rows = (_number(variant, name) for name in names)
+    dtype = _dtype(variant)
+    work = Work(rows, columns, width, 128 // bits, gated=variant["activation"] != "none")
+    cut = None if variant["cut"] == "default" else candidates(work)[-1]
+    options = _options(variant)
+    test_matvec_affine.check(executor, dtype, bits, group, width, columns, rows, options, dtype, cut)
+
+
+def _options(variant: Variant) -> str:
+    named = [name for name in ("norm", "bias", "residual") if variant[name] == "yes"]
+    return " ".join([*named, *([] if variant["activation"] == "none" else [str(variant["activation"])])])
+
+
+def _rms_norm(variant: Variant, executor: Executor) -> None:
+    dtype = _dtype(variant)
+    test_rms_norm.check(executor, dtype, dtype, _number(variant, "width"), 3)
+
+
+def _embed(variant: Variant, executor: Executor) -> None:
+    dtype, bits = _dtype(variant), _number(variant, "bits")
+    if bits:
+        test_embed.test_packed_rows_are_what_mlx_unpacks(executor, bits, 64, dtype)
+    else:
+        test_embed.test_dense_rows_are_the_table_s(executor, dtype, 264)
+
+
+def _pick(variant: Variant, executor: Executor) -> None:
+    test_pick.test_token_and_mass(executor, 3, _number(variant, "vocab"))
+
+
+_CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
+    "decode_attention": _decode,
+    "prefill_attention": _prefill,
+    "page_write": _page_write,
+    "page_gather, page_copy": _page_moves,
+    "matvec": _matvec,
+    "matvec_affine": _matvec_affine,
+    "rms_norm": _rms_norm,
+    "pick": _pick,
+    "embed": _embed,
+}
