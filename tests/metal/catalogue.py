@@ -10,7 +10,7 @@ BODY_ARRAYS: Mapping[str, Mapping[str, str]] = {
     "lanes": {"x": "float32", "y": ">float32"},
     "mathematics": {"x": "float32", "y": ">float32"},
     "places": {"unused": "float32", "y": ">uint32"},
-    "vectors": {"x": "T", "words": "uint32", "y": ">T", "z": ">T", "sums": ">uint32"},
+    "vectors": {"x": "T", "words": "uint32", "y": ">T", "z": ">T", "sums": ">uint32", "bits": ">float32"},
     "matrices": {"a": "T", "b": "T", "c": "T", "d": ">float32"},
     "conversions": {"wide": "float32", "stored": "T", "narrow": ">T", "widened": ">float32"},
     "some": {"pool": "T", "y": ">T"},

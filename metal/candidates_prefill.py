@@ -1,0 +1,91 @@
+"""Attention of a prefill chunk to a history in pages: gathered for MLX's own attention, or where it lies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import mlx.core as mx
+
+from metal.attention_shape import AttentionShape
+from metal.candidates_attention import AttentionCase, Run, attention_of, pages_of
+from metal.candidates_parts import BUILTIN, name_of
+from metal.candidates_scene import Attention, Scene
+from metal.constants import device_integers
+from metal.executors import Executor
+from metal.page_gather import PageGather
+from metal.page_write import PageWrite
+from metal.pools import Pools
+from metal.prefill_attention import PrefillAttention
+from metal.trial_case import CaseBuilder, CaseSpec, Params
+
+_HISTORY, _NEW = 1024, 256
+
+
+def chunk_spec(shape: AttentionShape) -> CaseSpec:
+    """A chunk of new tokens of one sequence, on a history four times as long."""
+    return Attention(
+        shape.heads,
+        shape.kv_heads,
+        shape.head_dim,
+        name_of(shape.dtype),
+        str(_HISTORY),
+        str(_NEW),
+        page_size=shape.page_size,
+        rotary=None if shape.rotary_dims == shape.head_dim else shape.rotary_dims,
+        window=shape.window,
+        norm=shape.norm_epsilon is not None,
+    ).spec("prefill chunk")
+
+
+def prefill_chunk(params: Params, executor: Executor) -> AttentionCase:
+    """Builds the case of `chunk_spec`; both candidates write pages with our kernel, as the engine does."""
+    attention = attention_of(params)
+    shape = attention.shape
+    write = PageWrite(executor, Counter(), shape)
+    runs: Mapping[str, Run] = {
+        BUILTIN: _gathered(write, PageGather(executor, Counter(), shape), shape),
+        "prefill_attention": _in_pages(write, PrefillAttention(executor, Counter(), shape)),
+    }
+    return AttentionCase(
+        "prefill chunk", attention, runs, ("page_write", "prefill_attention"), lambda scene: [scene.out]
+    )
+
+
+def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape) -> Run:
+    def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
+        rows = scene.qkv.shape[0]
+        first = 0 if shape.window is None else max(0, _HISTORY - shape.window + 1)
+        angles = scene.angles[_HISTORY : _HISTORY + rows]
+        queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
+        begin, tokens = device_integers(first)[:1], _HISTORY + rows - first
+        keys, values, fence = gather(replace(pools, fence=fence), scene.tables[0], begin, tokens)
+        out = mx.fast.scaled_dot_product_attention(
+            queries[None], keys[None], values[None], scale=shape.scale, mask=_mask(rows, tokens, shape.window)
+        )
+        return [out[0].swapaxes(0, 1).reshape(rows, -1)], replace(pools, fence=fence)
+
+    return run
+
+
+def _in_pages(write: PageWrite, attention: PrefillAttention) -> Run:
+    def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
+        rows = scene.qkv.shape[0]
+        angles = scene.angles[_HISTORY : _HISTORY + rows]
+        queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
+        places = pages_of(scene, replace(pools, fence=fence))
+        out, fence = attention(queries, places, scene.offsets, rows)
+        return [out], replace(pools, fence=fence)
+
+    return run
+
+
+def _mask(rows: int, tokens: int, window: int | None) -> mx.array | str:
+    if window is None or tokens <= window:
+        return "causal"
+    queries, keys = mx.arange(tokens - rows, tokens)[:, None], mx.arange(tokens)[None]
+    return (keys <= queries) & (keys > queries - window)
+
+
+CASES: Mapping[str, CaseBuilder] = {"prefill chunk": prefill_chunk}

@@ -1,0 +1,149 @@
+"""Trials in real processes: candidates that abort, hang, do not compile, disagree, and what is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from metal.trial_case import CaseSpec
+from metal.trial_messages import Task, Work
+from metal.trial_runner import Checked, Dropped, Outcome, Timed, TrialError, TrialRunner
+from tests.metal.trial_provider import HERE, spec
+
+Verdicts = dict[str, tuple[str, str]]
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> TrialRunner:
+    return TrialRunner("emulated", tmp_path, limit_s=15.0)
+
+
+def verdicts(runner: TrialRunner, *names: str) -> tuple[Verdicts, list[Outcome]]:
+    """Status and reason of each candidate that was checked, the last word if there are two; and the ends."""
+    outcomes = list(runner.run([Task(spec(*names), ("mlx", *names))]))
+    checked = {one.candidate: (str(one.status), one.reason) for one in outcomes if isinstance(one, Checked)}
+    return checked, [one for one in outcomes if not isinstance(one, Checked)]
+
+
+def test_each_fate_is_told_and_the_others_are_still_tried(runner: TrialRunner) -> None:
+    fates = {
+        "aborts": ("died", "ended by signal 6 (abort)"),
+        "does not compile": ("does not compile", "does not compile: g++ refused the text:"),
+        "unsupported": ("unsupported", "a head size of 7; kernels take 64"),
+        "wrong": ("disagrees", "disagrees: error 0.15 > 1e-05"),
+        "nan": ("disagrees", "disagrees: its results hold NaN"),
+        "raises": ("died", "raised RuntimeError: CUDA error: an illegal memory access was encountered"),
+        "strays": ("died", "ended by signal 11 (a stray access)"),
+        "aborts later": ("died", "ended by signal 6 (abort) while it was timed"),
+        "fast": ("", ""),
+    }
+    checked, ends = verdicts(runner, *fates)
+    assert checked == {"mlx": ("", ""), **fates}
+    (timed,) = ends
+    assert isinstance(timed, Timed)
+    assert set(timed.times) == {"mlx", "fast"}
+    assert timed.times["mlx"] > 10 * timed.times["fast"]
+
+
+@pytest.mark.parametrize("name", ["sleeps", "spins"])
+def test_a_candidate_that_hangs_is_ended(tmp_path: Path, name: str) -> None:
+    checked, ends = verdicts(TrialRunner("emulated", tmp_path, limit_s=1.5), name, "fast")
+    assert checked[name] == ("hangs", "did not finish within 1.5 s")
+    assert checked["fast"] == ("", "")
+    assert isinstance(ends[0], Timed)
+
+
+def test_nobody_runs_before_he_is_written_down(runner: TrialRunner, tmp_path: Path) -> None:
+    log, seen = tmp_path / "log", []
+
+    def before(index: int, name: str) -> None:
+        seen.append((index, name, log.read_text().split("\n")[:-1] if log.exists() else []))
+
+    tasks = [
+        Task(spec("aborts", key="a", log=log), ("mlx", "aborts"), is_timed=False),
+        Task(spec("fast", key="b", log=log), ("mlx", "fast"), is_timed=False),
+    ]
+    list(runner.run(tasks, before=before))
+    assert seen == [
+        (0, "mlx", []),
+        (0, "aborts", ["mlx"]),
+        (1, "mlx", ["mlx", "aborts"]),
+        (1, "fast", ["mlx", "aborts", "mlx"]),
+    ]
+
+
+def test_what_agreed_before_a_death_is_not_checked_again(runner: TrialRunner, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    names = ("fast", "aborts", "slow")
+    list(runner.run([Task(spec(*names, log=log), ("mlx", *names), is_timed=False)]))
+    assert log.read_text().split() == ["mlx", "fast", "aborts", "slow"]
+
+
+def test_a_case_that_cannot_be_built_is_dropped_and_the_next_one_tried(runner: TrialRunner) -> None:
+    tasks = [
+        Task(CaseSpec(HERE, "impossible"), ("mlx",)),
+        Task(CaseSpec(HERE, "deadly"), ("mlx",)),
+        Task(spec("fast"), ("mlx", "fast"), is_timed=False),
+    ]
+    assert list(runner.run(tasks)) == [
+        Dropped(0, "there is no such shape"),
+        Dropped(1, "ended by signal 6 (abort)"),
+        Checked(2, "mlx", "", "", 0.0),
+        Checked(2, "fast", "", "", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ([sys.executable, "-c", "raise SystemExit('no MLX here')"], "did not start: .*code 1: no MLX here"),
+        ([sys.executable, "-c", "print('hello')"], "makes no sense: b'hello'"),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], "did not start: did not finish within"),
+    ],
+)
+def test_a_process_that_does_not_start_is_an_error(
+    tmp_path: Path, command: tuple[str, ...], says: str
+) -> None:
+    runner = TrialRunner("emulated", tmp_path, command=command, start_s=0.5)
+    with pytest.raises(TrialError, match=says):
+        list(runner.run([Task(spec("fast"), ("fast",))]))
+
+
+def test_a_folder_of_that_name_where_we_stand_is_not_run(
+    runner: TrialRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "metal").mkdir()
+    (tmp_path / "metal" / "__init__.py").write_text("raise SystemExit('a stranger')")
+    monkeypatch.chdir(tmp_path)
+    checked, _ = verdicts(runner, "fast")
+    assert checked["fast"] == ("", "")
+
+
+def test_stop_ends_the_trial_in_the_middle_of_a_launch(runner: TrialRunner) -> None:
+    running: list[str] = []
+    began = time.monotonic()
+    outcomes = list(
+        runner.run(
+            [Task(spec("sleeps"), ("sleeps",))],
+            before=lambda _index, name: running.append(name),
+            stop=lambda: bool(running),
+        )
+    )
+    assert outcomes == []
+    assert time.monotonic() - began < 10
+
+
+def test_an_orphan_that_hangs_ends_by_itself(tmp_path: Path) -> None:
+    work = Work("emulated", str(tmp_path), 0.5, (Task(spec("spins"), ("spins",)),))
+    command = [sys.executable, "-m", "metal.trial", "--provider", HERE]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=os.environ, text=True) as process:
+        output, _ = process.communicate(work.encode() + "go\n", timeout=60)
+    assert process.returncode == -signal.SIGALRM
+    assert '"spins"' in output.splitlines()[-1]

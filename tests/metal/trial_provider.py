@@ -1,0 +1,182 @@
+"""An op for trials whose candidates do all that kernels can do wrong; they need no kernel and no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+
+from metal.errors import KernelBuildError, KernelError
+from metal.executors import Executor
+from metal.trial_case import (
+    Arrays,
+    Case,
+    CaseBuilder,
+    CaseSpec,
+    Data,
+    OpCandidate,
+    OpCase,
+    Params,
+    Step,
+    against,
+)
+
+HERE = "tests.metal.trial_provider"
+SIZE = 64
+
+
+def _twice(_: Arrays) -> Step:
+    return lambda x: [x + x]
+
+
+def _slowly(seconds: float) -> Callable[[Arrays], Step]:
+    def step(x: mx.array) -> list[mx.array]:
+        time.sleep(seconds)
+        return [x + x]
+
+    return lambda _: step
+
+
+def _abort(_: Arrays) -> Step:
+    return lambda _x: os.abort()
+
+
+def _stray(_: Arrays) -> Step:
+    return lambda _x: [mx.array([ctypes.string_at(8)[0]])]
+
+
+def _sleep(_: Arrays) -> Step:
+    return lambda _x: time.sleep(600) or []
+
+
+def _spin_in_c(_: Arrays) -> Step:
+    """Holds the interpreter's lock for ever, as a launch that never comes back does."""
+    return lambda _x: ctypes.PyDLL(None).pause() or []
+
+
+def _uncompilable(_: Arrays) -> Step:
+    def step(_x: mx.array) -> list[mx.array]:
+        raise KernelBuildError("g++ refused the text:\nline 7: oh dear")
+
+    return step
+
+
+def _unsupported(_: Arrays) -> Step:
+    def step(_x: mx.array) -> list[mx.array]:
+        raise KernelError("a head size of 7; kernels take 64")
+
+    return step
+
+
+def _raising(_: Arrays) -> Step:
+    def step(_x: mx.array) -> list[mx.array]:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    return step
+
+
+def _hungry(_: Arrays) -> Step:
+    def step(_x: mx.array) -> list[mx.array]:
+        raise RuntimeError("[metal::malloc] Unable to allocate 201326592 bytes.")
+
+    return step
+
+
+def _killed(_: Arrays) -> Step:
+    return lambda _x: os.kill(os.getpid(), signal.SIGKILL) or []
+
+
+def _wrong(_: Arrays) -> Step:
+    return lambda x: [x * 2.3]
+
+
+def _nan(_: Arrays) -> Step:
+    return lambda x: [x * float("nan")]
+
+
+def _mean_on_the_second_run(_: Arrays) -> Step:
+    runs: list[int] = []
+
+    def step(x: mx.array) -> list[mx.array]:
+        runs.append(1)
+        if len(runs) > 1:
+            os.abort()
+        return [x + x]
+
+    return step
+
+
+BEHAVIOURS: Mapping[str, Callable[[Arrays], Step]] = {
+    "mlx": _slowly(0.003),
+    "fast": _twice,
+    "as fast": _slowly(0.00297),
+    "slow": _slowly(0.006),
+    "aborts": _abort,
+    "strays": _stray,
+    "sleeps": _sleep,
+    "spins": _spin_in_c,
+    "does not compile": _uncompilable,
+    "unsupported": _unsupported,
+    "raises": _raising,
+    "hungry": _hungry,
+    "killed": _killed,
+    "wrong": _wrong,
+    "nan": _nan,
+    "aborts later": _mean_on_the_second_run,
+}
+
+
+def spec(*names: str, key: str = "twice", digest: str = "0", log: Path | None = None) -> CaseSpec:
+    """A case of MLX's own and these candidates, which write their names into `log` when they run."""
+    params = {"names": ",".join(names), "key": key, "digest": digest, "log": str(log) if log else None}
+    return CaseSpec(HERE, "twice", params)
+
+
+def twice(params: Params, _: Executor | None = None) -> Case:
+    """Builds the case of `spec`; at the key "times 2.3" only the wrong one is right."""
+    names = ["mlx", *filter(None, str(params["names"]).split(","))]
+    factor = 2.3 if params["key"] == "times 2.3" else 2.0
+    log = params["log"]
+
+    def logged(name: str) -> Callable[[Arrays], Step]:
+        def bind(constants: Arrays) -> Step:
+            step = BEHAVIOURS[name](constants)
+
+            def call(x: mx.array) -> list[mx.array]:
+                if isinstance(log, str):
+                    with Path(log).open("a") as file:
+                        file.write(f"{name}\n")
+                return list(step(x))
+
+            return call
+
+        return bind
+
+    def data() -> Data:
+        x = mx.arange(SIZE, dtype=mx.float32)
+        return Data(x, ((),), against(factor * np.arange(SIZE, dtype=np.float64)))
+
+    return OpCase(
+        CaseSpec(HERE, "twice", params),
+        str(params["key"]),
+        [OpCandidate(n, logged(n), "" if n == "mlx" else f"{n} {params['digest']}") for n in names],
+        data=data,
+        tolerance=1e-5,
+    )
+
+
+def impossible(_params: Params, _executor: Executor) -> Case:
+    raise KernelError("there is no such shape")
+
+
+def deadly(_params: Params, _executor: Executor) -> Case:
+    os.abort()
+
+
+CASES: Mapping[str, CaseBuilder] = {"twice": twice, "impossible": impossible, "deadly": deadly}
