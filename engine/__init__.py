@@ -3,6 +3,8 @@
 from engine import blas as blas  # first: OpenBLAS must be loaded before anything imports mlx
 
 # isort: split
+from engine.benchmark import BatchRun, RunnerBench
+from engine.benchmark_shapes import QUANTS, SHAPES, BenchShape, Quant, write_shape
 from engine.commands import Cancel, Command, Generate, LoadModel, Message, Shutdown, UnloadModel
 from engine.engine import Engine
 from engine.errors import (
@@ -19,6 +21,7 @@ from engine.events import (
     Failed,
     Finished,
     FinishReason,
+    KernelsChosen,
     LoadProgress,
     ModelInfo,
     ModelReady,
@@ -31,6 +34,16 @@ from engine.events import (
     TokenLogprobs,
 )
 from engine.inspection import ModelSummary, inspect_model
+from engine.kernel_report import (
+    KernelCheck,
+    KernelMachine,
+    KernelOp,
+    KernelTable,
+    check_kernels,
+    kernel_machine,
+    kernel_table,
+    known_kernels,
+)
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.peer import Peer, PeerRun
@@ -41,6 +54,10 @@ __all__ = [
     "EXECUTORS",
     "EXECUTOR_VARIABLE",
     "FAMILIES",
+    "QUANTS",
+    "SHAPES",
+    "BatchRun",
+    "BenchShape",
     "Cancel",
     "Command",
     "Engine",
@@ -52,6 +69,11 @@ __all__ = [
     "Finished",
     "Generate",
     "InvalidRequest",
+    "KernelCheck",
+    "KernelMachine",
+    "KernelOp",
+    "KernelTable",
+    "KernelsChosen",
     "LoadModel",
     "LoadProgress",
     "MachineReport",
@@ -67,6 +89,8 @@ __all__ = [
     "PeerRun",
     "PrefillProgress",
     "PromptTooLong",
+    "Quant",
+    "RunnerBench",
     "SamplingParams",
     "Shutdown",
     "Stats",
@@ -76,6 +100,11 @@ __all__ = [
     "TokenLogprobs",
     "TokenizerError",
     "UnloadModel",
+    "check_kernels",
     "inspect_model",
+    "kernel_machine",
+    "kernel_table",
+    "known_kernels",
     "machine_report",
+    "write_shape",
 ]

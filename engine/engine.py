@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -14,6 +15,7 @@ import mlx.core as mx
 from engine.commands import Cancel, Command, Generate, LoadModel, Shutdown, UnloadModel
 from engine.errors import NoModel
 from engine.events import Event, Failed, Finished, LoadProgress, ModelReady, ModelUnloaded
+from engine.idle_trials import IdleTrials
 from engine.loading.model import load_model
 from engine.request import accept_command
 from engine.serving import Serving, failure
@@ -22,8 +24,19 @@ from engine.settings import EngineSettings
 log = logging.getLogger(__name__)
 
 
+_TRIALS_SECONDS = 1.0
+"""For which the end of the thread waits for a trial's process to end."""
+
+
 class _StopLoading(Exception):
     """Shutdown was asked for while a model was loading."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TrialEnded:
+    """Among the commands: a trial of kernels ended, with verdicts or without."""
+
+    has_verdicts: bool
 
 
 class Engine:
@@ -37,7 +50,11 @@ class Engine:
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
         self._emit_to = emit
         self._settings = settings or EngineSettings()
-        self._commands: SimpleQueue[tuple[Command, float]] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[Command | _TrialEnded, float]] = SimpleQueue()
+        self._trials = IdleTrials(
+            ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0))
+        )
+        self._has_verdicts = False
         self._in_flight: set[str] = set()
         self._in_flight_lock = threading.Lock()
         self._closing = threading.Event()
@@ -74,10 +91,13 @@ class Engine:
             if running and self._serving is not None:
                 self._serving.work()
         self._unload()
+        self._trials.close(_TRIALS_SECONDS)
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
         wait = self._serving is None or not self._serving.busy
+        if wait:
+            self._rest()
         while True:
             try:
                 command, arrived = self._commands.get(block=wait)
@@ -85,8 +105,26 @@ class Engine:
                 return True
             if isinstance(command, Shutdown):
                 return False
-            self._handle(command, arrived)
+            if isinstance(command, _TrialEnded):
+                self._has_verdicts |= command.has_verdicts
+            else:
+                self._trials.stop()
+                self._handle(command, arrived)
             wait = False
+
+    def _rest(self) -> None:
+        """There is nothing to do: what trials have chosen is taken into use, what waits for one is tried."""
+        if self._serving is None:
+            return
+        if self._has_verdicts:
+            self._has_verdicts = False
+            try:
+                self._serving.choose_kernels()
+            except Exception:  # what runs already goes on
+                log.exception("kernels could not be chosen anew")
+        kernels = self._serving.model.kernels
+        if kernels is not None and not kernels.choice.is_forced:
+            self._trials.begin(kernels.choice.selection)
 
     def _handle(self, command: Command, arrived: float) -> None:
         match command:

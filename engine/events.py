@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -33,8 +34,11 @@ class ModelInfo:
         total_pages: pages in the arena.
         page_bytes: bytes of one page over all layers, K and V together.
         executor: what runs attention: "reference" is MLX built-ins.
+        executor_reason: why, in words.
         device: "Metal", "CUDA" or "CPU".
         has_chat_template: whether Generate(messages=…) works.
+        kernel_notes: parts of the model that no kernel takes, or whose kernels failed on this machine: a line
+            each. MLX's own operations run there.
     """
 
     path: str
@@ -48,8 +52,10 @@ class ModelInfo:
     total_pages: int
     page_bytes: int
     executor: str
+    executor_reason: str
     device: str
     has_chat_template: bool
+    kernel_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,16 @@ class ModelReady:
     """LoadModel `id` succeeded."""
 
     id: str
+    model: ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsChosen:
+    """Kernels were tried while nothing was asked for: what runs now is chosen anew.
+
+    `model` is what ModelReady said, with its executor, reason and notes as they are from here on.
+    """
+
     model: ModelInfo
 
 
@@ -135,6 +151,8 @@ class Finished:
         tokens: every generated id, the end token included.
         prompt_tokens: the prompt's exact ids.
         logprobs: one per generated token when asked for, else None.
+        launches: of the decode steps while it was served, by name: our kernels, and MLX's own operations with
+            "mlx." before their names.
     """
 
     id: str
@@ -144,6 +162,7 @@ class Finished:
     prompt_tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] | None
     timing: Timing
+    launches: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +193,9 @@ class Stats:
         total_pages: pages in the arena.
         memory_bytes: MLX's active memory.
         peak_memory_bytes: MLX's peak memory since start.
+        launches: of all decode steps since the model was loaded, by name, as in Finished.
+        own_launches_per_token, mlx_launches_per_token: the same for each token that came of them: our
+            kernels, and MLX's own operations.
     """
 
     active_id: str
@@ -185,6 +207,19 @@ class Stats:
     total_pages: int
     memory_bytes: int
     peak_memory_bytes: int
+    launches: Mapping[str, int] = field(default_factory=dict[str, int])
+    own_launches_per_token: float = 0.0
+    mlx_launches_per_token: float = 0.0
 
 
-Event = LoadProgress | ModelReady | ModelUnloaded | PrefillProgress | TextChunk | Finished | Failed | Stats
+Event = (
+    LoadProgress
+    | ModelReady
+    | KernelsChosen
+    | ModelUnloaded
+    | PrefillProgress
+    | TextChunk
+    | Finished
+    | Failed
+    | Stats
+)

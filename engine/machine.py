@@ -60,13 +60,13 @@ def compute_dtype(stored: str | None) -> mx.Dtype:
 
 def machine_report(executor: str | None = None) -> MachineReport:
     """Look at this machine. Raises EngineError when a forced executor does not exist."""
-    name, reason = choose_executor(executor)
+    choice = choose_executor(executor)
     return MachineReport(
         device=device_kind(),
         device_name=str(mx.device_info().get("device_name", "")),
         mlx_version=version("mlx"),
         memory_bytes=memory_bytes(),
         openblas=blas.LOADED,
-        executor=name,
-        executor_reason=reason,
+        executor=choice.name,
+        executor_reason=choice.reason,
     )

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import mlx.core as mx
 
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
@@ -25,12 +29,28 @@ class Clock:
     last_token: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A token that was drawn on the device and not read yet.
+
+    Attributes:
+        token: a scalar, uint32.
+        mass: log of the sum of exp(logits); not finite exactly when the logits make no distribution.
+        logits: (vocab,), what it was drawn from.
+    """
+
+    token: mx.array
+    mass: mx.array
+    logits: mx.array
+
+
 @dataclass(slots=True)
 class Request:
     """A Generate that was accepted.
 
     `table.length` tokens of prompt + generated are in pages; the last generated one is not until the next
-    step.
+    step. `ahead` is the draw of a step that was sent to the device before its input was read; that input, the
+    next token, then is in pages too. `launched_before` counts launches until its prefill began.
     """
 
     command: Generate
@@ -44,6 +64,8 @@ class Request:
     generated: list[int] = field(default_factory=list[int])
     logprobs: list[TokenLogprobs] = field(default_factory=list[TokenLogprobs])
     text: list[str] = field(default_factory=list[str])
+    ahead: Draw | None = None
+    launched_before: Counter[str] | None = None
 
     @property
     def id(self) -> str:
@@ -75,8 +97,8 @@ class Request:
         self.text.append(rest)
         return rest
 
-    def finished(self, reason: FinishReason) -> Finished:
-        """The event that ends it."""
+    def finished(self, reason: FinishReason, launches: Mapping[str, int]) -> Finished:
+        """The event that ends it; `launches` of decode steps since it began."""
         return Finished(
             id=self.id,
             reason=reason,
@@ -85,6 +107,7 @@ class Request:
             prompt_tokens=self.prompt,
             logprobs=None if self.command.logprobs is None else tuple(self.logprobs),
             timing=self.timing(),
+            launches=dict(launches),
         )
 
     def timing(self) -> Timing:

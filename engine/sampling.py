@@ -37,19 +37,31 @@ class Sampler:
         self._adjustment = Adjustment(params, vocab_size) if Adjustment.is_needed(params) else None
         self._key: mx.array | None = None
 
-    def sample(self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int]) -> mx.array:
+    @property
+    def is_greedy(self) -> bool:
+        """Whether `sample` takes the likeliest token of the logits as they are."""
+        return self._params.temperature == 0 and self._adjustment is None
+
+    def sample(
+        self,
+        logits: mx.array,
+        generated: Sequence[int],
+        prompt: Sequence[int],
+        pending: mx.array | None = None,
+    ) -> mx.array:
         """The next token, not yet evaluated.
 
         Args:
             logits: (vocab,), of any float type.
             generated: this answer's tokens so far; between calls it only grows.
             prompt: the prompt's tokens, the same in every call.
+            pending: a token that follows `generated` and was drawn, but is not evaluated yet.
 
         Returns:
             A scalar uint32 array.
         """
         if self._adjustment is not None:
-            logits = self._adjustment.apply(logits, generated, prompt)
+            logits = self._adjustment.apply(logits, generated, prompt, pending)
         if self._params.temperature == 0:
             return mx.argmax(logits)
         scores, tokens = candidates(logits, self._params)
@@ -84,7 +96,13 @@ class Adjustment:
         penalties = (params.presence_penalty, params.frequency_penalty, params.repetition_penalty - 1)
         return bool(params.logit_bias) or any(penalties)
 
-    def apply(self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int]) -> mx.array:
+    def apply(
+        self,
+        logits: mx.array,
+        generated: Sequence[int],
+        prompt: Sequence[int],
+        pending: mx.array | None = None,
+    ) -> mx.array:
         """Adjusted logits, (vocab,) float32; arguments as in `Sampler.sample`."""
         params = self._params
         logits = logits.astype(mx.float32)
@@ -92,6 +110,8 @@ class Adjustment:
             ids, biases = zip(*params.logit_bias, strict=True)
             logits = logits.at[mx.array(ids)].add(mx.array(biases, dtype=mx.float32))
         counts = self._count(generated)
+        if pending is not None:
+            counts = counts.at[pending].add(1.0)
         if params.repetition_penalty != 1:
             seen = mx.logical_or(counts > 0, self._in_prompt(prompt))
             penalty = params.repetition_penalty

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
+
+import mlx.core as mx
 
 from engine.errors import EngineError
+from metal.trial_runner import COMMAND
 
 EXECUTOR_VARIABLE = "MLXR_EXECUTOR"
-EXECUTORS = ("auto", "reference")
-"""Executors of this build. "reference" is MLX's built-in operations; "auto" chooses the fastest here."""
+EXECUTORS = ("auto", "metal", "cuda", "reference", "emulated")
+"""Executors. "reference" is MLX's built-in operations; "auto" takes what is fastest here; "emulated" runs the
+kernels on the host, slowly, to check them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +27,16 @@ class EngineSettings:
         kv_bytes: most bytes the KV arena may take; None derives it from the machine's memory.
         prefill_chunk: most prompt tokens computed at once; commands are heard between chunks.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
+        cache: folder for what can be made again: compiled kernels and what was measured of them.
+        trial_command: starts the process in which kernels are tried (`metal.trial`).
     """
 
     page_size: int = 16
     kv_bytes: int | None = None
-    prefill_chunk: int = 512
+    prefill_chunk: int = 2048
     executor: str | None = None
+    cache: Path = Path(tempfile.gettempdir()) / "mlxr"
+    trial_command: tuple[str, ...] = COMMAND
 
     def __post_init__(self) -> None:
         """Raises EngineError, naming the setting, when a value makes no sense."""
@@ -38,16 +48,40 @@ class EngineSettings:
             raise EngineError(f"kv_bytes is {self.kv_bytes}; it must be at least 1")
 
 
-def choose_executor(setting: str | None) -> tuple[str, str]:
-    """The executor to run and the reason, for people.
+@dataclass(frozen=True, slots=True)
+class ExecutorChoice:
+    """The executor to run.
 
-    Raises EngineError for one that this build does not have: a forced executor is never replaced silently.
+    Attributes:
+        name: one of EXECUTORS but "auto".
+        reason: why, for people.
+        is_forced: whether it was asked for; then its kernels run before they are measured.
+    """
+
+    name: str
+    reason: str
+    is_forced: bool
+
+
+def choose_executor(setting: str | None) -> ExecutorChoice:
+    """The executor to run.
+
+    Raises EngineError for one that this machine does not have: a forced executor is never replaced silently.
     """
     asked = setting or os.environ.get(EXECUTOR_VARIABLE) or "auto"
     if asked not in EXECUTORS:
         raise EngineError(
-            f"{EXECUTOR_VARIABLE}={asked}: there is no such executor here; use {' or '.join(EXECUTORS)}"
+            f"{EXECUTOR_VARIABLE}={asked}: there is no such executor; use {', '.join(EXECUTORS)}"
         )
-    if asked == "reference":
-        return "reference", "asked for"
-    return "reference", "MLX built-in operations; this version has no kernels of its own yet"
+    here = {"metal": mx.metal.is_available(), "cuda": mx.cuda.is_available()}
+    if asked == "auto":
+        found = next((name for name, is_here in here.items() if is_here), None)
+        if found is None:
+            return ExecutorChoice("reference", "MLX built-in operations; the kernels need a GPU", False)
+        reason = "kernels of our own where they are faster than MLX's built-in operations"
+        return ExecutorChoice(found, reason, False)
+    if not here.get(asked, True):
+        raise EngineError(
+            f"{EXECUTOR_VARIABLE}={asked}: MLX finds no such GPU here; unset it or use reference"
+        )
+    return ExecutorChoice(asked, "asked for", True)

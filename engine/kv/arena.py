@@ -3,19 +3,34 @@
 Layout: (kv_heads, slots, head_dim), slot = page * page_size + offset. A head's consecutive slots are
 contiguous, so that a sequence whose pages are neighbours is read as a strided view, without a copy.
 
-This is the functional set of page operations: a write is an MLX op that yields a new pool, which reuses the
-old
-buffer because nothing else holds it. That is true only while each step is evaluated before the next one is
-built; a step in flight would make MLX copy the whole pool.
+Two sets of operations work on it, never both at once. The functional set is `write` and `read`: a write is an
+MLX op that yields a new pool, which reuses the old buffer because nothing else holds it. That is true only
+while each step is evaluated before the next one is built; a step in flight would make MLX copy the whole
+pool. The in-place set (engine/kv/in_place.py) gets the arrays themselves, as `pools`, with their fences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
 
 from engine.kv.pager import Span
+from metal.decode_attention import FENCE
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPools:
+    """Of every layer: keys and values (kv_heads, slots, head_dim), and the last fence (8,).
+
+    A fence is yielded by each kernel that touches a layer's pools and taken by the next: it is all that MLX
+    knows of their order.
+    """
+
+    keys: list[mx.array]
+    values: list[mx.array]
+    fences: list[mx.array]
 
 
 class Arena:
@@ -32,6 +47,7 @@ class Arena:
         self._pages = 0
         self._keys = [self._pool(0) for _ in range(layers)]
         self._values = [self._pool(0) for _ in range(layers)]
+        self._fences = [mx.zeros(FENCE, mx.int32) for _ in range(layers)]
 
     @property
     def pages(self) -> int:
@@ -44,10 +60,20 @@ class Arena:
         kv_heads, head_dim = self._shape
         return 2 * len(self._keys) * kv_heads * head_dim * self.page_size * self._dtype.size
 
+    @property
+    def pools(self) -> ArenaPools:
+        """The arrays themselves, for kernels; whoever launches one puts the next fence into its place."""
+        return ArenaPools(self._keys, self._values, self._fences)
+
+    def synchronize(self) -> None:
+        """Wait for every launch that touches a pool: after this, anything may."""
+        mx.eval(self._fences)
+
     def reserve(self, pages: int, limit: int) -> None:
-        """Make room for `pages` pages, at most `limit`; what is stored stays. Call it between steps."""
+        """Make room for `pages` pages, at most `limit`; what is stored stays."""
         if pages <= self._pages:
             return
+        self.synchronize()
         self._pages = min(limit, max(pages, 2 * self._pages, 1024 // self.page_size))
         for pools in (self._keys, self._values):
             for layer, old in enumerate(pools):
@@ -59,6 +85,7 @@ class Arena:
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
         self._pages = 0
+        self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in self._fences]
         for pools in (self._keys, self._values):
             pools[:] = [self._pool(0) for _ in pools]
 
@@ -77,7 +104,7 @@ class Arena:
 
     def state(self) -> list[mx.array]:
         """Every array, for evaluating what was written."""
-        return [*self._keys, *self._values]
+        return [*self._keys, *self._values, *self._fences]
 
     def _pool(self, pages: int) -> mx.array:
         kv_heads, head_dim = self._shape

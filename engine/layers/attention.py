@@ -2,48 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import mlx.core as mx
 
-from engine.kv.step import KVStep
-from engine.layers.linear import load_linear
+from engine.layers.linear import load_joined, load_linear
 from engine.layers.norm import RMSNorm
+from engine.layers.ops import LinearOps
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
+from metal.attention_shape import AttentionShape, HeadNorms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionLayer:
+    """What lies between the projections of layer `index`: softmax(q kᵀ · scale) v on rotated heads."""
+
+    index: int
+    shape: AttentionShape
+    rope: Rope
+    norms: HeadNorms | None
+
+
+Attend = Callable[[AttentionLayer, mx.array], mx.array]
+"""Writes a step's keys and values to pages and attends.
+
+From projections (tokens, (heads + 2 kv_heads) · head_dim), queries then keys then values, to
+(tokens, heads · head_dim). Keys and values live in pages only.
+"""
+
+
+def attention_shape(
+    config: DecoderConfig, window: int | None, page_size: int, dtype: mx.Dtype
+) -> AttentionShape:
+    """What the layers of a model with that window compute."""
+    return AttentionShape(
+        heads=config.heads,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        rotary_dims=config.head_dim,
+        page_size=page_size,
+        dtype=dtype,
+        scale=config.head_dim**-0.5,
+        window=window,
+        norm_epsilon=config.norm_eps if config.qk_norm else None,
+    )
 
 
 class Attention:
-    """softmax(q kᵀ / sqrt(head_dim)) v with rotary positions; keys and values live in pages only."""
+    """x + output(attend(project(norm(x))))."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights, layer: int, rope: Rope) -> None:
-        self._layer = layer
-        self._window = config.windows[layer]
-        self._heads, self._kv_heads, self._head_dim = config.heads, config.kv_heads, config.head_dim
-        self._rope = rope
-        width, q_width, kv_width = (
-            config.hidden_size,
-            self._heads * self._head_dim,
-            self._kv_heads * self._head_dim,
-        )
-        bias = config.attention_bias
-        self._q = load_linear(weights.at("q_proj"), width, q_width, bias=bias)
-        self._k = load_linear(weights.at("k_proj"), width, kv_width, bias=bias)
-        self._v = load_linear(weights.at("v_proj"), width, kv_width, bias=bias)
-        self._o = load_linear(weights.at("o_proj"), q_width, width, bias=config.output_bias)
-        self._q_norm = self._k_norm = None
+    def __init__(
+        self, config: DecoderConfig, norm: RMSNorm, weights: Weights, layer: int, page_size: int, rope: Rope
+    ) -> None:
+        width, head_dim = config.hidden_size, config.head_dim
+        q_width, kv_width = config.heads * head_dim, config.kv_heads * head_dim
+        outputs = {"q_proj": q_width, "k_proj": kv_width, "v_proj": kv_width}
+        self._norm = norm
+        self._qkv = load_joined(weights, width, outputs, bias=config.attention_bias)
+        self._output = load_linear(weights.at("o_proj"), q_width, width, bias=config.output_bias)
+        norms = None
         if config.qk_norm:
-            self._q_norm = RMSNorm(weights.at("q_norm"), self._head_dim, config.norm_eps)
-            self._k_norm = RMSNorm(weights.at("k_norm"), self._head_dim, config.norm_eps)
+            norms = HeadNorms(
+                weights.at("q_norm").array("weight", (head_dim,)),
+                weights.at("k_norm").array("weight", (head_dim,)),
+            )
+        shape = attention_shape(config, config.windows[layer], page_size, weights.dtype)
+        self.layer = AttentionLayer(layer, shape, rope, norms)
 
-    def __call__(self, x: mx.array, step: KVStep) -> mx.array:
-        """x (tokens, width), the tokens of `step`; returns (tokens, width)."""
-        tokens = x.shape[0]
-        q = self._q(x).reshape(1, tokens, self._heads, self._head_dim)
-        k = self._k(x).reshape(1, tokens, self._kv_heads, self._head_dim)
-        v = self._v(x).reshape(1, tokens, self._kv_heads, self._head_dim)
-        if self._q_norm is not None and self._k_norm is not None:
-            q, k = self._q_norm(q), self._k_norm(k)
-        q = self._rope(q.swapaxes(1, 2), step.start)  # (1, heads, tokens, head_dim)
-        k = self._rope(k.swapaxes(1, 2), step.start)  # (1, kv_heads, tokens, head_dim)
-        out = step.attend(self._layer, q, k, v.swapaxes(1, 2), self._head_dim**-0.5, self._window)
-        return self._o(out.swapaxes(1, 2).reshape(tokens, -1))
+    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
+        """x and the result: (tokens, width)."""
+        return ops.add(x, attend(self.layer, ops.project(x, self._norm, self._qkv)), self._output)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.kv.step import KVStep
-from engine.layers.attention import Attention
+from engine.layers.attention import Attend, Attention, AttentionLayer
 from engine.layers.linear import load_embedding, load_linear
 from engine.layers.mlp import SwiGLU
 from engine.layers.norm import RMSNorm
+from engine.layers.ops import LinearOps
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
@@ -17,40 +17,50 @@ from engine.loading.weights import Weights
 class DecoderBlock:
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights, layer: int, rope: Rope) -> None:
-        self._input_norm = RMSNorm(weights.at("input_layernorm"), config.hidden_size, config.norm_eps)
-        self._attention = Attention(config, weights.at("self_attn"), layer, rope)
-        self._mlp_norm = RMSNorm(weights.at("post_attention_layernorm"), config.hidden_size, config.norm_eps)
-        self._mlp = SwiGLU(config, weights.at("mlp"))
+    def __init__(
+        self, config: DecoderConfig, weights: Weights, layer: int, page_size: int, rope: Rope
+    ) -> None:
+        norm = RMSNorm(weights.at("input_layernorm"), config.hidden_size, config.norm_eps)
+        self._attention = Attention(config, norm, weights.at("self_attn"), layer, page_size, rope)
+        norm = RMSNorm(weights.at("post_attention_layernorm"), config.hidden_size, config.norm_eps)
+        self._mlp = SwiGLU(config, norm, weights.at("mlp"))
 
-    def __call__(self, x: mx.array, step: KVStep) -> mx.array:
-        x = x + self._attention(self._input_norm(x), step)
-        return x + self._mlp(self._mlp_norm(x))
+    @property
+    def attention(self) -> AttentionLayer:
+        """What lies between this block's projections."""
+        return self._attention.layer
+
+    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
+        return self._mlp(self._attention(x, ops, attend), ops)
 
 
 class Decoder:
     """A dense pre-norm decoder with rotary positions, in Hugging Face's tensor names."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights) -> None:
+    def __init__(self, config: DecoderConfig, weights: Weights, page_size: int) -> None:
         """Takes every tensor it needs from `weights`. Raises ModelError for a missing or misshapen one."""
-        rope = Rope(config.rope, config.head_dim)
+        self.vocab_size = config.vocab_size
+        self.rope = rope = Rope(config.rope, config.head_dim)
         model = weights.at("model")
         self._embedding = load_embedding(model.at("embed_tokens"), config.vocab_size, config.hidden_size)
         self._blocks = [
-            DecoderBlock(config, model.at(f"layers.{layer}"), layer, rope) for layer in range(config.layers)
+            DecoderBlock(config, model.at(f"layers.{layer}"), layer, page_size, rope)
+            for layer in range(config.layers)
         ]
+        self.attention = tuple(block.attention for block in self._blocks)
         self._norm = RMSNorm(model.at("norm"), config.hidden_size, config.norm_eps)
-        self._output = self._embedding.as_linear
-        if not config.tied_embeddings:
+        if config.tied_embeddings:
+            self._output = self._embedding.as_linear()
+        else:
             self._output = load_linear(weights.at("lm_head"), config.hidden_size, config.vocab_size)
 
-    def hidden(self, tokens: mx.array, step: KVStep) -> mx.array:
+    def hidden(self, tokens: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
         """Last hidden states (tokens, width) of int32 ids (tokens,); writes their keys and values."""
-        x = self._embedding(tokens)
+        x = ops.embed(tokens, self._embedding)
         for block in self._blocks:
-            x = block(x, step)
+            x = block(x, ops, attend)
         return x
 
-    def logits(self, hidden: mx.array) -> mx.array:
+    def logits(self, hidden: mx.array, ops: LinearOps) -> mx.array:
         """Float32 logits (tokens, vocab) of last hidden states (tokens, width)."""
-        return self._output(self._norm(hidden)).astype(mx.float32)
+        return ops.logits(hidden, self._norm, self._output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import mlx.core as mx
@@ -17,14 +18,21 @@ class Linear(Protocol):
 
 
 class Embedding(Protocol):
-    """A table (vocab, width): rows by id, or the same table used as the output projection."""
+    """A table (vocab, width): rows by id, or the same table used as the output projection.
+
+    Attributes:
+        dtype: of the rows.
+    """
+
+    @property
+    def dtype(self) -> mx.Dtype: ...
 
     def __call__(self, tokens: mx.array) -> mx.array:
         """Rows (tokens, width) of int32 ids (tokens,)."""
         ...
 
-    def as_linear(self, x: mx.array) -> mx.array:
-        """Logits (tokens, vocab) of x (tokens, width), for tied embeddings."""
+    def as_linear(self) -> Linear:
+        """The layer that gives logits (tokens, vocab) of x (tokens, width), for tied embeddings."""
         ...
 
 
@@ -32,25 +40,34 @@ class DenseLinear:
     """A weight (outputs, inputs) and an optional bias (outputs,)."""
 
     def __init__(self, weight: mx.array, bias: mx.array | None) -> None:
+        self.weight = weight
+        self.bias = bias
         self._transposed = weight.T
-        self._bias = bias
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self._bias is None:
+        if self.bias is None:
             return x @ self._transposed
-        return mx.addmm(self._bias, x, self._transposed)
+        return mx.addmm(self.bias, x, self._transposed)
 
 
 class QuantizedTensor:
     """An MLX-quantised matrix (rows, columns): packed uint32 weight, scales and, for affine, biases."""
 
-    def __init__(self, weights: Weights, rows: int, columns: int, spec: QuantizationSpec) -> None:
-        """Take `weight`, `scales` and `biases`. Raises ModelError when a shape does not fit `spec`."""
+    def __init__(
+        self, weight: mx.array, scales: mx.array, biases: mx.array | None, spec: QuantizationSpec
+    ) -> None:
         self.spec = spec
-        self.weight = weights.packed("weight", (rows, columns * spec.bits // 32), stands_for=rows * columns)
+        self.weight = weight
+        self.scales = scales
+        self.biases = biases
+
+    @classmethod
+    def load(cls, weights: Weights, rows: int, columns: int, spec: QuantizationSpec) -> QuantizedTensor:
+        """Take `weight`, `scales` and `biases`. Raises ModelError when a shape does not fit `spec`."""
+        weight = weights.packed("weight", (rows, columns * spec.bits // 32), stands_for=rows * columns)
         groups = (rows, columns // spec.group_size)
-        self.scales = weights.scales("scales", groups)
-        self.biases = weights.scales("biases", groups) if "biases" in weights else None
+        scales = weights.scales("scales", groups)
+        return cls(weight, scales, weights.scales("biases", groups) if "biases" in weights else None, spec)
 
     def matmul(self, x: mx.array) -> mx.array:
         """x Wᵀ for x (tokens, columns)."""
@@ -83,12 +100,22 @@ class QuantizedLinear:
     """A quantised weight and an optional bias (outputs,)."""
 
     def __init__(self, tensor: QuantizedTensor, bias: mx.array | None) -> None:
-        self._tensor = tensor
-        self._bias = bias
+        self.tensor = tensor
+        self.bias = bias
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = self._tensor.matmul(x)
-        return y if self._bias is None else y + self._bias
+        y = self.tensor.matmul(x)
+        return y if self.bias is None else y + self.bias
+
+
+class JoinedLinear:
+    """Layers of the same input whose weights cannot be one array (they are quantised differently)."""
+
+    def __init__(self, parts: Sequence[Linear]) -> None:
+        self._parts = tuple(parts)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return mx.concatenate([part(x) for part in self._parts], axis=-1)
 
 
 class DenseEmbedding:
@@ -96,12 +123,13 @@ class DenseEmbedding:
 
     def __init__(self, table: mx.array) -> None:
         self._table = table
+        self.dtype = table.dtype
 
     def __call__(self, tokens: mx.array) -> mx.array:
         return self._table[tokens]
 
-    def as_linear(self, x: mx.array) -> mx.array:
-        return x @ self._table.T
+    def as_linear(self) -> Linear:
+        return DenseLinear(self._table, None)
 
 
 class QuantizedEmbedding:
@@ -109,13 +137,13 @@ class QuantizedEmbedding:
 
     def __init__(self, tensor: QuantizedTensor, dtype: mx.Dtype) -> None:
         self._tensor = tensor
-        self._dtype = dtype
+        self.dtype = dtype
 
     def __call__(self, tokens: mx.array) -> mx.array:
-        return self._tensor.rows(tokens, self._dtype)
+        return self._tensor.rows(tokens, self.dtype)
 
-    def as_linear(self, x: mx.array) -> mx.array:
-        return self._tensor.matmul(x)
+    def as_linear(self) -> Linear:
+        return QuantizedLinear(self._tensor, None)
 
 
 def load_linear(weights: Weights, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
@@ -123,13 +151,51 @@ def load_linear(weights: Weights, inputs: int, outputs: int, *, bias: bool = Fal
     offset = weights.array("bias", (outputs,)) if bias else None
     if "scales" in weights:
         spec = weights.quantization()
-        return QuantizedLinear(QuantizedTensor(weights, outputs, inputs, spec), offset)
+        return QuantizedLinear(QuantizedTensor.load(weights, outputs, inputs, spec), offset)
     return DenseLinear(weights.array("weight", (outputs, inputs)), offset)
+
+
+def load_joined(weights: Weights, inputs: int, outputs: Mapping[str, int], *, bias: bool = False) -> Linear:
+    """Layers of one input as a single one, whose outputs follow each other in the order of `outputs`.
+
+    Args:
+        weights: where the layers lie, under the names in `outputs`.
+        inputs: width of their input.
+        outputs: width of each layer's output.
+        bias: whether each has one.
+    """
+    parts = [load_linear(weights.at(name), inputs, width, bias=bias) for name, width in outputs.items()]
+    dense = [part for part in parts if isinstance(part, DenseLinear)]
+    quantized = [part for part in parts if isinstance(part, QuantizedLinear)]
+    if len(dense) == len(parts):
+        return DenseLinear(
+            _stacked([part.weight for part in dense]),
+            _stacked([part.bias for part in dense if part.bias is not None]) if bias else None,
+        )
+    tensors = [part.tensor for part in quantized]
+    if len(tensors) < len(parts) or any(tensor.spec != tensors[0].spec for tensor in tensors):
+        return JoinedLinear(parts)
+    biases = [tensor.biases for tensor in tensors if tensor.biases is not None]
+    return QuantizedLinear(
+        QuantizedTensor(
+            _stacked([tensor.weight for tensor in tensors]),
+            _stacked([tensor.scales for tensor in tensors]),
+            _stacked(biases) if biases else None,
+            tensors[0].spec,
+        ),
+        _stacked([part.bias for part in quantized if part.bias is not None]) if bias else None,
+    )
+
+
+def _stacked(arrays: Sequence[mx.array]) -> mx.array:
+    rows = mx.concatenate(list(arrays))
+    mx.eval(rows)
+    return rows
 
 
 def load_embedding(weights: Weights, vocab: int, width: int) -> Embedding:
     """The embedding table whose tensors lie at `weights`; quantised exactly when it has scales."""
     if "scales" in weights:
         spec = weights.quantization()
-        return QuantizedEmbedding(QuantizedTensor(weights, vocab, width, spec), weights.dtype)
+        return QuantizedEmbedding(QuantizedTensor.load(weights, vocab, width, spec), weights.dtype)
     return DenseEmbedding(weights.array("weight", (vocab, width)))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.layers.linear import load_linear
+from engine.layers.linear import load_joined, load_linear
+from engine.layers.norm import RMSNorm
+from engine.layers.ops import LinearOps
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
 
 
 class SwiGLU:
-    """down(silu(gate(x)) · up(x)) (Shazeer 2020, arXiv:2002.05202), x and the result (tokens, width)."""
+    """x + down(silu(gate(n)) · up(n)) for n = norm(x) (Shazeer 2020, arXiv:2002.05202), (tokens, width)."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights) -> None:
+    def __init__(self, config: DecoderConfig, norm: RMSNorm, weights: Weights) -> None:
         width, inner, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
-        self._gate = load_linear(weights.at("gate_proj"), width, inner, bias=bias)
-        self._up = load_linear(weights.at("up_proj"), width, inner, bias=bias)
+        self._norm = norm
+        self._gate_up = load_joined(weights, width, {"gate_proj": inner, "up_proj": inner}, bias=bias)
         self._down = load_linear(weights.at("down_proj"), inner, width, bias=bias)
 
-    def __call__(self, x: mx.array) -> mx.array:
-        gate = self._gate(x)
-        return self._down(gate * mx.sigmoid(gate) * self._up(x))
+    def __call__(self, x: mx.array, ops: LinearOps) -> mx.array:
+        return ops.add(x, ops.gated(x, self._norm, self._gate_up), self._down)

@@ -11,8 +11,8 @@ class RMSNorm:
     """y = w · x / sqrt(mean(x²) + eps) over the last axis (Zhang & Sennrich 2019, arXiv:1910.07467)."""
 
     def __init__(self, weights: Weights, width: int, eps: float) -> None:
-        self._weight = weights.array("weight", (width,))
-        self._eps = eps
+        self.weight = weights.array("weight", (width,))
+        self.eps = eps
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.fast.rms_norm(x, self._weight, self._eps)
+        return mx.fast.rms_norm(x, self.weight, self.eps)

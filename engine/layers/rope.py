@@ -8,15 +8,21 @@ import mlx.core as mx
 
 from engine.loading.config import RopeConfig
 
+_SMALLEST_TABLE = 1024
+
 
 class Rope:
     """Rotates pairs (i, i + d/2) of a head by position · frequency_i (Su et al. 2021, arXiv:2104.09864)."""
 
     def __init__(self, config: RopeConfig, head_dim: int) -> None:
         """`head_dim` is the even number of dimensions that are rotated."""
+        self._table = mx.zeros((0, head_dim))
+        periods = rope_periods(config, head_dim)
         self._dims = head_dim
-        self._periods = mx.array(rope_periods(config, head_dim), dtype=mx.float32)
+        self._periods = mx.array(periods, dtype=mx.float32)
+        self._frequencies = mx.array([1 / period for period in periods], dtype=mx.float32)
         self._magnitude = attention_magnitude(config)
+        mx.eval(self._periods, self._frequencies)
 
     def __call__(self, x: mx.array, start: int) -> mx.array:
         """x (1, heads, tokens, head_dim), whose first token stands at position `start`."""
@@ -25,6 +31,18 @@ class Rope:
         return mx.fast.rope(
             x, self._dims, traditional=False, base=None, scale=1.0, offset=start, freqs=self._periods
         )
+
+    def table(self, positions: int) -> mx.array:
+        """The angles of positions 0 … at least positions-1, for kernels: float32 (rows, dims).
+
+        Each row holds dims/2 cosines, then as many sines, times the magnitude. It grows by doubling.
+        """
+        if positions > self._table.shape[0]:
+            rows = max(_SMALLEST_TABLE, 1 << (positions - 1).bit_length())
+            turns = mx.arange(rows, dtype=mx.float32)[:, None] * self._frequencies
+            self._table = self._magnitude * mx.concatenate([mx.cos(turns), mx.sin(turns)], axis=1)
+            mx.eval(self._table)
+        return self._table
 
 
 def rope_periods(config: RopeConfig, dims: int) -> list[float]:

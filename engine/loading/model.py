@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.events import ModelInfo
+from engine.kernel_choice import KernelChoice
+from engine.kernels import Kernels
 from engine.kv.arena import Arena
 from engine.kv.pager import Pager
 from engine.layers.decoder import Decoder
@@ -17,8 +21,14 @@ from engine.loading.config import DecoderConfig, read_json
 from engine.loading.weights import TensorHeader, Weights, read_headers, total_bytes
 from engine.machine import compute_dtype, device_kind, memory_bytes
 from engine.models import configure
-from engine.settings import EngineSettings, choose_executor
+from engine.settings import EngineSettings, ExecutorChoice, choose_executor
 from engine.tokenizer import Tokenizer, load_tokenizer
+from metal.emulator import Mode
+from metal.selection import Selection
+from metal.trial_runner import TrialRunner
+from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, open_executor, this_scope
+
+log = logging.getLogger(__name__)
 
 KV_SHARE = 0.5
 """Share of the memory that weights leave free which KV pages may take, when no budget is set."""
@@ -26,7 +36,7 @@ KV_SHARE = 0.5
 
 @dataclass(slots=True)
 class LoadedModel:
-    """A model ready to run, with its own arena and pager."""
+    """A model ready to run, with its own arena, pager and, where the executor has any, kernels."""
 
     info: ModelInfo
     config: DecoderConfig
@@ -34,6 +44,24 @@ class LoadedModel:
     tokenizer: Tokenizer
     arena: Arena
     pager: Pager
+    kernels: Kernels | None
+
+    def choose_kernels(self) -> None:
+        """Choose anew what runs on kernels, after trials, and say so in `info`.
+
+        Nothing may be in flight; who uses the kernels that were chosen before goes on with those.
+        """
+        if self.kernels is not None:
+            self.kernels = Kernels(self.kernels.choice.again(), self.decoder)
+            self.info = _with_kernels(self.info, self.kernels)
+
+    def drop_kernels(self, why: str) -> None:
+        """From the next Runner on MLX's own operations run alone; `info` says `why`."""
+        log.warning("%s: %s", self.info.name, why)
+        self.kernels = None
+        self.info = replace(
+            self.info, executor="reference", executor_reason=f"MLX built-in operations; {why}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +104,9 @@ def load_model(
     """
     files = open_model(folder)
     dtype = compute_dtype(files.stored_dtype)
-    decoder, weights = _load_decoder(files, dtype, on_progress)
+    decoder, weights = _load_decoder(files, dtype, settings.page_size, on_progress)
     config, ledger = files.config, weights.ledger
+    choice, kernels = _open_kernels(decoder, settings)
     arena = Arena(config.layers, config.kv_heads, config.head_dim, settings.page_size, dtype)
     pager = Pager(_arena_pages(config, arena, settings, ledger.weight_bytes), settings.page_size)
     info = ModelInfo(
@@ -91,15 +120,42 @@ def load_model(
         page_size=settings.page_size,
         total_pages=pager.total_pages,
         page_bytes=arena.page_bytes,
-        executor=choose_executor(settings.executor)[0],
+        executor=choice.name,
+        executor_reason=choice.reason,
         device=device_kind(),
         has_chat_template=files.tokenizer.chat_template is not None,
     )
-    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager)
+    if kernels is not None:
+        info = _with_kernels(info, kernels)
+    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager, kernels)
+
+
+def _open_kernels(decoder: Decoder, settings: EngineSettings) -> tuple[ExecutorChoice, Kernels | None]:
+    """The executor and its kernels for this model, or None where MLX's own operations run alone."""
+    choice = choose_executor(settings.executor)
+    if choice.name not in EXECUTOR_NAMES:
+        return choice, None
+    name, compiled = cast("ExecutorName", choice.name), settings.cache / "emulated"
+    executor = open_executor(name, compiled, Mode.PLAIN)
+    runner = TrialRunner(name, compiled, command=settings.trial_command)
+    selection = Selection(settings.cache, this_scope(name), runner)
+    return choice, Kernels(KernelChoice(name, executor, selection, is_forced=choice.is_forced), decoder)
+
+
+def _with_kernels(info: ModelInfo, kernels: Kernels) -> ModelInfo:
+    """`info` with what runs on kernels, and why. What does not is in the log too, once."""
+    for note in kernels.notes:
+        if note not in info.kernel_notes:
+            log.warning("%s: %s", info.name, note)
+    if kernels.is_in_place:
+        name, reason = kernels.choice.name, kernels.attention_reason
+    else:
+        name, reason = "reference", f"MLX built-in operations; {kernels.attention_reason}"
+    return replace(info, executor=name, executor_reason=reason, kernel_notes=kernels.notes)
 
 
 def _load_decoder(
-    files: ModelFiles, dtype: mx.Dtype, on_progress: Callable[[int, int], None]
+    files: ModelFiles, dtype: mx.Dtype, page_size: int, on_progress: Callable[[int, int], None]
 ) -> tuple[Decoder, Weights]:
     total = total_bytes(files.headers.values())
     done = 0
@@ -111,7 +167,7 @@ def _load_decoder(
 
     on_progress(0, total)
     weights = Weights(files.headers, dtype, files.config.quantization, count)
-    decoder = Decoder(files.config, weights)
+    decoder = Decoder(files.config, weights, page_size)
     untaken = weights.untaken()
     if files.config.tied_embeddings:
         untaken = [name for name in untaken if not name.startswith("lm_head.")]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine import EngineSettings
@@ -23,3 +26,16 @@ def listener() -> Iterator[Listener]:
     """An engine that prefills in chunks of 16, and what it emits."""
     with running_engine(EngineSettings(prefill_chunk=16)) as listener:
         yield listener
+
+
+@pytest.fixture(params=["emulated", "cuda", "metal"])
+def executor_name(request: pytest.FixtureRequest) -> str:
+    """Each executor with kernels that this machine has."""
+    here = {
+        "emulated": sys.platform == "linux" and shutil.which("g++") is not None,
+        "cuda": mx.cuda.is_available(),
+        "metal": mx.metal.is_available(),
+    }
+    if not here[request.param]:
+        pytest.skip(f"this machine has no {request.param} executor")
+    return request.param

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import mlx.core as mx
-import numpy as np
 import pytest
-from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.utils import load_model as load_peer
-from mlx_lm.utils import quantize_model, save_model
-from safetensors.numpy import load_file, save_file
 
 from engine.kv.pager import PageTable
-from engine.loading.model import LoadedModel, load_model
+from engine.loading.model import load_model
 from engine.machine import device_kind
 from engine.runner import Runner
 from engine.settings import EngineSettings
-from tests.fakes.random_model import VOCAB, random_config, write_random_model, write_tokenizer
+from tests.engine.parity import (
+    GREEDY_TOKENS,
+    PROMPT_TOKENS,
+    Case,
+    assert_close,
+    our_greedy,
+    our_logits,
+    peer_run,
+    prompt,
+    quantised,
+    with_idle_layer,
+)
+from tests.fakes.random_model import VOCAB, random_config, write_random_model
 
-PROMPT_TOKENS = 200
-GREEDY_TOKENS = 64
 LLAMA3_ROPE = {
     "rope_type": "llama3",
     "factor": 8.0,
@@ -33,19 +34,6 @@ LLAMA3_ROPE = {
     "original_max_position_embeddings": 64,
 }
 YARN_ROPE = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model to compare: `peer` holds config fields with which mlx-lm runs the same mathematics.
-
-    `idle_layer` gives the peer one more layer that adds nothing: its Llama wants at least one full attention.
-    """
-
-    family: str
-    changes: dict[str, object]
-    peer: dict[str, object] | None = None
-    idle_layer: bool = False
 
 
 CASES = {
@@ -83,72 +71,6 @@ CASES = {
 }
 
 
-def prompt(seed: int = 1) -> list[int]:
-    return [int(token) for token in np.random.default_rng(seed).integers(3, 300, PROMPT_TOKENS)]
-
-
-def peer_run(
-    folder: Path, config: dict[str, object] | None, tokens: Sequence[int]
-) -> tuple[mx.array, list[int]]:
-    """mlx-lm's logits of the whole prompt (tokens, vocab) and its greedy continuation."""
-    model, _ = load_peer(folder, strict=True, model_config=config or {})
-    cache = make_prompt_cache(model)
-    logits = model(mx.array(tokens)[None], cache=cache)[0]
-    generated: list[int] = []
-    last = logits[-1]
-    for _ in range(GREEDY_TOKENS):
-        generated.append(int(mx.argmax(last).item()))
-        last = model(mx.array([[generated[-1]]]), cache=cache)[0, -1]
-    return logits, generated
-
-
-def with_idle_layer(folder: Path, twin: Path) -> Path:
-    """A copy of the 3-layer model in `folder` with a fourth layer whose outputs are all zero."""
-    shutil.copytree(folder, twin)
-    tensors = load_file(twin / "model.safetensors")
-    for name in [name for name in tensors if name.startswith("model.layers.2.")]:
-        idle = name.replace("layers.2.", "layers.3.")
-        tensors[idle] = (
-            np.zeros_like(tensors[name]) if "o_proj" in name or "down_proj" in name else tensors[name]
-        )
-    save_file(tensors, twin / "model.safetensors")
-    return twin
-
-
-def our_logits(model: LoadedModel, tokens: Sequence[int], chunk: int) -> mx.array:
-    """Logits after the last of every chunk, one row per chunk, then what a decode of 64 tokens says."""
-    runner, table = Runner(model), PageTable()
-    rows: list[mx.array] = []
-    for begin in range(0, len(tokens), chunk):
-        row = runner.next_logits(table, tokens[begin : begin + chunk])
-        mx.eval(row)
-        runner.trim(table)
-        rows.append(row)
-    runner.free(table)
-    return mx.stack(rows)
-
-
-def our_greedy(model: LoadedModel, tokens: Sequence[int], chunk: int) -> list[int]:
-    runner, table = Runner(model), PageTable()
-    for begin in range(0, len(tokens) - 1, chunk):
-        runner.prefill(table, tokens[begin : min(begin + chunk, len(tokens) - 1)])
-        runner.trim(table)
-    generated, step = [], [tokens[-1]]
-    for _ in range(GREEDY_TOKENS):
-        token = int(mx.argmax(runner.next_logits(table, step)).item())
-        runner.trim(table)
-        generated.append(token)
-        step = [token]
-    runner.free(table)
-    assert model.pager.pages_used == 0
-    return generated
-
-
-def assert_close(ours: mx.array, theirs: mx.array) -> None:
-    error = mx.abs(ours - theirs).max() / mx.abs(theirs).max()
-    assert error.item() <= 1e-4
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_logits_and_greedy_tokens_equal_mlx_lm_in_every_chunking(name: str, tmp_path: Path) -> None:
     case = CASES[name]
@@ -169,12 +91,7 @@ def test_logits_and_greedy_tokens_equal_mlx_lm_in_every_chunking(name: str, tmp_
 )
 def test_quantised_models_equal_mlx_lm(family: str, tied: bool, bits: int, tmp_path: Path) -> None:
     plain = write_random_model(tmp_path / "plain", family, head_dim=8, tie_word_embeddings=tied)
-    model, config = load_peer(plain)
-    model, config = quantize_model(model, config, group_size=32, bits=bits)
-    folder = tmp_path / "quantised"
-    save_model(folder, model)
-    (folder / "config.json").write_text(json.dumps(config))
-    write_tokenizer(folder)
+    folder = quantised(plain, tmp_path / "quantised", bits)
     tokens = prompt()
     theirs, greedy = peer_run(folder, None, tokens)
     ours = load_model(folder, EngineSettings(), lambda done, total: None)

@@ -1,0 +1,163 @@
+"""What there is to say about kernels on this machine: verdicts, and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from engine.errors import EngineError
+from engine.kernel_cases import attention_specs, build_case, end_specs, product_specs
+from engine.loading.model import open_model
+from engine.machine import compute_dtype
+from engine.settings import EngineSettings, choose_executor
+from metal import agreement, candidates
+from metal.errors import KernelError
+from metal.selection import Selection
+from metal.trial_record import OpRecord as KernelOp
+from metal.trial_runner import TrialRunner
+from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, Scope, open_executor, this_scope
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMachine:
+    """Where kernels would run.
+
+    Attributes:
+        executor: "metal", "cuda" or "emulated"; None where MLX's built-in operations run alone.
+        reason: why it is this one, for people.
+        machine: device, memory and system or driver; "" without an executor.
+        mlx_version: of the imported mlx.
+    """
+
+    executor: str | None
+    reason: str
+    machine: str = ""
+    mlx_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTable:
+    """The verdicts known for a machine, by op, and what kept the missing ones from being found ("")."""
+
+    machine: KernelMachine
+    ops: tuple[KernelOp, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCheck:
+    """What came of one kernel variant at one shape.
+
+    Attributes:
+        op, candidate: the op with its shape, and the variant.
+        error: largest difference from float64 as a share of the largest value; None where there is none.
+        tolerance: the largest that passes.
+        passed: whether it ran and agreed.
+        reason: why not, or "".
+    """
+
+    op: str
+    candidate: str
+    error: float | None
+    tolerance: float
+    passed: bool
+    reason: str
+
+
+def kernel_machine() -> KernelMachine:
+    """Where kernels run here. Raises EngineError when a forced executor does not exist."""
+    choice = choose_executor(None)
+    if choice.name not in EXECUTOR_NAMES:
+        return KernelMachine(None, choice.reason)
+    scope = this_scope(cast("ExecutorName", choice.name))
+    return KernelMachine(choice.name, choice.reason, scope.machine, scope.mlx)
+
+
+def kernel_table(
+    folder: Path,
+    model: Path | None = None,
+    say: Callable[[str], None] = lambda _line: None,
+    *,
+    measures: bool = True,
+) -> KernelTable:
+    """The table of this machine's verdicts, kept in `folder`.
+
+    Args:
+        model: a model's folder; its ops are in the table too, as they are for the kernels of this version.
+        say: told, in a line, what is being measured.
+        measures: whether the model's ops are measured now where they have no verdict, unless kernels are
+            emulated, which takes long and says nothing about speed.
+
+    Raises:
+        EngineError: a forced executor does not exist, or the model cannot be read.
+    """
+    machine = kernel_machine()
+    scope = _scope(machine)
+    if scope is None:
+        return KernelTable(machine, ())
+    selection = Selection(folder, scope)
+    problems: list[str] = []
+    if model is not None:
+        problems = _choose_all(selection, scope, model, folder)
+        if measures and scope.executor != "emulated" and selection.pending:
+            say(f"trying kernels for {len(selection.pending)} operations")
+            selection.run_pending()
+    problems += [selection.problem] if selection.problem else []
+    return KernelTable(machine, selection.table(), "; ".join(problems))
+
+
+def check_kernels(folder: Path) -> Iterator[KernelCheck]:
+    """Runs the agreement suite in processes of their own; yields what came of each kernel, as it comes.
+
+    Args:
+        folder: where the emulator keeps what it compiles.
+
+    Raises:
+        EngineError: there is nothing to run kernels on, or the processes cannot be started.
+    """
+    scope = _scope(kernel_machine())
+    if scope is None:
+        raise EngineError(
+            "no GPU here that kernels run on, so there is nothing to check; "
+            "MLXR_EXECUTOR=emulated checks them on the processor (Linux, needs g++)"
+        )
+    try:
+        executor = open_executor(scope.executor, folder / "emulated")
+        for check in agreement.run_suite(TrialRunner(scope.executor, folder / "emulated"), executor):
+            yield KernelCheck(
+                check.key, check.candidate, check.error, check.tolerance, check.has_passed, check.reason
+            )
+    except KernelError as error:
+        raise EngineError(str(error)) from error
+
+
+def known_kernels() -> tuple[str, ...]:
+    """The ops that there are kernels for."""
+    return tuple(candidates.CASES)
+
+
+def _scope(machine: KernelMachine) -> Scope | None:
+    if machine.executor is None:
+        return None
+    return Scope(machine.machine, machine.mlx_version, cast("ExecutorName", machine.executor))
+
+
+def _choose_all(selection: Selection, scope: Scope, model: Path, folder: Path) -> list[str]:
+    """Asks for every op of the model, so that those without a verdict are pending; returns what cannot be."""
+    files = open_model(model)
+    dtype = compute_dtype(files.stored_dtype)
+    executor = open_executor(scope.executor, folder / "emulated")
+    problems: list[str] = []
+    for specs in (
+        lambda: attention_specs(files.config, dtype, EngineSettings().page_size),
+        lambda: product_specs(files.config, dtype),
+        lambda: end_specs(files.config, dtype),
+    ):
+        try:
+            for spec in specs():
+                selection.choose(build_case(spec, executor))
+        except KernelError as error:
+            problems.append(str(error))
+    return problems

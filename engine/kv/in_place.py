@@ -1,0 +1,194 @@
+"""The in-place set: kernels write pages and read them, and fences carry the order.
+
+MLX orders only what it knows: a kernel's outputs. A pool that a kernel writes is an input to MLX, so every
+launch that touches a layer's pools takes the fence that the last one yielded, and yields the next. Whoever
+else touches pools (growing the arena, the host) synchronises first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from engine.kv.arena import Arena, ArenaPools
+from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.step import causal_mask
+from engine.layers.attention import AttentionLayer
+from metal.attention_shape import AttentionShape
+from metal.constants import device_integers
+from metal.decode_attention import DecodeAttention, Pages
+from metal.page_gather import PageGather
+from metal.page_write import PageWrite
+from metal.pools import Pools
+from metal.prefill_attention import PrefillAttention
+
+SMALLEST_BATCH = 8
+"""Elements that `lengths` has at least: fewer would reach a kernel as another kind of memory."""
+
+_UNUSED = -(1 << 30)
+"""The length of a row that no sequence has; it stays negative however many steps are added to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Where the sequences of a step lie: page tables (sequences, width) and lengths before it, int32."""
+
+    tables: mx.array
+    lengths: mx.array
+
+
+class BatchTables:
+    """Page tables and lengths as arrays, built anew only when a page or a sequence was added or lost.
+
+    What the host writes, a GPU has to fetch: for a steady batch nothing is written, and lengths stay there.
+    """
+
+    def __init__(self, page_size: int, partition: int) -> None:
+        self._page_size = page_size
+        self._partition = partition
+        self._last: tuple[tuple[tuple[int, ...], ...], int] | None = None
+        self._array = mx.array(0)
+        self._next_lengths: list[int] = []
+        self._lengths = mx.array(0)
+
+    def batch(self, tables: Sequence[PageTable], tokens: int) -> Batch:
+        """Of sequences that get `tokens` more tokens each, whose pages are there already.
+
+        The width is a power of two of partitions: a step compiled for it serves until the chat has doubled.
+        """
+        longest = max(table.length for table in tables) + tokens
+        partitions = 1 << (-(-longest // self._partition) - 1).bit_length()
+        width = partitions * self._partition // self._page_size
+        pages = tuple(tuple(table.pages) for table in tables)
+        if self._last != (pages, width):
+            rows = [[*row[:width], *[NO_PAGE] * (width - len(row))] for row in pages]
+            self._array, self._last = mx.array(rows, dtype=mx.int32), (pages, width)
+        lengths = [table.length for table in tables]
+        if lengths != self._next_lengths:
+            unused = [_UNUSED] * (SMALLEST_BATCH - len(tables))
+            self._lengths = mx.array([*lengths, *unused], dtype=mx.int32)
+        self._next_lengths = [length + tokens for length in lengths]
+        return Batch(self._array, self._lengths)
+
+    def stepped(self, lengths: mx.array) -> None:
+        """Take the lengths after the step as the device computed them: the next batch is likely the same."""
+        self._lengths = lengths
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernels:
+    """The in-place set for one shape.
+
+    Attributes:
+        decode: steps of 1 to 8 tokens.
+        write: many tokens into their pages.
+        prefill: many tokens' attention where their history lies; None where it is faster to gather the
+            history for MLX's own attention.
+        gather: that.
+    """
+
+    decode: DecodeAttention
+    write: PageWrite
+    gather: PageGather
+    prefill: PrefillAttention | None = None
+
+
+class InPlaceStep:
+    """One step of a batch, 1 to 8 tokens a sequence: an Attend that leaves the next fences in `fences`."""
+
+    def __init__(
+        self,
+        kernels: Mapping[AttentionShape, AttentionKernels],
+        pools: ArenaPools,
+        batch: Batch,
+        angles: mx.array,
+    ) -> None:
+        """`angles`: (positions, rotary_dims) of every position in use, of Rope.table."""
+        self.fences = list(pools.fences)
+        self._kernels = kernels
+        self._pools = pools
+        self._batch = batch
+        self._angles = angles
+
+    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
+        """See Attend."""
+        index = layer.index
+        pages = Pages(
+            self._pools.keys[index],
+            self._pools.values[index],
+            self._batch.tables,
+            self._batch.lengths,
+            self.fences[index],
+        )
+        out, self.fences[index] = self._kernels[layer.shape].decode(
+            qkv, self._angles, pages, norms=layer.norms
+        )
+        return out
+
+
+class InPlacePrefill:
+    """Many tokens of one sequence, whose pages are there already: an Attend that works on `arena`."""
+
+    def __init__(
+        self,
+        kernels: Mapping[AttentionShape, AttentionKernels],
+        arena: Arena,
+        pager: Pager,
+        table: PageTable,
+        tokens: int,
+        angles: mx.array,
+    ) -> None:
+        """`angles`: (positions, rotary_dims) of every position in use, of Rope.table."""
+        self._kernels, self._pools = kernels, arena.pools
+        self._begin, self._end = table.length, table.length + tokens
+        self._angles = angles[self._begin : self._end]
+        slots = [
+            slot
+            for span in pager.spans(table, self._begin, self._end)
+            for slot in range(span.begin, span.end)
+        ]
+        self._slots = mx.array([*slots, *[-1] * (SMALLEST_BATCH - tokens)], dtype=mx.int32)
+        self._table = mx.array([*table.pages, *[NO_PAGE] * SMALLEST_BATCH], dtype=mx.int32)
+        padding = [0] * (SMALLEST_BATCH - 1)
+        self._lengths = mx.array([self._begin, *padding], dtype=mx.int32)
+        self._offsets = mx.array([0, tokens, *padding[1:]], dtype=mx.int32)
+        self._masks: dict[int | None, mx.array | str] = {}
+
+    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
+        """See Attend."""
+        index, shape = layer.index, layer.shape
+        first = 0 if shape.window is None else max(0, self._begin - shape.window + 1)
+        kernels = self._kernels[shape]
+        pools = Pools(self._pools.keys[index], self._pools.values[index], self._pools.fences[index])
+        arguments = (qkv, self._angles, self._slots, pools)
+        if first == self._begin:
+            q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
+        elif kernels.prefill is not None:
+            q, fence = kernels.write.queries(*arguments, norms=layer.norms)
+            pages = Pages(pools.keys, pools.values, self._table[None], self._lengths, fence)
+            out, self._pools.fences[index] = kernels.prefill(q, pages, self._offsets, qkv.shape[0])
+            return out
+        else:
+            q, fence = kernels.write.queries(*arguments, norms=layer.norms)
+            keys, values, fence = kernels.gather(
+                Pools(pools.keys, pools.values, fence),
+                self._table,
+                device_integers(first)[:1],
+                self._end - first,
+            )
+        self._pools.fences[index] = fence
+        out = mx.fast.scaled_dot_product_attention(
+            q[None],
+            keys[None],
+            values[None],
+            scale=shape.scale,
+            mask=self._mask(first, shape.window),
+        )
+        return out[0].swapaxes(0, 1).reshape(qkv.shape[0], -1)
+
+    def _mask(self, first: int, window: int | None) -> mx.array | str:
+        if window not in self._masks:
+            self._masks[window] = causal_mask(self._begin, self._end, first, window)
+        return self._masks[window]

@@ -1,0 +1,68 @@
+"""The linear parts of a block as they are computed together: norm, product, and what follows it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import mlx.core as mx
+
+from engine.layers.linear import Embedding, Linear
+from engine.layers.norm import RMSNorm
+
+
+class LinearOps(Protocol):
+    """What a block asks for. x and results are rows of tokens, (tokens, width)."""
+
+    def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
+        """Rows (ids, width) of uint32 ids (ids,)."""
+        ...
+
+    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """linear(norm(x))."""
+        ...
+
+    def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """silu(g) · u, where g and u are the two halves of linear(norm(x))."""
+        ...
+
+    def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
+        """residual + linear(x)."""
+        ...
+
+    def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """linear(norm(x)) in float32."""
+        ...
+
+
+class BuiltinOps:
+    """MLX's own operations."""
+
+    def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
+        """See LinearOps."""
+        return embedding(ids)
+
+    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return linear(norm(x))
+
+    def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        gate, up = mx.split(linear(norm(x)), 2, axis=-1)
+        return gate * mx.sigmoid(gate) * up
+
+    def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return residual + linear(x)
+
+    def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return linear(norm(x)).astype(mx.float32)
+
+
+PICK_OPERATIONS = ("mlx.ArgReduce", "mlx.LogSumExp")
+"""What `pick` launches."""
+
+
+def pick(logits: mx.array) -> tuple[mx.array, mx.array]:
+    """The likeliest token of each row of (rows, vocab) logits, the lowest of equals, and its log Σ exp."""
+    return mx.argmax(logits, axis=-1), mx.logsumexp(logits, axis=-1)

@@ -1,0 +1,204 @@
+"""The engine at work on recorded kernels: requests that come, go, are cancelled, and reuse pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import mlx.core as mx
+import pytest
+
+from engine.commands import Generate
+from engine.events import Event, Failed
+from engine.kv.arena import Arena
+from engine.loading.model import load_model
+from engine.request import Request, accept_command
+from engine.serving import Serving
+from engine.settings import EngineSettings
+from metal.executors import EmulatedExecutor, Launcher, Signature
+from metal.prefill_attention import PrefillAttention
+from metal.recorder import Recorder
+from metal.source import KernelSource
+from tests.engine.parity import prompt
+from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
+from tests.metal.forgetful import Forgetful
+
+PAGE = 16
+WINDOW = 37
+
+
+@contextmanager
+def recording() -> Generator[Recorder]:
+    """A recorder of every launch, of what the host waits for, and of arenas that grow."""
+    recorder = Recorder(PAGE)
+    build, evaluate, reserve = EmulatedExecutor.build, cast("Callable[..., None]", mx.eval), Arena.reserve
+
+    def recorded(self: EmulatedExecutor, source: KernelSource, signature: Signature) -> Launcher:
+        return recorder.recorded(build(self, source, signature), source, signature)
+
+    def waited(*arrays: object) -> None:
+        evaluate(*arrays)
+        recorder.waited(_flat(arrays))
+
+    def grown(self: Arena, pages: int, limit: int) -> None:
+        before = list(zip(self.pools.keys, self.pools.values, strict=True))
+        reserve(self, pages, limit)
+        for old, new in zip(before, zip(self.pools.keys, self.pools.values, strict=True), strict=True):
+            if old[0] is not new[0] and old[0].size:
+                recorder.grew(old, new)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmulatedExecutor, "build", recorded)
+        patch.setattr(mx, "eval", waited)
+        patch.setattr(Arena, "reserve", grown)
+        yield recorder
+
+
+@contextmanager
+def forgetting(fault: Forgetful) -> Generator[None]:
+    """While this lasts, a launcher has the fault."""
+    build = EmulatedExecutor.build
+
+    def careless(self: EmulatedExecutor, source: KernelSource, signature: Signature) -> Launcher:
+        return fault.launcher(build(self, source, signature), source, signature)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmulatedExecutor, "build", careless)
+        yield
+
+
+def _flat(arrays: Iterable[object]) -> list[mx.array]:
+    found: list[mx.array] = []
+    for array in arrays:
+        if isinstance(array, mx.array):
+            found.append(array)
+        elif isinstance(array, list | tuple):
+            found += _flat(cast("Iterable[object]", array))
+    return found
+
+
+class Chat:
+    """A tiny model with two layers behind the engine's own loop, one step at a time."""
+
+    def __init__(self, folder: Path, *, chunk: int = 512, window: int | None = None) -> None:
+        family, changes = ("llama", {}) if window is None else ("mistral", {"sliding_window": window})
+        settings = EngineSettings(
+            executor="emulated", cache=BUILD.parent, page_size=PAGE, prefill_chunk=chunk
+        )
+        write_random_model(
+            folder,
+            family,
+            hidden_size=64,
+            head_dim=64,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            num_hidden_layers=2,
+            **changes,
+        )
+        self.model = load_model(folder, settings, lambda done, total: None)
+        self.events: list[Event] = []
+        self.requests: list[Request] = []
+        self.serving = Serving(self.model, settings, self.events.append)
+
+    def ask(self, name: str, tokens: int, answer: int) -> None:
+        """Queue a request of a prompt of `tokens` tokens."""
+        command = Generate(name, tokens=tuple(prompt(len(name))[:tokens]), max_tokens=answer, ignore_eos=True)
+        self.requests.append(accept_command(command, self.model, time.perf_counter()))
+        self.serving.add(self.requests[-1])
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a step was sent whose input has not been read."""
+        return any(request.ahead is not None for request in self.requests)
+
+    def work(self, steps: int | None = None) -> None:
+        """So many steps of the engine, or all that there are."""
+        while self.serving.busy and steps != 0:
+            self.serving.work()
+            steps = None if steps is None else steps - 1
+        failures = [event for event in self.events if isinstance(event, Failed)]
+        assert not failures, failures[0].detail
+
+
+def long_decode(folder: Path) -> None:
+    """A chat that decodes over several pages, each step sent before the last one's token is read."""
+    chat = Chat(folder)
+    chat.ask("a", 20, 60)
+    chat.work(30)
+    assert chat.in_flight
+    chat.work()
+
+
+def one_after_the_other(folder: Path) -> None:
+    """A second request on the pages of the first."""
+    chat = Chat(folder)
+    chat.ask("a", 40, 10)
+    chat.ask("b", 30, 10)
+    chat.work()
+    assert chat.model.pager.high_water == 4
+
+
+def cancelled(folder: Path) -> None:
+    """A request is cancelled while its next step is in flight; another takes its pages at once."""
+    chat = Chat(folder)
+    chat.ask("a", 40, 50)
+    chat.work(9)
+    assert chat.in_flight
+    chat.ask("b", 50, 12)
+    chat.serving.cancel("a")
+    chat.work()
+    assert chat.model.pager.high_water == 4
+
+
+def window(folder: Path) -> None:
+    """Pages that the window has left are given back and taken again, with a step in flight."""
+    chat = Chat(folder, chunk=16, window=WINDOW)
+    chat.ask("a", 90, 60)
+    chat.work()
+    assert chat.model.pager.high_water < 150 // PAGE
+
+
+def window_in_place(folder: Path) -> None:
+    """The same with chunks that attend to their history where it lies."""
+    chat = Chat(folder, chunk=16, window=WINDOW)
+    kernels = chat.model.kernels
+    assert kernels is not None
+    for shape, launchers in kernels.attention.items():
+        prefill = PrefillAttention(kernels.choice.executor, kernels.launches, shape)
+        kernels.attention[shape] = replace(launchers, prefill=prefill)
+    chat.ask("a", 90, 20)
+    chat.work()
+    assert chat.model.pager.high_water < 110 // PAGE
+
+
+def chunks(folder: Path) -> None:
+    """A long prompt in chunks, each attending to those before; then a short answer."""
+    chat = Chat(folder, chunk=32)
+    chat.ask("a", 150, 6)
+    chat.work()
+
+
+def growth(folder: Path) -> None:
+    """The arena grows between two decode steps, the second being sent while the first is in flight."""
+    chat = Chat(folder)
+    arena = chat.model.arena
+    reserve = arena.reserve
+    # No more than is asked for, so that a short chat outgrows it.
+    arena.reserve = lambda pages, limit: reserve(pages, pages)  # pyright: ignore[reportAttributeAccessIssue]
+    chat.ask("a", 30, 40)
+    chat.work(5)
+    assert arena.pages == 3
+    assert chat.in_flight
+    chat.work()
+    assert arena.pages > 3
+
+
+SCENES: dict[str, Callable[[Path], None]] = {
+    scene.__name__: scene
+    for scene in (long_decode, one_after_the_other, cancelled, window, window_in_place, chunks, growth)
+}

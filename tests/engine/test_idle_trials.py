@@ -1,0 +1,191 @@
+"""Trials by an engine at rest: what they choose runs from the next request on; no request waits for them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.cli.engine_checks import check_kernels
+from app.paths import Paths
+from engine import EngineSettings, Finished, Generate, KernelsChosen, ModelInfo, Stats
+from engine.settings import ExecutorChoice
+from metal.decode_attention import DecodeAttention
+from tests.fakes.listener import Listener, running_engine
+from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("g++") is None, reason="the emulator needs Linux and g++"
+)
+COMMAND = (sys.executable, "-P", "-m", "tests.engine.acting_trial")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_random_model(
+        tmp_path_factory.mktemp("models") / "model",
+        head_dim=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_hidden_layers=1,
+        eos_token_id=None,
+    )
+
+
+@contextmanager
+def resting_engine(
+    home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...] = COMMAND, **acts: str
+) -> Generator[Listener]:
+    """An engine that may try emulated kernels as if they were a GPU's, in processes where these act."""
+    choice = ExecutorChoice("emulated", "as a GPU would", is_forced=False)
+
+    def choose_executor(_setting: str | None) -> ExecutorChoice:
+        return choice
+
+    for module in ("engine.loading.model", "engine.kernel_report"):
+        monkeypatch.setattr(f"{module}.choose_executor", choose_executor)
+    monkeypatch.setattr("engine.idle_trials.REST_S", 0.05)
+    monkeypatch.setenv("MLXR_ACTS", json.dumps({name.replace("_", " "): act for name, act in acts.items()}))
+    cache = Paths(home).kernels
+    cache.mkdir(parents=True, exist_ok=True)
+    (BUILD.parent / "emulated").mkdir(parents=True, exist_ok=True)
+    if not (cache / "emulated").exists():
+        (cache / "emulated").symlink_to(BUILD.parent / "emulated", target_is_directory=True)
+    with running_engine(EngineSettings(cache=cache, trial_command=command)) as listener:
+        yield listener
+
+
+def answer(listener: Listener, request: str) -> Finished:
+    listener.submit(Generate(request, tokens=(1, 40, 50, 60), max_tokens=6, ignore_eos=True))
+    return listener.finished(request)
+
+
+def chosen(listener: Listener) -> ModelInfo:
+    event = listener.wait(lambda event: isinstance(event, KernelsChosen))
+    assert isinstance(event, KernelsChosen)
+    return event.model
+
+
+def off(home: Path, model: Path) -> list[str]:
+    """What the doctor says is off."""
+    return [finding.is_ for finding in check_kernels(Paths(home), model) if " is off: " in finding.is_]
+
+
+def test_what_proved_faster_runs_from_the_next_request_on(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast", matvec="fast") as listener:
+        before = listener.load(model).model
+        assert before.executor == "reference"
+        assert "tried here when nobody waits" in before.executor_reason
+        first = answer(listener, "first")
+        assert all(name.startswith("mlx.") for name in first.launches)
+        after = chosen(listener)
+        assert (after.executor, after.kernel_notes) == ("emulated", ())
+        assert "times as fast as MLX's" in after.executor_reason
+        second = answer(listener, "second")
+        assert second.tokens == first.tokens
+        assert second.launches["decode_attention"] == 6  # prompts of 1 to 8 tokens are a decode step
+        assert second.launches["matvec"] == 6 * 5
+        stats = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)
+        assert isinstance(stats, Stats)
+        assert stats.launches == {
+            name: first.launches.get(name, 0) + second.launches.get(name, 0)
+            for name in {**first.launches, **second.launches}
+        }
+    with resting_engine(tmp_path, monkeypatch) as listener:
+        assert listener.load(model).model.executor == "emulated"
+        assert answer(listener, "third").launches == second.launches
+
+
+@pytest.mark.parametrize(
+    ("attention", "products", "ours", "says"),
+    [
+        ("wrong", "fast", {"matvec"}, "disagrees: error 1 > 1e-05"),
+        ("fast", "wrong", {"decode_attention"}, "disagrees: error 1 > 1e-05"),
+        ("abort", "slow", set[str](), "signal 6 (abort)"),
+    ],
+    ids=["attention-disagrees", "products-disagree", "attention-aborts"],
+)
+def test_a_kernel_that_fails_is_off_and_named_and_the_rest_goes_on(
+    attention: str,
+    products: str,
+    ours: set[str],
+    says: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set=attention, matvec=products) as listener:
+        listener.load(model)
+        first = answer(listener, "first")
+        info = chosen(listener)
+        second = answer(listener, "second")
+        assert second.tokens == first.tokens
+        assert {name for name in second.launches if not name.startswith("mlx.")} == ours
+        assert any(says in note and "runs on MLX's own" in note for note in info.kernel_notes)
+        assert (info.executor == "emulated") == ("decode_attention" in ours)
+    assert any(says in line for line in off(tmp_path, model))
+
+
+def test_a_request_does_not_wait_for_a_trial_and_cuts_it_short(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set="sleep", matvec="sleep") as listener:
+        listener.load(model)
+        table = Paths(tmp_path).kernels / "kernels.json"
+        deadline = time.monotonic() + 30
+        while not (table.exists() and '"trying"' in table.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        began = time.monotonic()
+        assert answer(listener, "first").tokens
+        assert time.monotonic() - began < 5
+    assert '"trying"' not in table.read_text()
+    assert off(tmp_path, model) == []
+
+
+def test_where_trials_cannot_be_made_the_engine_says_so_once_and_goes_on(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, (sys.executable, "-c", "")) as listener:
+        listener.load(model)
+        deadline = time.monotonic() + 30
+        while "kernels stay untried" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert answer(listener, "first").tokens
+        time.sleep(0.3)
+        assert answer(listener, "second").tokens
+    assert caplog.text.count("kernels stay untried") == 1
+
+
+def test_after_a_step_that_broke_kernels_are_off_until_the_next_load(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast") as listener:
+        listener.load(model)
+        first = answer(listener, "first")
+        assert chosen(listener).executor == "emulated"
+        with monkeypatch.context() as broken:
+            broken.setattr(DecodeAttention, "__call__", break_down)
+            listener.submit(Generate("second", tokens=(1, 40, 50, 60), max_tokens=6, ignore_eos=True))
+            assert "the pipeline could not be made" in listener.failed("second").error
+        info = [event.model for event in listener.events if isinstance(event, KernelsChosen)][-1]
+        assert info.executor == "reference"
+        assert "since a step broke (the pipeline could not be made)" in info.executor_reason
+        third = answer(listener, "third")
+        assert third.tokens == first.tokens
+        assert all(name.startswith("mlx.") for name in third.launches)
+        assert listener.load(model, "again").model.executor == "emulated"
+
+
+def break_down(*_: object, **__: object) -> None:
+    raise RuntimeError("the pipeline could not be made")

@@ -1,0 +1,131 @@
+"""The in-place set against mlx-lm: kernels that write and read pages, on each executor of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.kv.pager import PageTable
+from engine.loading.model import LoadedModel, load_model
+from engine.runner import Runner
+from engine.settings import EngineSettings
+from metal.prefill_attention import PrefillAttention
+from tests.engine.parity import (
+    Case,
+    assert_close,
+    our_greedy,
+    our_logits,
+    peer_run,
+    prompt,
+    quantised,
+    with_idle_layer,
+)
+from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
+
+TOKENS = 70
+COUNT = 24
+CASES = {
+    "llama": Case("llama", {"head_dim": 64, "num_attention_heads": 4, "num_key_value_heads": 2}),
+    "qwen2-gqa8": Case("qwen2", {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 1}),
+    "qwen3": Case("qwen3", {"head_dim": 128, "num_attention_heads": 3, "num_key_value_heads": 1}),
+    "mistral-window": Case(
+        "mistral",
+        {"head_dim": 64, "num_attention_heads": 4, "num_key_value_heads": 1, "sliding_window": 37},
+        peer={
+            "model_type": "llama",
+            "num_hidden_layers": 4,
+            "layer_types": [*["sliding_attention"] * 3, "full_attention"],
+        },
+        idle_layer=True,
+    ),
+}
+
+
+@pytest.fixture
+def settings(executor_name: str) -> EngineSettings:
+    return EngineSettings(executor=executor_name, cache=BUILD.parent)
+
+
+def load(folder: Path, settings: EngineSettings) -> LoadedModel:
+    model = load_model(folder, settings, lambda done, total: None)
+    assert model.info.executor == settings.executor
+    return model
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_and_greedy_tokens_equal_mlx_lm(name: str, settings: EngineSettings, tmp_path: Path) -> None:
+    case = CASES[name]
+    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
+    tokens = prompt()[:TOKENS]
+    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
+    theirs, greedy = peer_run(peer_folder, case.peer, tokens)
+    model = load(folder, settings)
+    for chunk in (7, 17, TOKENS):
+        ends = [min(begin + chunk, TOKENS) - 1 for begin in range(0, TOKENS, chunk)]
+        assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])
+    assert our_greedy(model, tokens, 17, COUNT) == greedy[:COUNT]
+
+
+def test_a_batch_of_different_lengths_gives_each_its_own_tokens(
+    settings: EngineSettings, tmp_path: Path
+) -> None:
+    case = CASES["llama"]
+    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
+    prompts = [prompt(seed)[:length] for seed, length in enumerate((5, 16, 33, 64))]
+    alone = [peer_run(folder, None, tokens)[1][:8] for tokens in prompts]
+    model = load(folder, settings)
+    runner = Runner(model)
+    tables = [PageTable() for _ in prompts]
+    for table, tokens in zip(tables, prompts, strict=True):
+        runner.prefill(table, tokens[:-1])
+    last = mx.array([tokens[-1] for tokens in prompts], dtype=mx.uint32)
+    steps: list[list[int]] = []
+    for _ in range(8):
+        last = mx.argmax(runner.decode(tables, last), axis=-1)
+        steps.append(last.tolist())  # pyright: ignore[reportArgumentType]
+    assert [list(tokens) for tokens in zip(*steps, strict=True)] == alone
+
+
+def test_an_unsupported_shape_runs_on_mlx_and_says_why(settings: EngineSettings, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model")
+    info = load_model(folder, settings, lambda done, total: None).info
+    assert info.executor == "reference"
+    assert info.executor_reason.endswith("a head size of 8; kernels take 64, 80, 96, 128, 256")
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantised_models_run_on_kernels_too(bits: int, settings: EngineSettings, tmp_path: Path) -> None:
+    plain = write_random_model(tmp_path / "plain", head_dim=64, num_attention_heads=4, num_key_value_heads=2)
+    folder = quantised(plain, tmp_path / "quantised", bits)
+    tokens = prompt()[:TOKENS]
+    theirs, greedy = peer_run(folder, None, tokens)
+    model = load(folder, settings)
+    runner = Runner(model)
+    assert our_greedy(model, tokens, 17, 8) == greedy[:8]
+    table = PageTable()
+    assert_close(runner.next_logits(table, tokens[:5]), theirs[4])
+    assert model.kernels is not None
+    assert not model.kernels.ops.refused
+    assert runner.launches["matvec_affine"] == 4 * 3 + 1
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral-window"])
+def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSettings, tmp_path: Path) -> None:
+    case = CASES[name]
+    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
+    tokens = prompt()[:TOKENS]
+    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
+    theirs, _ = peer_run(peer_folder, case.peer, tokens)
+    model = load(folder, settings)
+    kernels = model.kernels
+    assert kernels is not None
+    for shape, launchers in kernels.attention.items():
+        prefill = PrefillAttention(kernels.choice.executor, kernels.launches, shape)
+        kernels.attention[shape] = replace(launchers, prefill=prefill)
+    ends = [min(begin + 17, TOKENS) - 1 for begin in range(0, TOKENS, 17)]
+    assert_close(our_logits(model, tokens, 17), theirs[mx.array(ends)])
+    assert kernels.launches["prefill_attention"]

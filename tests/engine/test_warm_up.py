@@ -1,0 +1,68 @@
+"""Steps before the first request leave no trace but compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import EngineSettings, Event, KernelsChosen
+from engine.kv.pager import Pager
+from engine.loading.model import LoadedModel, load_model
+from engine.runner import Runner
+from engine.serving import Serving
+from engine.warm_up import warm_up
+from tests.engine.parity import our_greedy, prompt
+from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
+
+
+@pytest.fixture
+def model(executor_name: str, tmp_path: Path) -> LoadedModel:
+    folder = write_random_model(
+        tmp_path / "model", head_dim=64, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2
+    )
+    settings = EngineSettings(executor=executor_name, cache=BUILD.parent)
+    return load_model(folder, settings, lambda done, total: None)
+
+
+def test_nothing_is_counted_and_no_page_is_kept(model: LoadedModel) -> None:
+    expected = our_greedy(model, prompt()[:40], 16, 8)
+    assert model.kernels is not None
+    launched = model.kernels.launches.copy()
+    runner = Runner(model)
+    warm_up(runner)
+    warmed = set(model.kernels.launches - launched)
+    assert {"page_write", "page_gather", "decode_attention", "matvec"} <= warmed
+    assert (runner.launches.total(), runner.tokens, model.pager.pages_used) == (0, 0, 0)
+    assert our_greedy(model, prompt()[:40], 16, 8) == expected
+
+
+def test_a_budget_of_one_page_is_no_error(model: LoadedModel) -> None:
+    model.pager = Pager(1, model.pager.page_size)
+    warm_up(Runner(model))
+    assert model.pager.pages_used == 0
+
+
+@pytest.mark.parametrize(
+    ("broken", "is_forced", "stays"),
+    [
+        ("no pipeline could be made", False, False),
+        ("no pipeline could be made", True, True),
+        ("Unable to allocate 9 bytes", False, True),
+    ],
+)
+def test_kernels_that_break_at_the_first_step_are_off_unless_asked_for(
+    broken: str, is_forced: bool, stays: bool, model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_runner: Runner) -> None:
+        raise RuntimeError(broken)
+
+    assert model.kernels is not None
+    model.kernels.is_lazy, model.kernels.choice.is_forced = True, is_forced
+    monkeypatch.setattr("engine.serving.warm_up", fails)
+    events: list[Event] = []
+    Serving(model, EngineSettings(), events.append)
+    assert (model.kernels is not None) == stays
+    assert (broken in model.info.executor_reason) != stays
+    assert [type(event) for event in events] == ([] if stays else [KernelsChosen])
