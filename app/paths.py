@@ -31,6 +31,11 @@ class Paths:
         return self.home / "settings.json"
 
     @property
+    def kernels(self) -> Path:
+        """The folder of what was measured of kernels; made anew when it is gone."""
+        return self.home / "kernels"
+
+    @property
     def log(self) -> Path:
         """The newest log file."""
         return self.home / "mlxr.log"

@@ -221,7 +221,9 @@ def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths
     """Open the window with the model in folder `model`; returns the exit code when it is closed."""
     sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
     application = make_application()
-    desktop = Desktop(application, lambda emit: Engine(emit, settings), paths or default_paths())
+    paths = paths or default_paths()
+    settings = settings or EngineSettings(cache=paths.kernels)
+    desktop = Desktop(application, lambda emit: Engine(emit, settings), paths)
     desktop.start(model)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: application.quit())

@@ -4,84 +4,117 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
+from argparse import ArgumentParser, Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
-from app.cli.inputs import positive
-from app.cli.model_option import add_model_option
+from app.cli.batch_speed import loads, measure_batches
+from app.cli.bench_model import shape_model
+from app.cli.bench_options import add_bench_arguments, plan_of
+from app.cli.bench_report import Report
 from app.cli.opening import open_session
-from app.cli.rows import Row, table
-from app.cli.session import Session
+from app.cli.rows import Row
 from app.cli.speed import Plan, check_plan, engine_runner, measure, peer_runner
+from app.cli.targets import THE_GUIDE, Subject, Targets, targets_of
 from app.cli.terminal import Terminal
 from app.errors import AppError
-from app.model_location import GUIDE, GUIDE_NAME
-from engine import EngineError, ModelInfo, Peer
-
-CONTEXTS = (200, 4000)
-PAIRS = 7
-DECODED = 64
+from app.model_location import GUIDE, GUIDE_NAME, locate
+from app.paths import default_paths
+from engine import (
+    EngineError,
+    EngineSettings,
+    ModelInfo,
+    Peer,
+    RunnerBench,
+    kernel_table,
+    machine_report,
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
-    add_model_option(parser, otherwise="the guide, for which the targets are")
-    parser.add_argument(
-        "--contexts",
-        type=_contexts,
-        default=CONTEXTS,
-        metavar="N,N",
-        help="prompt lengths (default 200,4000)",
-    )
-    parser.add_argument(
-        "--decode", type=_at_least_two, default=DECODED, metavar="N", help="tokens to write (64)"
-    )
-    parser.add_argument(
-        "--pairs", type=positive, default=PAIRS, metavar="N", help="measurements of each side (7)"
-    )
-    parser.add_argument(
-        "--vs", choices=("mlx-lm", "none"), help="the peer (default: mlx-lm where it is installed)"
-    )
-    parser.add_argument(
-        "--window",
-        action=BooleanOptionalAction,
-        help="measure the window too (default: only when no model is named)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON object")
+    add_bench_arguments(parser)
 
 
 def run(args: Namespace) -> int:
     """Measure and print; a number short of its target does not make it fail."""
-    named = getattr(args, "model", None) is not None
-    if not named:
-        args.model = GUIDE_NAME  # the targets are the guide's
-    terminal = Terminal(sys.stdout, sys.stderr)
-    plan = Plan(args.contexts, args.pairs, args.decode)
-    with open_session(args, terminal) as (session, model):
-        check_plan(plan, model)
-        peer = _peer(args.vs, model, terminal)
-        rows = _speed(plan, session, model, peer, terminal)
-    if args.window or (args.window is None and not named):
-        rows += _window(Path(model.path), plan.pairs, terminal)
+    plan, terminal = plan_of(args), Terminal(sys.stdout, sys.stderr)
+    wants_window = args.window
+    if wants_window is None:
+        wants_window = args.shape is None and getattr(args, "model", None) is None
+    with _model_named(args, plan, terminal):
+        report = _measure(args, plan, wants_window, terminal)
     if args.json:
-        peer_name = f"mlx-lm {peer.version}" if peer else None
-        result = {"model": model.path, "device": model.device, "dtype": model.dtype, "peer": peer_name}
-        terminal.answer(json.dumps({**result, "rows": [row.as_json() for row in rows]}, indent=2) + "\n")
-        return 0
-    against = f", beside mlx-lm {peer.version}" if peer else ""
-    terminal.answer(
-        f"{model.name} on {model.device} in {model.dtype}{against}; {plan.pairs} pairs, median (spread)\n"
-    )
-    terminal.answer("".join(f"{line}\n" for line in table(rows)))
+        terminal.answer(json.dumps(report.as_json(), indent=2) + "\n")
+    else:
+        terminal.answer("".join(f"{line}\n" for line in report.lines()))
     return 0
 
 
-def _speed(
-    plan: Plan, session: Session, model: ModelInfo, peer: Peer | None, terminal: Terminal
+@contextmanager
+def _model_named(args: Namespace, plan: Plan, terminal: Terminal) -> Generator[None]:
+    """Make `args.model` name what is to be measured: a shape is written for as long as it is needed."""
+    if args.shape is None:
+        args.model = getattr(args, "model", GUIDE_NAME)  # the targets are the guide's
+        yield
+        return
+    terminal.progress(f"writing {args.shape} with random weights")
+    with shape_model(args.shape, args.quant or "none", plan.longest) as folder:
+        args.model = str(folder)
+        yield
+
+
+def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal) -> Report:
+    began = datetime.now().astimezone()
+    _try_kernels(args, terminal)
+    with open_session(args, terminal) as (session, model):
+        check_plan(plan, model)
+        peer = _peer(args.vs, model, terminal)
+        machine = machine_report()
+        subject = _subject(args, model, machine.device_name)
+        targets = targets_of(subject)
+        theirs = peer_runner(peer) if peer else None
+        rows = measure(plan, engine_runner(session), theirs, targets, terminal.progress)
+    rows += _beyond_one_chat(plan, model, peer, targets, terminal)
+    if wants_window:
+        rows += _window(Path(model.path), plan.pairs, terminal)
+    version = peer.version if peer else None
+    return Report(model, args.shape, subject, machine, version, plan, began, rows)
+
+
+def _try_kernels(args: Namespace, terminal: Terminal) -> None:
+    """What is measured is what runs on a machine that had time to try kernels."""
+    try:
+        table = kernel_table(default_paths().kernels, locate(args.model), terminal.progress)
+        if table.problem:
+            terminal.say(table.problem)
+    except EngineError as error:
+        raise AppError(str(error)) from None
+
+
+def _subject(args: Namespace, model: ModelInfo, device_name: str) -> Subject:
+    is_guide = Path(model.path).resolve() == GUIDE
+    return Subject(
+        args.shape or (THE_GUIDE if is_guide else ""), args.quant or "none", model.device, device_name
+    )
+
+
+def _beyond_one_chat(
+    plan: Plan, model: ModelInfo, peer: Peer | None, targets: Targets, terminal: Terminal
 ) -> list[Row]:
-    is_guide_on_cpu = Path(model.path).resolve() == GUIDE and model.device == "CPU"
-    theirs = peer_runner(peer) if peer else None
-    return list(measure(plan, engine_runner(session), theirs, is_guide_on_cpu, terminal.progress))
+    """Batches and cached prompts, on a runner of their own: the session has ended and freed its model."""
+    needed = loads(plan)
+    if not needed:
+        return []
+    terminal.progress("loading the model for several sequences")
+    try:
+        settings = EngineSettings(cache=default_paths().kernels)
+        runner = RunnerBench(Path(model.path), needed, settings)
+        return list(measure_batches(plan, runner, peer, targets, terminal.progress))
+    except EngineError as error:
+        raise AppError(str(error)) from None
 
 
 def _window(model: Path, runs: int, terminal: Terminal) -> list[Row]:
@@ -104,14 +137,3 @@ def _peer(asked: str | None, model: ModelInfo, terminal: Terminal) -> Peer | Non
             terminal.say(f"without a peer: {error}")
             return None
         raise AppError(str(error)) from None
-
-
-def _contexts(text: str) -> tuple[int, ...]:
-    return tuple(positive(part) for part in text.split(","))
-
-
-def _at_least_two(text: str) -> int:
-    number = positive(text)
-    if number < 2:
-        raise ArgumentTypeError("a speed needs at least 2 tokens")
-    return number

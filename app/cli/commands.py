@@ -47,6 +47,12 @@ def _doctor() -> Subcommand:
     return doctor
 
 
+def _kernels() -> Subcommand:
+    from app.cli import kernels
+
+    return kernels
+
+
 def _bench() -> Subcommand:
     from app.cli import bench
 
@@ -58,4 +64,5 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("generate", "write one completion and end, for scripts", _generate),
     CommandSpec("doctor", "say what this machine has and what is wrong with it", _doctor),
     CommandSpec("bench", "measure speed on this machine, side by side with a peer", _bench),
+    CommandSpec("kernels", "show which kernels run on this machine and why, or check them", _kernels),
 )

@@ -58,20 +58,22 @@ def examine(spec: str | None, paths: Paths) -> Examination:
     findings = check_system()
     try:
         # Imported here: where MLX does not load, the rest of the report is what helps.
-        from app.cli.engine_checks import check_engine, check_model
+        from app.cli.engine_checks import check_engine, check_kernels, check_model
     except (ImportError, OSError) as error:
         advice = "run `make setup`"
         findings.append(Finding("Engine", "MLX", f"cannot be loaded ({error})", "broken", advice))
         return Examination((*findings, *check_window(), *check_files(paths)), None, None)
     engine_findings, machine = check_engine()
-    findings += [*engine_findings, *check_window(), *check_files(paths)]
-    model, gone = None, list[str]()
+    file_findings = check_files(paths)  # before the settings are loaded, which puts broken ones aside
+    model, gone, path = None, list[str](), None
     try:
         path = locate(spec, SettingsFile(paths.settings).load().settings.last_model, gone.append)
         model_findings, model = check_model(path, machine)
-        findings += [*(Finding("Model", "last used", line, "note") for line in gone), *model_findings]
     except ModelNotFound as error:
-        findings.append(Finding("Model", "folder", str(error), "broken"))
+        model_findings = [Finding("Model", "folder", str(error), "broken")]
+    kernel_findings = check_kernels(paths, path if model else None) if machine else []
+    findings += [*engine_findings, *kernel_findings, *check_window(), *file_findings]
+    findings += [*(Finding("Model", "last used", line, "note") for line in gone), *model_findings]
     return Examination(
         tuple(findings), asdict(machine) if machine else None, asdict(model) if model else None
     )

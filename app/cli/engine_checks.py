@@ -7,12 +7,23 @@ import sys
 from pathlib import Path
 
 from app.cli.findings import Finding, amount, size
-from engine import EngineError, EngineSettings, MachineReport, ModelSummary, inspect_model, machine_report
+from app.paths import Paths
+from engine import (
+    EngineError,
+    EngineSettings,
+    MachineReport,
+    ModelSummary,
+    inspect_model,
+    kernel_table,
+    machine_report,
+)
 
 _INSTALL_OPENBLAS = (
     "install it (Debian, Ubuntu: apt install libopenblas0-pthread): prompts are read many times faster"
 )
 _INSTALL_COMPILER = "install one (Debian, Ubuntu: apt install g++): MLX compiles fused operations with it"
+_KERNEL_TROUBLES = frozenset({"disagrees", "does not compile", "hangs", "died"})
+_MEASURE = "MLXR does it when nothing is asked of it; `mlxr kernels --model M` does it now"
 _TIGHT = 0.9
 """The share of memory that weights may take before nothing is left to work in."""
 
@@ -57,6 +68,40 @@ def check_model(path: Path, report: MachineReport | None) -> tuple[list[Finding]
     if report is not None:
         findings.append(_fit(model, report, area))
     return findings, model
+
+
+def check_kernels(paths: Paths, model: Path | None) -> list[Finding]:
+    """What runs of our kernels, and each that does not work here; nothing where only MLX's own can run.
+
+    `model` is one whose operations are looked at; None for those that were measured before.
+    """
+    table = kernel_table(paths.kernels, model, measures=False)
+    if table.machine.executor is None or not table.ops:
+        return []
+    area, what = "Engine", "kernels"
+    measured = [op for op in table.ops if op.is_settled]
+    ours = sum(op.chosen != op.candidates[0].name for op in measured)
+    waiting = 0 if table.machine.executor == "emulated" else len(table.ops) - len(measured)
+    advice = "MLX's own operations run in their place; `mlxr kernels` shows the others"
+    return [
+        *(
+            [Finding(area, what, f"ours run {ours} of {len(measured)} measured operations")]
+            if measured
+            else []
+        ),
+        *(
+            [Finding(area, what, f"{waiting} operations wait to be measured", "note", _MEASURE)]
+            if waiting
+            else []
+        ),
+        *(Finding(area, what, problem, "note", advice) for problem in filter(None, [table.problem])),
+        *(
+            Finding(area, what, f"{one.name} at {op.key} is off: {one.reason}", "note", advice)
+            for op in table.ops
+            for one in op.candidates
+            if one.status in _KERNEL_TROUBLES
+        ),
+    ]
 
 
 def _openblas(report: MachineReport, area: str) -> Finding:

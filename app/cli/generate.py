@@ -63,15 +63,21 @@ def run(args: Namespace) -> int:
         request = _request(args, prompt, sampling, model, terminal)
         finished = session.complete(request, lambda event: None if args.json else _stream(event, terminal))
     if args.json:
-        text = json.dumps(as_json(finished, model.executor), ensure_ascii=False)
+        text = json.dumps(as_json(finished, model), ensure_ascii=False)
         terminal.answer(text.translate(_C1_CONTROLS) + "\n")  # escaped: they could drive a terminal
     else:
         terminal.end_answer()
     return INTERRUPTED if finished.reason == "cancelled" else 0
 
 
-def as_json(finished: Finished, executor: str) -> dict[str, object]:
-    """The contract's JSON object for one completion."""
+def as_json(finished: Finished, model: ModelInfo) -> dict[str, object]:
+    """The contract's JSON object for one completion.
+
+    `launches` are those of its decode steps, by name; `kernels` is the part of them that are ours, null where
+    there were none.
+    """
+    launches = finished.launches
+    ours = sum(count for name, count in launches.items() if not name.startswith("mlx."))
     logprobs = None if finished.logprobs is None else [asdict(token) for token in finished.logprobs]
     return {
         "prompt_tokens": finished.prompt_tokens,
@@ -80,7 +86,11 @@ def as_json(finished: Finished, executor: str) -> dict[str, object]:
         "finish_reason": finished.reason,
         "logprobs": logprobs,
         "timing": asdict(finished.timing),
-        "executor": executor,
+        "executor": model.executor,
+        "executor_reason": model.executor_reason,
+        "kernel_notes": model.kernel_notes,
+        "launches": launches,
+        "kernels": ours / sum(launches.values()) if launches else None,
     }
 
 

@@ -12,7 +12,7 @@ from app.cli.terminal import Terminal
 from app.model_location import locate, model_title
 from app.paths import default_paths
 from app.settings import SettingsFile
-from engine import Event, LoadProgress, ModelInfo, PrefillProgress
+from engine import Engine, EngineSettings, Event, LoadProgress, ModelInfo, PrefillProgress
 
 
 @contextmanager
@@ -21,11 +21,13 @@ def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session
 
     Raises AppError.
     """
-    loaded = SettingsFile(default_paths().settings).load()
+    paths = default_paths()
+    loaded = SettingsFile(paths.settings).load()
     if loaded.problem:
         terminal.say(loaded.problem)
     path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say)
-    with Session() as session:
+    settings = EngineSettings(cache=paths.kernels)
+    with Session(lambda emit: Engine(emit, settings)) as session:
         model = session.load(path, lambda event: show_progress(event, terminal))
         yield session, replace(model, name=model_title(path))
 

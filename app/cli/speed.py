@@ -1,21 +1,20 @@
-"""The engine's speed beside mlx-lm's: the same tokens, interleaved, in one process."""
+"""The engine's speed as a chat meets it, beside mlx-lm's: the same tokens, interleaved, in one process."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.cli.rows import Row, Target, ratios
+from app.cli.rows import Row, ratio_row
 from app.cli.session import Session
+from app.cli.targets import Targets
 from app.errors import AppError
+from app.measure.pairs import interleave, prompt_tokens
 from engine import Generate, ModelInfo, Peer
 
-PARITY = Target("at least", 0.95)
-GUIDE_DECODE = Target("at least", 150)
-GUIDE_FIRST_TOKEN = Target("at most", 0.15)
-GUIDE_CONTEXT = 200
-"""The prompt length for which the guide's own targets on a CPU hold."""
+DECODE, PREFILL = "decode", "prefill and first token"
+FEWEST = 2
+"""Tokens generated where only the first one's time counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +22,30 @@ class Plan:
     """What to measure.
 
     Attributes:
-        contexts: prompt lengths in tokens.
+        contexts: tokens before those whose decode speed is measured.
+        prompts: lengths of prompts whose time to the first token is measured.
+        batches: numbers of sequences decoded at once, each behind a prompt of the shortest context.
+        cached: tokens in pages or a cache already, and new ones behind them; None leaves this out.
         pairs: measurements of each side, taken in turns after one that does not count.
-        decoded: tokens generated in each.
+        decoded: tokens generated for a decode speed.
     """
 
     contexts: tuple[int, ...]
+    prompts: tuple[int, ...]
+    batches: tuple[int, ...]
+    cached: tuple[int, int] | None
     pairs: int
     decoded: int
+
+    @property
+    def longest(self) -> int:
+        """Most tokens that one sequence holds, prompt and answer."""
+        requests = [length + self.generated(length) for length in (*self.contexts, *self.prompts)]
+        return max(*requests, sum(self.cached or ()) + 1)
+
+    def generated(self, length: int) -> int:
+        """Tokens to generate behind a prompt of `length`."""
+        return self.decoded if length in self.contexts else FEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +62,10 @@ Runner = Callable[[tuple[int, ...], int], Sample]
 
 def check_plan(plan: Plan, model: ModelInfo) -> None:
     """Raises AppError when a prompt and its answer do not fit the model's context."""
-    longest = max(plan.contexts) + plan.decoded
-    if longest > model.context_length:
+    if plan.longest > model.context_length:
         raise AppError(
-            f"{longest} tokens do not fit {model.name}'s context of {model.context_length}; "
-            "give shorter --contexts or fewer --decode"
+            f"{plan.longest} tokens do not fit {model.name}'s context of {model.context_length}; "
+            "give shorter --contexts, --prompts and --cached, or fewer --decode"
         )
 
 
@@ -79,57 +93,71 @@ def peer_runner(peer: Peer) -> Runner:
 
 
 def measure(
-    plan: Plan, ours: Runner, theirs: Runner | None, is_guide_on_cpu: bool, say: Callable[[str], None]
-) -> Iterator[Row]:
-    """The rows of every context; `say` hears what is going on."""
-    for context in plan.contexts:
-        prompt = _prompt(context)
-        mine: list[Sample] = []
-        peers: list[Sample] = []
-        for number in range(plan.pairs + 1):  # the first pair warms up
-            say(f"{context} tokens of context: pair {number} of {plan.pairs}")
-            # Who goes first alternates, so that neither always meets the other's caches.
-            for run, samples in _in_turns(number, (ours, mine), (theirs, peers)):
-                sample = run(prompt, plan.decoded)
-                if number:
-                    samples.append(sample)
-        targets = is_guide_on_cpu and context == GUIDE_CONTEXT
-        yield from _rows(context, mine, peers, targets)
+    plan: Plan, ours: Runner, theirs: Runner | None, targets: Targets, say: Callable[[str], None]
+) -> list[Row]:
+    """The rows of every context and prompt; `say` hears what is going on."""
+    decode: list[Row] = []
+    prefill: list[Row] = []
+    for length in sorted({*plan.contexts, *plan.prompts}):
+        mine, peers = _samples(plan, length, ours, theirs, say)
+        if length in plan.contexts:
+            decode += _decode_rows(length, mine, peers, targets)
+        if length in plan.prompts:
+            prefill += _prefill_rows(length, mine, peers, targets)
+    return decode + prefill
 
 
-def _in_turns(
-    number: int, ours: tuple[Runner, list[Sample]], theirs: tuple[Runner | None, list[Sample]]
-) -> Iterator[tuple[Runner, list[Sample]]]:
-    both = (ours, theirs) if number % 2 else (theirs, ours)
-    for run, samples in both:
-        if run is not None:
-            yield run, samples
+def _samples(
+    plan: Plan, length: int, ours: Runner, theirs: Runner | None, say: Callable[[str], None]
+) -> tuple[list[Sample], list[Sample]]:
+    count = plan.generated(length)
+    return interleave(
+        plan.pairs,
+        lambda number: ours(prompt_tokens(length, number), count),
+        None if theirs is None else lambda number: theirs(prompt_tokens(length, number), count),
+        lambda number: say(f"{length} tokens of prompt: pair {number} of {plan.pairs}"),
+    )
 
 
-def _prompt(length: int) -> tuple[int, ...]:
-    """Token ids that every vocabulary of ours has, the same in every run."""
-    draw = random.Random(length)
-    return tuple(draw.randrange(10, 250) for _ in range(length))
-
-
-def _rows(context: int, mine: Sequence[Sample], peers: Sequence[Sample], targets: bool) -> Iterator[Row]:
-    decode, first = [s.decode_tps for s in mine], [s.ttft_s for s in mine]
-    prefill = [context / seconds for seconds in first]
-    at = f"at {context} tokens"
-    yield Row(f"decode {at}", "tok/s", tuple(decode), GUIDE_DECODE if targets else None)
-    yield Row(f"prefill {at}", "tok/s", tuple(prefill))
-    yield Row(f"first token {at}", "s", tuple(first), GUIDE_FIRST_TOKEN if targets else None)
+def _decode_rows(
+    context: int, mine: Sequence[Sample], peers: Sequence[Sample], targets: Targets
+) -> list[Row]:
+    at = f"decode at {context} tokens"
+    speeds = tuple(sample.decode_tps for sample in mine)
+    rows = [Row(at, "tok/s", speeds, targets.get(("decode", context)), DECODE)]
     if peers:
-        their_decode, their_first = [s.decode_tps for s in peers], [s.ttft_s for s in peers]
-        yield Row(f"decode {at}, mlx-lm", "tok/s", tuple(their_decode))
-        yield Row(f"prefill {at}, mlx-lm", "tok/s", tuple(context / seconds for seconds in their_first))
-        yield Row(f"decode {at}, ours to mlx-lm", "x", ratios(decode, their_decode), PARITY)
-        yield Row(f"prefill {at}, ours to mlx-lm", "x", ratios(their_first, first), PARITY)
-        same = [_agreement(one.tokens, other.tokens) for one, other in zip(mine, peers, strict=True)]
-        yield Row(f"same tokens {at}", "share", tuple(same))
+        their_speeds = tuple(sample.decode_tps for sample in peers)
+        same = tuple(agreement(one.tokens, other.tokens) for one, other in zip(mine, peers, strict=True))
+        target = targets.get(("decode ratio", context))
+        rows += [
+            Row(f"{at}, mlx-lm", "tok/s", their_speeds, group=DECODE),
+            ratio_row(f"{at}, ours to mlx-lm", speeds, their_speeds, target, DECODE),
+            Row(f"same tokens at {context} tokens", "share", same, group=DECODE),
+        ]
+    return rows
 
 
-def _agreement(ours: Sequence[int], theirs: Sequence[int]) -> float:
+def _prefill_rows(
+    length: int, mine: Sequence[Sample], peers: Sequence[Sample], targets: Targets
+) -> list[Row]:
+    at = f"at {length} tokens"
+    first = tuple(sample.ttft_s for sample in mine)
+    rates = tuple(length / seconds for seconds in first)
+    rows = [
+        Row(f"first token {at}", "s", first, targets.get(("first token", length)), PREFILL),
+        Row(f"prefill {at}", "tok/s", rates, group=PREFILL),
+    ]
+    if peers:
+        their_rates = tuple(length / sample.ttft_s for sample in peers)
+        target = targets.get(("prefill ratio", length))
+        rows += [
+            Row(f"prefill {at}, mlx-lm", "tok/s", their_rates, group=PREFILL),
+            ratio_row(f"prefill {at}, ours to mlx-lm", rates, their_rates, target, PREFILL),
+        ]
+    return rows
+
+
+def agreement(ours: Sequence[int], theirs: Sequence[int]) -> float:
     """The share of tokens before the first that differs: greedy paths part for good where two logits tie."""
     for position, (one, other) in enumerate(zip(ours, theirs, strict=True)):
         if one != other:

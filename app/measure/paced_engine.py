@@ -107,5 +107,18 @@ def _stats(active: str, tokens: int, tps: float) -> Stats:
 
 def _model_info(path: str) -> ModelInfo:
     return ModelInfo(
-        path, "paced", "llama", 0, 0, "float32", 65_536, PAGE_SIZE, PAGES, 1, "reference", "CPU", True
+        path=path,
+        name="paced",
+        family="llama",
+        parameters=0,
+        weight_bytes=0,
+        dtype="float32",
+        context_length=65_536,
+        page_size=PAGE_SIZE,
+        total_pages=PAGES,
+        page_bytes=1,
+        executor="reference",
+        executor_reason="there is no model",
+        device="CPU",
+        has_chat_template=True,
     )

@@ -3,48 +3,184 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.cli.batch_speed import loads, measure_batches
+from app.cli.rows import Row, Target
 from app.cli.speed import Plan, Sample, measure
+from engine import BatchRun
 from tests.app.cli.conftest import Run
 
 QUICK = ("--contexts", "20", "--decode", "4", "--pairs", "2")
+SIZES = ("--prompts", "5,20", "--batches", "1,3", "--cached", "40,12")
+PLAN = Plan((50,), (50,), (), None, 3, 2)
 
 
-def sample(seconds: float) -> Sample:
-    return Sample(ttft_s=seconds, decode_tps=1 / seconds, tokens=(1, 2))
+def rows_of(report: str) -> dict[str, dict[str, Any]]:
+    return {row["what"]: row for row in json.loads(report)["rows"]}
+
+
+def measured(plan: Plan, targets: dict[Any, Target]) -> tuple[list[Row], list[tuple[str, int, int]]]:
+    """The rows where mlx-lm takes twice our time, and the completions asked for: side, prompt, tokens."""
+    asked: list[tuple[str, int, int]] = []
+
+    def ours(prompt: tuple[int, ...], count: int) -> Sample:
+        asked.append(("ours", len(prompt), count))
+        return Sample(ttft_s=1.0, decode_tps=4.0, tokens=(1, 2, 3, 4))
+
+    def theirs(prompt: tuple[int, ...], count: int) -> Sample:
+        asked.append(("theirs", len(prompt), count))
+        return Sample(ttft_s=2.0, decode_tps=2.0, tokens=(1, 2, 9, 4))
+
+    return measure(plan, ours, theirs, targets, lambda line: None), asked
 
 
 def test_pairs_are_interleaved_after_a_warm_up() -> None:
-    order: list[str] = []
-
-    def ours(prompt: tuple[int, ...], count: int) -> Sample:
-        assert (len(prompt), count) == (50, 2)
-        order.append("ours")
-        return sample(1.0)
-
-    def theirs(prompt: tuple[int, ...], count: int) -> Sample:
-        order.append("theirs")
-        return sample(2.0)
-
-    rows = {row.what: row for row in measure(Plan((50,), 3, 2), ours, theirs, False, lambda line: None)}
-    assert order == ["theirs", "ours", "ours", "theirs", "theirs", "ours", "ours", "theirs"]
+    found, asked = measured(PLAN, {})
+    rows = {row.what: row for row in found}
+    order = ["theirs", "ours", "ours", "theirs", "theirs", "ours", "ours", "theirs"]
+    assert asked == [(side, 50, 2) for side in order]
     assert rows["decode at 50 tokens, ours to mlx-lm"].samples == (2.0, 2.0, 2.0)
     assert rows["prefill at 50 tokens, ours to mlx-lm"].samples == (2.0, 2.0, 2.0)
     assert rows["prefill at 50 tokens"].samples == (50.0, 50.0, 50.0)
+    assert rows["same tokens at 50 tokens"].samples == (0.5, 0.5, 0.5)
+
+
+def test_each_length_runs_once_and_writes_only_what_is_timed() -> None:
+    found, asked = measured(Plan((20,), (5, 20), (), None, 1, 64), {})
+    assert {(length, count) for _, length, count in asked} == {(5, 2), (20, 64)}
+    assert len(asked) == 2 * 2 * 2
+    whats = [row.what for row in found if "mlx-lm" not in row.what]
+    assert whats == [
+        "decode at 20 tokens",
+        "same tokens at 20 tokens",
+        "first token at 5 tokens",
+        "prefill at 5 tokens",
+        "first token at 20 tokens",
+        "prefill at 20 tokens",
+    ]
+
+
+def test_targets_stand_at_their_size_only() -> None:
+    target = Target("at least", 3.0)
+    found, _ = measured(Plan((20, 30), (20, 30), (), None, 1, 4), {("decode ratio", 30): target})
+    assert {row.what: row.verdict for row in found if row.target} == {
+        "decode at 30 tokens, ours to mlx-lm": "short"
+    }
+
+
+def test_pages_are_there_for_the_largest_load() -> None:
+    assert loads(PLAN) == ()
+    assert loads(Plan((128, 2048), (), (1, 32), (8192, 2048), 7, 100)) == ((1, 228), (32, 228), (1, 10241))
+
+
+class Scripted:
+    """A RunnerBench or a Peer that needs `seconds` for everything and writes `tokens`."""
+
+    def __init__(self, seconds: float, tokens: tuple[int, ...], launches: float | None = None) -> None:
+        self.asked: list[tuple[int, ...]] = []
+        self._seconds, self._tokens, self._launches = seconds, tokens, launches
+
+    def run_batch(self, prompts: Sequence[tuple[int, ...]], count: int) -> BatchRun:
+        assert len(set(prompts)) == len(prompts)
+        self.asked.append((len(prompts), len(prompts[0]), count))
+        known = self._launches is not None
+        return BatchRun(
+            tokens=(self._tokens,) * len(prompts),
+            decode_tps=len(prompts) / self._seconds,
+            launches=self._launches,
+            own_share=0.75 if known else None,
+        )
+
+    def host_seconds(self, prompt: tuple[int, ...], steps: int) -> float | None:
+        return None if self._launches is None else 0.0005
+
+    def first_token_after(self, cached: tuple[int, ...], new: tuple[int, ...]) -> float:
+        self.asked.append((len(cached), len(new)))
+        return self._seconds
+
+
+def test_batches_and_cached_prompts_have_rows_with_targets() -> None:
+    plan = Plan((20, 30), (), (2, 4), (64, 16), 2, 8)
+    targets: dict[Any, Target] = {
+        ("batch ratio", 4): Target("at least", 1.5),
+        ("cached ratio", 16): Target("at least", 5.0),
+        ("launches", 2): Target("at most", 136),
+        ("own share", 4): Target("at least", 0.9),
+    }
+    ours: Any = Scripted(1.0, (1, 2, 3, 4), launches=130.0)
+    theirs: Any = Scripted(2.0, (1, 2, 3, 9))
+    rows = {row.what: row for row in measure_batches(plan, ours, theirs, targets, lambda line: None)}
+    assert ours.asked == theirs.asked == [(64, 16)] * 3 + [(2, 20, 8)] * 3 + [(4, 20, 8)] * 3
+    assert {what: (row.middle, row.verdict) for what, row in rows.items() if row.target} == {
+        "prefill of 16 new tokens on 64 cached, ours to mlx-lm": (2.0, "short"),
+        "launches of a step, batch of 2 at 20 tokens": (130.0, "pass"),
+        "batch of 4 at 20 tokens, ours to mlx-lm": (2.0, "pass"),
+        "of them our kernels, batch of 4 at 20 tokens": (0.75, "short"),
+    }
+    assert rows["batch of 4 at 20 tokens"].samples == (4.0, 4.0)
+    host = rows["host time of a step at 20 tokens"]
+    assert (host.middle, host.unit) == (0.5, "ms")
+    assert rows["same tokens, batch of 2 at 20 tokens"].middle == 0.75
+
+
+def test_what_is_not_counted_has_no_row() -> None:
+    ours: Any = Scripted(1.0, (1,))
+    found = measure_batches(Plan((20,), (), (1,), None, 1, 8), ours, None, {}, lambda line: None)
+    assert [row.what for row in found] == ["batch of 1 at 20 tokens"]
 
 
 def test_both_sides_write_the_same_tokens(mlxr: Run, random_model: Path) -> None:
     done = mlxr("bench", "--model", random_model, *QUICK, "--vs", "mlx-lm", "--json")
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    rows = {row["what"]: row for row in report["rows"]}
-    assert report["peer"].startswith("mlx-lm ")
+    rows = rows_of(done.stdout)
+    assert json.loads(done.stdout)["peer"].startswith("mlx-lm ")
     assert rows["same tokens at 20 tokens"]["low"] == 1.0
-    assert all(len(row["samples"]) == 2 and row["low"] > 0 for row in report["rows"])
-    assert rows["decode at 20 tokens, ours to mlx-lm"]["target"] == {"sense": "at least", "value": 0.95}
+    assert all(len(row["samples"]) == 2 and row["low"] > 0 for row in rows.values())
+    assert all(row["target"] is None for row in rows.values())
+    assert {row["group"] for row in rows.values()} == {"decode", "prefill and first token"}
+
+
+@pytest.mark.parametrize("quant", ["none", "q4"])
+def test_a_shape_has_all_rows(mlxr: Run, tmp_path: Path, quant: str) -> None:
+    options = ("--shape", "tiny", "--quant", quant, *QUICK, *SIZES, "--vs", "mlx-lm", "--json")
+    done = mlxr("bench", *options, env={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(done.stdout)
+    assert rows["same tokens at 20 tokens"]["low"] == 1.0
+    assert rows["same tokens, batch of 3 at 20 tokens"]["low"] == 1.0
+    for what in (
+        "decode at 20 tokens",
+        "prefill at 5 tokens",
+        "prefill at 20 tokens",
+        "prefill of 12 new tokens on 40 cached",
+        "batch of 1 at 20 tokens",
+        "batch of 3 at 20 tokens",
+    ):
+        ratio = rows[f"{what}, ours to mlx-lm"]
+        assert len(ratio["samples"]) == 2
+        assert ratio["low"] <= ratio["median"] <= ratio["high"]
+        assert ratio["of_medians"] > 0
+    assert not list(tmp_path.glob("mlxr-bench-*")), "the written model is still there"
+
+
+def test_the_report_says_what_is_needed_to_do_it_again(mlxr: Run) -> None:
+    sizes = ("--prompts", "none", "--batches", "none", "--cached", "none")
+    done = mlxr("bench", "--shape", "tiny", *QUICK, *sizes, "--vs", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["shape"], report["quant"], report["model"]) == ("tiny", "none", None)
+    assert (report["device"], report["peer"], report["pairs"]) == ("CPU", None, 2)
+    assert set(report["versions"]) == {"mlxr", "mlx", "mlx-lm", "python"}
+    assert report["machine"]["memory_bytes"] > 0
+    assert datetime.fromisoformat(report["date"]).tzinfo is not None
+    assert report["command"].startswith("mlxr bench --shape tiny --contexts 20")
+    assert [row["what"] for row in report["rows"]] == ["decode at 20 tokens"]
 
 
 def test_without_a_peer_only_our_rows_come(mlxr: Run, random_model: Path) -> None:
@@ -74,12 +210,37 @@ def test_a_context_that_does_not_fit_is_one_line(mlxr: Run, random_model: Path) 
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_disk_without_room_is_one_line(mlxr_here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10_000_000})())
+    done = mlxr_here("bench", "--shape", "tinyllama-1.1b", "--quant", "q4")
+    assert done.returncode == 1
+    assert "tinyllama-1.1b takes 0.6 GB" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
-    "options", [("--contexts", "1,x"), ("--decode", "1"), ("--pairs", "0"), ("--vs", "someone")]
+    "options",
+    [
+        ("--contexts", "1,x"),
+        ("--contexts", "0"),
+        ("--contexts", "none"),
+        ("--prompts", "-3"),
+        ("--batches", "x"),
+        ("--batches", "8,0"),
+        ("--cached", "8192"),
+        ("--decode", "1"),
+        ("--pairs", "0"),
+        ("--vs", "someone"),
+        ("--shape", "nonsense"),
+        ("--shape", "tiny", "--quant", "q3"),
+        ("--shape", "tiny", "--model", "guide"),
+        ("--quant", "q4"),
+    ],
 )
 def test_wrong_usage_is_one_line(mlxr_here: Run, options: tuple[str, ...]) -> None:
     done = mlxr_here("bench", *options)
     assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -87,8 +248,21 @@ def test_wrong_usage_is_one_line(mlxr_here: Run, options: tuple[str, ...]) -> No
 def test_the_window_has_rows_of_its_own(mlxr: Run, random_model: Path) -> None:
     done = mlxr("bench", "--model", random_model, *QUICK, "--vs", "none", "--window", "--json")
     assert done.returncode == 0, done.stderr
-    rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
+    rows = rows_of(done.stdout)
     assert rows["first window, cold"]["target"] == {"sense": "at most", "value": 1.5}
     assert rows["GUI thread late, p99 at 200 tok/s"]["target"] == {"sense": "at most", "value": 16.0}
     assert rows["decode, window open to headless"]["target"] == {"sense": "at least", "value": 0.97}
     assert all(row["low"] > 0 for row in rows.values())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_guide_has_its_targets(mlxr: Run) -> None:
+    options = ("--contexts", "200", "--pairs", "2", "--vs", "mlx-lm", "--no-window", "--json")
+    rows = rows_of(mlxr("bench", *options).stdout)
+    assert {what for what, row in rows.items() if row["target"]} == {
+        "decode at 200 tokens",
+        "decode at 200 tokens, ours to mlx-lm",
+        "first token at 200 tokens",
+        "prefill at 200 tokens, ours to mlx-lm",
+    }

@@ -13,7 +13,7 @@ from app.errors import RequestFailed
 from engine import Command, Event, Failed, Generate, Message, ModelInfo, SamplingParams, TextChunk
 from tests.app.cli.instant_engine import finished, scripted
 
-MODEL = ModelInfo("/m", "m", "llama", 1, 1, "float32", 99, 16, 9, 1, "reference", "CPU", True)
+MODEL = ModelInfo("/m", "m", "llama", 1, 1, "float32", 99, 16, 9, 1, "reference", "asked for", "CPU", True)
 
 
 def talk(system: str | None = None) -> tuple[Conversation, list[Command], io.StringIO]:

@@ -18,6 +18,9 @@ from app.cli.engine_checks import check_model
 from app.cli.findings import amount, size
 from app.cli.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
 from engine import machine_report
+from metal.trial_cache import TrialCache
+from metal.trial_record import CandidateRecord, OpRecord
+from metal.trial_scope import this_scope
 from tests.app.cli.conftest import ROOT, Run
 from tests.fakes.random_model import VOCAB, write_random_model
 
@@ -173,3 +176,14 @@ def test_sizes_for_people(count: int, words: str) -> None:
 )
 def test_amounts_for_people(count: int, words: str) -> None:
     assert amount(count) == words
+
+
+def test_a_kernel_that_does_not_work_here_is_a_note(mlxr: Run, random_model: Path, tmp_path: Path) -> None:
+    broken = CandidateRecord("wide", "1", "died", reason="ended by signal 6 (abort)")
+    record = OpRecord("rms_norm", "mlx", (CandidateRecord("mlx", "", "chosen"), broken))
+    cache = TrialCache(tmp_path / "kernels", this_scope("emulated"))
+    cache.update(lambda records: records.update({record.key: record}))
+    env: dict[str, str | None] = {"MLXR_HOME": str(tmp_path), "MLXR_EXECUTOR": "emulated"}
+    report = mlxr("doctor", "--model", random_model, env=env).stdout
+    assert "ours run 0 of 1 measured operations" in report
+    assert "wide at rms_norm is off: ended by signal 6 (abort)" in report

@@ -28,6 +28,10 @@ def test_json_has_exactly_the_contracts_fields(mlxr: Run, random_model: Path) ->
         "logprobs",
         "timing",
         "executor",
+        "executor_reason",
+        "kernel_notes",
+        "launches",
+        "kernels",
     }
     assert set(result["timing"]) == {
         "ttft_ms",
@@ -41,6 +45,21 @@ def test_json_has_exactly_the_contracts_fields(mlxr: Run, random_model: Path) ->
     assert result["finish_reason"] == "length"
     assert result["logprobs"] is None
     assert result["executor"] == "reference"
+    assert result["executor_reason"]
+    assert result["kernel_notes"] == []
+
+
+def test_json_counts_what_decode_steps_launched(mlxr: Run, random_model: Path) -> None:
+    def launches(count: int) -> dict[str, int]:
+        options = ("--tokens", "1,5,9", "--max-tokens", count, *NO_END, "--json")
+        result = json.loads(mlxr("generate", "--model", random_model, *options).stdout)
+        ours = sum(n for name, n in result["launches"].items() if not name.startswith("mlx."))
+        assert result["kernels"] == (ours / sum(result["launches"].values()) if result["launches"] else None)
+        return result["launches"]
+
+    few, many = launches(3), launches(5)
+    assert {name: 2 * count for name, count in few.items()} == many  # the first token is the prefill's
+    assert few
 
 
 def test_log_probabilities_come_with_the_likeliest_tokens(mlxr: Run, random_model: Path) -> None:

@@ -1,0 +1,122 @@
+"""The options of `mlxr bench`, and the plan they make: what is measured, how often, of which model."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
+
+from app.cli.inputs import positive
+from app.cli.model_option import add_model_option
+from app.cli.speed import Plan
+from app.errors import UsageError
+from engine import QUANTS, SHAPES
+
+MODEL_PLAN = Plan((200, 4000), (200, 4000), (), None, 7, 64)
+"""What is measured of a model when nothing else is asked for."""
+SHAPE_PLAN = Plan((128, 2048, 8192), (5, 32, 128, 512, 2048, 8192), (1, 8, 32), (8192, 2048), 7, 128)
+"""What is measured of a shape when nothing else is asked for."""
+NONE = "none"
+
+
+def add_bench_arguments(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    add_model_option(parser, otherwise="the guide, for which the targets are")
+    parser.add_argument(
+        "--shape", choices=tuple(SHAPES), help="measure random weights of this shape instead of a model"
+    )
+    parser.add_argument(
+        "--quant", choices=QUANTS, help="the shape's weights: float16 (none), or packed to 4 or 8 bits"
+    )
+    _add_sizes(parser)
+    parser.add_argument("--pairs", type=positive, metavar="N", help="measurements of each side (default: 7)")
+    parser.add_argument(
+        "--vs", choices=("mlx-lm", NONE), help="the peer (default: mlx-lm where it is installed)"
+    )
+    parser.add_argument(
+        "--window",
+        action=BooleanOptionalAction,
+        help="measure the window too (default: only when neither model nor shape is named)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the rows as one JSON object")
+
+
+def _add_sizes(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--contexts",
+        type=_sizes,
+        metavar="N,N",
+        help=f"tokens before those whose speed is measured (default: {_listed(MODEL_PLAN.contexts)}; "
+        f"of a shape {_listed(SHAPE_PLAN.contexts)})",
+    )
+    parser.add_argument(
+        "--prompts",
+        type=_sizes_or_none,
+        metavar="N,N",
+        help="prompts whose first token is timed, or none (default: the contexts; "
+        f"of a shape {_listed(SHAPE_PLAN.prompts)})",
+    )
+    parser.add_argument(
+        "--batches",
+        type=_sizes_or_none,
+        metavar="N,N",
+        help="sequences to decode at once, or none (default: none; "
+        f"of a shape {_listed(SHAPE_PLAN.batches)})",
+    )
+    parser.add_argument(
+        "--cached",
+        type=_cached,
+        metavar="N,M",
+        help="time M new tokens on N cached ones, or none (default: none; "
+        f"of a shape {_listed(SHAPE_PLAN.cached or ())})",
+    )
+    parser.add_argument(
+        "--decode",
+        type=_at_least_two,
+        metavar="N",
+        help=f"tokens to write (default: {MODEL_PLAN.decoded}; of a shape {SHAPE_PLAN.decoded})",
+    )
+
+
+def plan_of(args: Namespace) -> Plan:
+    """The plan that `args` ask for. Raises UsageError when options contradict each other."""
+    named = getattr(args, "model", None) is not None
+    if args.shape is not None and named:
+        raise UsageError("--shape and --model were both given; a shape is a model of its own")
+    if args.shape is None and args.quant is not None:
+        raise UsageError("--quant is for a --shape; a --model is measured as it is")
+    base = MODEL_PLAN if args.shape is None else SHAPE_PLAN
+    contexts: tuple[int, ...] = args.contexts or base.contexts
+    prompts = contexts if args.shape is None else base.prompts
+    return Plan(
+        contexts=contexts,
+        prompts=prompts if args.prompts is None else args.prompts,
+        batches=base.batches if args.batches is None else args.batches,
+        cached=base.cached if args.cached is None else args.cached or None,
+        pairs=args.pairs or base.pairs,
+        decoded=args.decode or base.decoded,
+    )
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(positive(part) for part in text.split(","))
+
+
+def _sizes_or_none(text: str) -> tuple[int, ...]:
+    return () if text == NONE else _sizes(text)
+
+
+def _cached(text: str) -> tuple[int, ...]:
+    sizes = _sizes_or_none(text)
+    if len(sizes) not in (0, 2):
+        raise ArgumentTypeError(f"{text!r} is not of the form N,M: tokens that are cached, and new ones")
+    return sizes
+
+
+def _at_least_two(text: str) -> int:
+    number = positive(text)
+    if number < 2:
+        raise ArgumentTypeError("a speed needs at least 2 tokens")
+    return number
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    return ",".join(map(str, sizes))
