@@ -45,6 +45,12 @@ def _commands(listed: str, names: tuple[str, ...]) -> list[Topic]:
             "mlxr bench",
             "`mlxr bench` measures speed on this machine: reading prompts, and writing answers.",
         ),
+        topic(
+            "cmd_kernels",
+            "what mlxr kernels does, which kernels run on this machine",
+            "mlxr kernels",
+            "`mlxr kernels` shows which kernels run on this machine and why; `--check` tests each one.",
+        ),
     ]
 
 
