@@ -45,6 +45,7 @@ def model_info(path: str) -> ModelInfo:
         total_pages=TOTAL_PAGES,
         page_bytes=65_536,
         executor="reference",
+        executor_reason="asked for",
         device="CPU",
         has_chat_template=True,
     )
