@@ -5,7 +5,20 @@ from engine import blas as blas  # first: OpenBLAS must be loaded before anythin
 # isort: split
 from engine.benchmark import BatchRun, RunnerBench
 from engine.benchmark_shapes import QUANTS, SHAPES, BenchShape, Quant, write_shape
-from engine.commands import Cancel, Command, Generate, LoadModel, Message, Shutdown, UnloadModel
+from engine.commands import (
+    Cancel,
+    Command,
+    Forget,
+    Generate,
+    History,
+    Lane,
+    LoadModel,
+    Message,
+    Pin,
+    Predict,
+    Shutdown,
+    UnloadModel,
+)
 from engine.engine import Engine
 from engine.errors import (
     EngineError,
@@ -17,21 +30,30 @@ from engine.errors import (
     TokenizerError,
 )
 from engine.events import (
+    CacheCounts,
+    CacheReport,
+    ChatMemory,
+    ChatsCached,
     Event,
     Failed,
     Finished,
     FinishReason,
     KernelsChosen,
     LoadProgress,
+    MissReason,
     ModelInfo,
     ModelReady,
     ModelUnloaded,
+    Predicted,
     PrefillProgress,
+    Refusal,
+    Sample,
     Stats,
     TextChunk,
     Timing,
     TokenLogprob,
     TokenLogprobs,
+    WayOut,
 )
 from engine.inspection import ModelSummary, inspect_model
 from engine.kernel_report import (
@@ -48,7 +70,7 @@ from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.peer import Peer, PeerRun
 from engine.sampling_params import SamplingParams
-from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
+from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings, SsdSettings
 
 __all__ = [
     "EXECUTORS",
@@ -58,7 +80,11 @@ __all__ = [
     "SHAPES",
     "BatchRun",
     "BenchShape",
+    "CacheCounts",
+    "CacheReport",
     "Cancel",
+    "ChatMemory",
+    "ChatsCached",
     "Command",
     "Engine",
     "EngineError",
@@ -67,17 +93,21 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "Forget",
     "Generate",
+    "History",
     "InvalidRequest",
     "KernelCheck",
     "KernelMachine",
     "KernelOp",
     "KernelTable",
     "KernelsChosen",
+    "Lane",
     "LoadModel",
     "LoadProgress",
     "MachineReport",
     "Message",
+    "MissReason",
     "ModelError",
     "ModelInfo",
     "ModelReady",
@@ -87,12 +117,18 @@ __all__ = [
     "NonFiniteLogits",
     "Peer",
     "PeerRun",
+    "Pin",
+    "Predict",
+    "Predicted",
     "PrefillProgress",
     "PromptTooLong",
     "Quant",
+    "Refusal",
     "RunnerBench",
+    "Sample",
     "SamplingParams",
     "Shutdown",
+    "SsdSettings",
     "Stats",
     "TextChunk",
     "Timing",
@@ -100,6 +136,7 @@ __all__ = [
     "TokenLogprobs",
     "TokenizerError",
     "UnloadModel",
+    "WayOut",
     "check_kernels",
     "inspect_model",
     "kernel_machine",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from engine.sampling_params import SamplingParams
 
@@ -32,6 +33,26 @@ class UnloadModel:
     """Free the loaded model and its pages; cancels what runs on it. Emits ModelUnloaded."""
 
 
+Lane = Literal["window", "api"]
+"""Who waits for an answer: a person before the window, or a program. The window's goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The exact token ids of a conversation so far.
+
+    Attributes:
+        tokens: what the first `messages` messages stood for when they were computed: the prompt's ids, and
+            the generated ones behind it, end token included.
+        messages: how many messages that is; the last of them is an answer.
+        model: folder of the model whose ids they are.
+    """
+
+    tokens: tuple[int, ...]
+    messages: int
+    model: str
+
+
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Continue a prompt; exactly one of `messages`, `prompt` and `tokens` is given.
@@ -46,6 +67,11 @@ class Generate:
         stop: texts that end the answer; they and what follows are not part of it.
         logprobs: None for none; k >= 0 reports each token's log-probability and the k likeliest ones.
         ignore_eos: go on past the model's end-of-text tokens (for measuring).
+        history: what the first of `messages` were computed as; it is taken as it is, so that a template that
+            rewrites earlier turns, or another way to split the same text, loses nothing of the cache.
+        chat: whose pages these are, for accounting, pins and `Forget`; "" is nobody's.
+        lane: who waits.
+        n: how many answers to draw, as one batch behind one prompt.
     """
 
     id: str
@@ -57,6 +83,10 @@ class Generate:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     ignore_eos: bool = False
+    history: History | None = None
+    chat: str = ""
+    lane: Lane = "api"
+    n: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +100,33 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Predict:
+    """Ask what `request` would find in the cache and when its first token would come; nothing is computed.
+
+    Emits Predicted, or Failed with `request.id` when the request could not be accepted.
+    """
+
+    request: Generate
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Drop the cached pages of `chat` from memory and SSD, as far as no other chat shares them."""
+
+    chat: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep the cached pages of `chat` in memory: while `pinned` they are never evicted."""
+
+    chat: str
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything, free everything, end the thread."""
 
 
-Command = LoadModel | UnloadModel | Generate | Cancel | Shutdown
+Command = LoadModel | UnloadModel | Generate | Cancel | Predict | Forget | Pin | Shutdown

@@ -19,12 +19,31 @@ kernels on the host, slowly, to check them."""
 
 
 @dataclass(frozen=True, slots=True)
+class SsdSettings:
+    """The cache on SSD.
+
+    Attributes:
+        folder: where its files are.
+        cap_bytes: most that they may take together.
+        floor_bytes: space on the disk that stays free whatever happens.
+    """
+
+    folder: Path
+    cap_bytes: int = 16 << 30
+    floor_bytes: int = 8 << 30
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Limits and sizes.
 
     Attributes:
         page_size: tokens per KV page.
         kv_bytes: most bytes the KV arena may take; None derives it from the machine's memory.
+        kv_pages: the same in pages; both together: the smaller.
+        kv_bits: bits of a stored key or value element: None as computed, or 8 or 4, quantised.
+        ssd: pages spill there, and come back; None switches that off.
+        speculation: guess tokens ahead where text repeats, and check several at once.
         prefill_chunk: most prompt tokens computed at once; commands are heard between chunks.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
         cache: folder for what can be made again: compiled kernels and what was measured of them.
@@ -33,6 +52,10 @@ class EngineSettings:
 
     page_size: int = 16
     kv_bytes: int | None = None
+    kv_pages: int | None = None
+    kv_bits: int | None = None
+    ssd: SsdSettings | None = None
+    speculation: bool = True
     prefill_chunk: int = 2048
     executor: str | None = None
     cache: Path = Path(tempfile.gettempdir()) / "mlxr"
@@ -46,6 +69,10 @@ class EngineSettings:
             raise EngineError(f"prefill_chunk is {self.prefill_chunk}; it must be at least 1")
         if self.kv_bytes is not None and self.kv_bytes < 1:
             raise EngineError(f"kv_bytes is {self.kv_bytes}; it must be at least 1")
+        if self.kv_pages is not None and self.kv_pages < 1:
+            raise EngineError(f"kv_pages is {self.kv_pages}; it must be at least 1")
+        if self.kv_bits not in (None, 4, 8):
+            raise EngineError(f"kv_bits is {self.kv_bits}; it must be 4 or 8, or left out")
 
 
 @dataclass(frozen=True, slots=True)
