@@ -1,0 +1,134 @@
+"""What leaves the arena as a value: pages' bytes on the host, the run of pages that is spilled, its keys."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+KEY_BYTES = 16
+ROOT_KEY = bytes(KEY_BYTES)
+"""The parent of a sequence's first page."""
+
+RUN_PAGES = 16
+"""Most pages in one SpilledRun, and so in one file."""
+
+TOKEN_AXIS = 2
+
+
+def chain_key(parent: bytes, tokens: Sequence[int]) -> bytes:
+    """The key of a full page: blake2b of its parent's key and its token ids as little-endian int32.
+
+    16 bytes. It names the whole sequence up to the page's end; who finds a page by it still compares tokens.
+    """
+    text = parent + struct.pack(f"<{len(tokens)}i", *tokens)
+    return hashlib.blake2b(text, digest_size=KEY_BYTES).digest()
+
+
+def chain_keys(parent: bytes, pages: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
+    """The keys of consecutive full pages that follow the page `parent`."""
+    keys: list[bytes] = []
+    for tokens in pages:
+        parent = chain_key(parent, tokens)
+        keys.append(parent)
+    return tuple(keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageData:
+    """The content of consecutive full pages, in every layer, in host memory.
+
+    Attributes:
+        arrays: by name, such as "keys" and "values": (layers, kv_heads, tokens, …), raw bits, so that
+            bfloat16 is uint16. Quantised pages have more names (scales); axis 2 is the tokens' in each.
+        page_size: tokens per page.
+
+    Raises ValueError when the arrays do not hold the same whole number of pages.
+    """
+
+    arrays: Mapping[str, Array]
+    page_size: int
+
+    def __post_init__(self) -> None:
+        tokens = {array.shape[TOKEN_AXIS] if array.ndim > TOKEN_AXIS else 0 for array in self.arrays.values()}
+        if self.page_size < 1 or len(tokens) != 1 or not (count := tokens.pop()) or count % self.page_size:
+            shapes = {name: array.shape for name, array in self.arrays.items()}
+            raise ValueError(f"arrays of {shapes} are no whole pages of {self.page_size} tokens")
+
+    @property
+    def pages(self) -> int:
+        """How many pages it holds, at least 1."""
+        return next(iter(self.arrays.values())).shape[TOKEN_AXIS] // self.page_size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def part(self, first: int, pages: int) -> PageData:
+        """`pages` pages from the one at `first`: views, not copies."""
+        if first == 0 and pages == self.pages:
+            return self
+        begin, end = first * self.page_size, (first + pages) * self.page_size
+        return PageData({name: array[:, :, begin:end] for name, array in self.arrays.items()}, self.page_size)
+
+    def head(self, pages: int) -> PageData:
+        """The first `pages` pages: views, not copies."""
+        return self.part(0, pages)
+
+
+def join(parts: Sequence[PageData]) -> PageData:
+    """Consecutive pages in one: a single part as it is, more are copied.
+
+    Raises ValueError when the parts do not have the same names and shapes.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    if any(before.arrays.keys() != after.arrays.keys() for before, after in pairwise(parts)):
+        raise ValueError(f"pages of {[sorted(part.arrays) for part in parts]} cannot be joined")
+    arrays = {
+        name: np.concatenate([part.arrays[name] for part in parts], TOKEN_AXIS) for name in first.arrays
+    }
+    return PageData(arrays, first.page_size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpilledRun:
+    """Consecutive full pages of one sequence, to be stored.
+
+    Attributes:
+        parent: key of the page before the first, ROOT_KEY when there is none.
+        keys: `chain_key` of each page; 1 … RUN_PAGES of them.
+        tokens: ids of each page.
+        data: their content. Nobody changes it after this.
+        chats: whose each page is; an empty set is nobody's.
+
+    Raises ValueError when these do not belong together.
+    """
+
+    parent: bytes
+    keys: tuple[bytes, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    data: PageData
+    chats: tuple[frozenset[str], ...]
+
+    def __post_init__(self) -> None:
+        pages = self.data.pages
+        if not (len(self.keys) == len(self.tokens) == len(self.chats) == pages <= RUN_PAGES):
+            raise ValueError(
+                f"a run of {pages} pages has {len(self.keys)} keys, tokens of {len(self.tokens)} pages and "
+                f"chats of {len(self.chats)}; all must be the same, at most {RUN_PAGES}"
+            )
+        if any(len(page) != self.data.page_size for page in self.tokens):
+            raise ValueError(f"a page of the run does not have {self.data.page_size} tokens")
+        if self.keys != chain_keys(self.parent, self.tokens):
+            raise ValueError("the keys of the run are not those of its tokens")
