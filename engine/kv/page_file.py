@@ -143,10 +143,10 @@ def encode(run: SpilledRun, identity: CacheIdentity, created: int) -> EncodedRun
     )
 
 
-def parse_header(begin: bytes | memoryview, size: int, identity: CacheIdentity) -> PageHeader:
+def parse_header(begin: bytes | memoryview, size: int, identity: CacheIdentity | None) -> PageHeader:
     """The header of a file of `size` bytes that begins with `begin` (all of the header, or more).
 
-    Raises DamagedFile when it is not one that `encode` made for `identity`.
+    Raises DamagedFile when it is not one that `encode` made, for `identity` where one is given.
     """
     length = 8 + int.from_bytes(begin[:8], "little")
     if not _SEAL_END < length <= min(len(begin), size):
@@ -165,7 +165,7 @@ def parse_header(begin: bytes | memoryview, size: int, identity: CacheIdentity) 
     return found
 
 
-def read_header(path: Path, identity: CacheIdentity) -> PageHeader:
+def read_header(path: Path, identity: CacheIdentity | None) -> PageHeader:
     """The header of the file at `path`; the payload is not read.
 
     Raises DamagedFile as parse_header does, or when the file is not named by its last key; OSError when it
@@ -216,10 +216,10 @@ def _stored(header: PageHeader, buffer: Array, identity: CacheIdentity) -> Store
     return StoredRun(header, tokens, PageData(data, identity.page_size))
 
 
-def _parse(text: bytes, length: int, identity: CacheIdentity) -> PageHeader:
+def _parse(text: bytes, length: int, identity: CacheIdentity | None) -> PageHeader:
     entries = cast("dict[str, dict[str, object]]", json.loads(text))
     metadata = cast("dict[str, str]", entries.pop("__metadata__"))
-    if metadata["identity"] != identity.digest:
+    if identity is not None and metadata["identity"] != identity.digest:
         raise ValueError("it belongs to another model, dtype or layout")
     keys = tuple(bytes.fromhex(key) for key in metadata["keys"].split(","))
     chats = tuple(frozenset(page) for page in cast("list[list[str]]", json.loads(metadata["chats"])))
@@ -237,7 +237,7 @@ def _parse(text: bytes, length: int, identity: CacheIdentity) -> PageHeader:
         raise ValueError("its pages are not counted right")
     if any(len(shape) < 3 or shape[2] != pages * page_size for _, _, shape in arrays[1:]):
         raise ValueError("its arrays are not of its pages")
-    if page_size != identity.page_size:
+    if identity is not None and page_size != identity.page_size:
         raise ValueError("its pages have another size")
     token_bytes = 4 * pages * page_size
     return PageHeader(

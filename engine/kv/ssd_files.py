@@ -1,0 +1,301 @@
+"""The files of the SSD cache that are there: found, read, written and removed within cap and floor."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from engine.kv.page_file import (
+    CacheIdentity,
+    DamagedFile,
+    EncodedRun,
+    PageHeader,
+    StoredRun,
+    read_header,
+    read_run,
+)
+from engine.kv.ssd_folder import DAY_S, FolderBusy, FoundFile, Ledger, SsdFolder, remove
+from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
+from engine.settings import SsdSettings
+
+log = logging.getLogger(__name__)
+
+_FADING = 0.8
+
+
+class DiskUsage(Protocol):
+    """Space of a disk, as shutil.disk_usage tells it."""
+
+    @property
+    def free(self) -> int:
+        """Bytes that may still be written."""
+        ...
+
+
+class SsdFiles:
+    """The folder and its index, kept true to each other. For several threads, but one writer.
+
+    Reading and removing never raise. `open` and `store` may raise OSError: then the folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        settings: SsdSettings,
+        identity: CacheIdentity,
+        clock: Callable[[], float],
+        disk_usage: Callable[[Path], DiskUsage],
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._clock = clock
+        self._disk_usage = disk_usage
+        self._folder = SsdFolder(settings.folder, identity.digest)
+        self._guard = threading.Lock()
+        self._index = SsdIndex()
+        self._ledger = Ledger()
+        self._is_current = False
+        self._unsaved_use: set[Path] = set()
+        self._read_bytes = self._read_s = 0.0
+        self.removed_files = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all page files, of every model."""
+        with self._guard:
+            return self._index.total_bytes
+
+    @property
+    def chats(self) -> Mapping[str, ChatBytes]:
+        """Bytes of each chat's pages of this model."""
+        with self._guard:
+            return self._index.chats
+
+    @property
+    def written_today(self) -> int:
+        """Bytes that all processes have written since midnight UTC, as known at the last write here."""
+        return self._ledger.written.get(self._today(), 0)
+
+    @property
+    def read_rate(self) -> float | None:
+        """Bytes per second of recent reads, verification included; None before the first."""
+        return self._read_bytes / self._read_s if self._read_s else None
+
+    def open(self) -> None:
+        """Index what is there, remove leftovers, and come down to the cap."""
+        try:
+            self._settings.folder.mkdir(parents=True, exist_ok=True)
+            with self._folder.locked():
+                self._catch_up(self._folder.read_ledger())
+                self._come_down_to(self._settings.cap_bytes)
+        except FolderBusy:
+            self._rescan()  # the first write catches up
+        except OSError:
+            self._rescan()
+            raise
+
+    def has(self, key: bytes) -> bool:
+        """Whether page `key` is in a file."""
+        with self._guard:
+            return self._index.find(key) is not None
+
+    def may_hold(self, size: int) -> bool:
+        """Whether `size` bytes more are possible, if need be in place of older files."""
+        has_space = self._free() + self.total_bytes - size >= self._settings.floor_bytes
+        return size <= self._settings.cap_bytes and has_space
+
+    def store(self, run: EncodedRun) -> bool:
+        """Write a run, after removing older files that it needs the room of; False when there is no room.
+
+        Bytes are counted before they are written: a crash counts too many, never too few. Raises OSError, and
+        FolderBusy when another process holds the folder.
+        """
+        size = run.header.size
+        with self._folder.locked():
+            self._catch_up(self._folder.read_ledger())
+            before = self._touch(run.header.parent)
+            if not self._make_room(size, sum(file.size for file in before)):
+                return False
+            self._ledger = self._ledger.add(self._today(), size)
+            self._folder.write_ledger(self._ledger)
+            path = self._folder.path_of(run.header.keys[-1])
+            self._folder.write(path, run.buffers)
+            with self._guard:
+                self._index.add(self._matched(path, self._now_ns(), run.header))
+            self._touch(run.header.keys[-1])
+        self.save_use()
+        return True
+
+    def read(self, key: bytes) -> StoredRun | None:
+        """The verified file that holds page `key`; None when there is none, or it was damaged and is gone."""
+        with self._guard:
+            place = self._index.find(key)
+        if place is None:
+            return None
+        path, begin = place.file.path, time.perf_counter()
+        try:
+            run = read_run(path, self._identity)
+        except DamagedFile as damage:
+            self._discard(path, str(damage))
+        except OSError as error:
+            log.warning("%s cannot be read: %s", path, error.strerror)
+            self._lose(path)
+        else:
+            self._read_bytes = _FADING * self._read_bytes + run.header.size
+            self._read_s = _FADING * self._read_s + time.perf_counter() - begin
+            if self._is_as_indexed(run.header, place.file):
+                self._touch(key)
+                return run
+        return None
+
+    def claim(self, keys: Iterable[bytes], chat: str) -> None:
+        """The stored pages among `keys` are `chat`'s too."""
+        with self._guard:
+            self._index.claim(keys, chat)
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Remove every file that holds one of `keys`."""
+        for path in self._paths(keys):
+            self._remove(path)
+
+    def forget_chat(self, chat: str) -> None:
+        """Remove every file, of any model, with a page that is only `chat`'s."""
+        with self._guard:
+            orphaned = self._index.disown(chat)
+        for file in orphaned:
+            self._remove(file.path)
+
+    def quarantine(self, keys: Iterable[bytes]) -> None:
+        """Remove every file that holds one of `keys`, and count it: its pages were wrong."""
+        for path in self._paths(keys):
+            self._discard(path, "its pages disagree with the model")
+
+    def save_use(self) -> None:
+        """Write down which files were used, as their times: the next start drops the oldest first too."""
+        with self._guard:
+            stamps = [(path, file.used_ns) for path in self._unsaved_use if (file := self._index.get(path))]
+            self._unsaved_use.clear()
+        for path, used_ns in stamps:
+            try:
+                os.utime(path, ns=(used_ns, used_ns))
+            except (OSError, OverflowError):
+                continue  # gone, read-only, or a clock beyond what the disk can write down
+
+    def _is_as_indexed(self, header: PageHeader, file: StoredFile) -> bool:
+        """Whether the file at that path is the one that was indexed; another process may have replaced it."""
+        if header.keys == file.keys:
+            return True
+        with self._guard:
+            self._index.add(self._matched(file.path, file.used_ns, header))
+            self._index.sort()
+        return False
+
+    def _touch(self, key: bytes) -> list[StoredFile]:
+        """The files with page `key` and with those before it are the newest now; returns them."""
+        with self._guard:
+            place = self._index.find(key)
+            used = self._index.touch(place.file, self._now_ns()) if place else []
+            self._unsaved_use.update(file.path for file in used)
+            return used
+
+    def _make_room(self, size: int, kept: int) -> bool:
+        """Remove the oldest files until `size` more bytes fit, all but the newest `kept` bytes of files.
+
+        Those hold the pages before the ones to be written, which would be of no use without them. Nothing is
+        removed where that would not be enough.
+        """
+        if not self.may_hold(size + kept):
+            return False
+        self._come_down_to(self._settings.cap_bytes - size)
+        lack = self._settings.floor_bytes + size - self._free()
+        if lack > 0:
+            self._come_down_to(max(kept, self.total_bytes - lack))
+        return self._free() - size >= self._settings.floor_bytes
+
+    def _come_down_to(self, most: int) -> None:
+        while True:
+            with self._guard:
+                file = self._index.oldest()
+                if file is None or self._index.total_bytes <= most:
+                    return
+            file.path.unlink(missing_ok=True)
+            with self._guard:
+                self._index.remove(file.path)
+
+    def _catch_up(self, ledger: Ledger) -> None:
+        """Learn what other processes have changed; only for the holder of the folder's lock."""
+        if not self._is_current or ledger.mark != self._ledger.mark:
+            self._folder.remove_leftovers()
+            self._rescan()
+        self._ledger, self._is_current = ledger, True
+
+    def _rescan(self) -> None:
+        found = {file.path: file for file in self._folder.scan()}
+        with self._guard:
+            known = {file.path: file.size for file in self._index.files}
+        fresh = [self._indexed(file) for file in found.values() if known.get(file.path) != file.size]
+        with self._guard:
+            for path in known.keys() - found.keys():
+                self._index.remove(path)
+            for file in fresh:
+                if file is not None:
+                    self._index.add(file)
+            for file in self._index.files:
+                if file.path in found:
+                    file.used_ns = max(file.used_ns, found[file.path].used_ns)
+            self._index.sort()
+
+    def _indexed(self, found: FoundFile) -> StoredFile | None:
+        is_ours = found.path.parent == self._folder.home
+        try:
+            header = read_header(found.path, self._identity if is_ours else None)
+        except DamagedFile as damage:
+            if is_ours:
+                return self._discard(found.path, str(damage))
+            header = None  # perhaps of a newer layout: not ours to judge, but it takes space
+        except OSError:
+            header = None
+        if header is not None and is_ours:
+            return self._matched(found.path, found.used_ns, header)
+        chats = list(header.chats) if header else []
+        return StoredFile(found.path, found.size, found.used_ns, header, False, chats)
+
+    @staticmethod
+    def _matched(path: Path, used_ns: int, header: PageHeader) -> StoredFile:
+        return StoredFile(path, header.size, used_ns, header, True, list(header.chats))
+
+    def _paths(self, keys: Iterable[bytes]) -> set[Path]:
+        with self._guard:
+            return {place.file.path for key in keys for place in self._index.places(key)}
+
+    def _discard(self, path: Path, why: str) -> None:
+        log.warning("%s was removed: %s", path, why)
+        with self._guard:
+            self.removed_files += 1
+        self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        remove(path)
+        self._lose(path)
+
+    def _lose(self, path: Path) -> None:
+        """Match nothing in the file at `path` any more; while it is there it still counts."""
+        with self._guard:
+            file = self._index.get(path)
+            self._index.remove(path)
+            if file is not None and path.exists():
+                self._index.add(StoredFile(path, file.size, file.used_ns, None, False))
+                self._index.sort()
+
+    def _free(self) -> int:
+        return self._disk_usage(self._settings.folder).free
+
+    def _today(self) -> int:
+        return int(self._clock() // DAY_S)
+
+    def _now_ns(self) -> int:
+        return int(self._clock() * 1e9)

@@ -1,0 +1,176 @@
+"""The SSD cache's folder: names, the lock between processes, atomic writes, the ledger of writes.
+
+    FOLDER/lock                         held while files are written or old ones make room
+    FOLDER/ledger.json                  bytes written per day, and a mark that changes with every write
+    FOLDER/IDENTITY/KEY.safetensors     a run of pages, named by the key of its last page
+    FOLDER/IDENTITY/.KEY.tmp            the same while it is written; without the lock's holder, a leftover
+
+Whatever else lies there is not ours: it is neither read, counted nor removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+SUFFIX = ".safetensors"
+DAY_S = 86_400
+
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
+_FILE = re.compile(r"[0-9a-f]{32}\.safetensors")
+_LEFTOVER = re.compile(r"\.[0-9a-f]{32}\.tmp")
+_LOCK, _LEDGER = "lock", "ledger.json"
+_LOCK_S = 2.0
+_KEPT_DAYS = 32
+
+
+class FolderBusy(Exception):
+    """Another process has held the folder's lock for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A page file as the folder lists it: its size in bytes and when it was last used, in ns since 1970."""
+
+    path: Path
+    size: int
+    used_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What every process that writes to the folder knows.
+
+    Attributes:
+        mark: another one after every change of the folder's files.
+        written: bytes by day, counted in days since 1970 (UTC).
+    """
+
+    mark: str = ""
+    written: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    def add(self, day: int, size: int) -> Ledger:
+        """With `size` more bytes on `day`, and a new mark; the latest 32 days are kept."""
+        written = {**self.written, day: self.written.get(day, 0) + size}
+        kept = {day, *sorted(written, reverse=True)[:_KEPT_DAYS]}
+        return Ledger(os.urandom(8).hex(), {day: written[day] for day in kept})
+
+
+class SsdFolder:
+    """One folder that several models and processes share; every method but `scan` may raise OSError."""
+
+    def __init__(self, root: Path, identity: str) -> None:
+        self.root = root
+        self.home = root / identity
+
+    def path_of(self, key: bytes) -> Path:
+        """The file of the run that ends with page `key`."""
+        return self.home / f"{key.hex()}{SUFFIX}"
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Hold the lock that writers of all processes share. Raises FolderBusy after two seconds."""
+        lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _wait_for(lock)
+            yield
+        finally:
+            os.close(lock)  # lets go of the lock too, as the end of the process does
+
+    def scan(self) -> list[FoundFile]:
+        """Every page file, of every model. What cannot be listed is not there."""
+        return [found for folder in self._identities() for found in _page_files(folder)]
+
+    def remove_leftovers(self) -> None:
+        """Remove what writers that are gone have left; only for the holder of the lock."""
+        for folder in self._identities():
+            for entry in _entries(folder):
+                if _LEFTOVER.fullmatch(entry.name):
+                    remove(Path(entry.path))
+
+    def write(self, path: Path, buffers: Sequence[memoryview]) -> None:
+        """Write the file whole or not at all. Removes what it began when that fails."""
+        path.parent.mkdir(exist_ok=True)  # not its parents: a folder that was taken away stays away
+        temporary = path.with_name(f".{path.stem}.tmp")
+        try:
+            with temporary.open("wb", buffering=0) as file:
+                for buffer in buffers:
+                    while buffer:
+                        buffer = buffer[file.write(buffer) :]
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            remove(temporary)
+            raise
+
+    def read_ledger(self) -> Ledger:
+        """The ledger; a missing or damaged one is empty: it counts, nothing depends on it."""
+        try:
+            found = cast("object", json.loads((self.root / _LEDGER).read_bytes()))
+        except (OSError, ValueError):
+            return Ledger()
+        if not isinstance(found, dict):
+            return Ledger()
+        entries = cast("dict[str, object]", found)
+        mark, written = entries.get("mark"), entries.get("written")
+        if not isinstance(mark, str) or not isinstance(written, dict):
+            return Ledger()
+        days = cast("dict[str, object]", written)
+        return Ledger(
+            mark, {int(d): n for d, n in days.items() if isinstance(n, int) and re.fullmatch(r"-?\d{1,9}", d)}
+        )
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger; only for the holder of the lock."""
+        temporary = self.root / f".{_LEDGER}.tmp"
+        temporary.write_text(json.dumps({"mark": ledger.mark, "written": ledger.written}))
+        temporary.replace(self.root / _LEDGER)
+
+    def _identities(self) -> list[Path]:
+        return [Path(entry.path) for entry in _entries(self.root) if _IDENTITY.fullmatch(entry.name)]
+
+
+def remove(path: Path) -> None:
+    """Remove a file; one that is gone, or cannot be removed, is left to what it is."""
+    try:
+        path.unlink()
+    except OSError:
+        return
+
+
+def _wait_for(lock: int) -> None:
+    give_up = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise FolderBusy from None
+            time.sleep(0.005)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _page_files(folder: Path) -> Iterator[FoundFile]:
+    for entry in _entries(folder):
+        if not _FILE.fullmatch(entry.name):
+            continue
+        try:
+            stat = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue  # another process has removed it
+        yield FoundFile(Path(entry.path), stat.st_size, stat.st_mtime_ns)

@@ -1,0 +1,175 @@
+"""The index of the SSD cache: which file holds which page, whose it is, and which was used longest ago."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.kv.page_file import PageHeader
+
+
+@dataclass(slots=True, eq=False)
+class StoredFile:
+    """A page file that is there.
+
+    Attributes:
+        used_ns: when it was last used; larger is later, across restarts and whatever the clock does.
+        header: None where the file could not be read as ours; it still takes space.
+        is_matched: whether its pages are of the loaded model, and so can be found.
+        chats: whose each page is.
+    """
+
+    path: Path
+    size: int
+    used_ns: int
+    header: PageHeader | None
+    is_matched: bool
+    chats: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Keys of its pages as far as they can be found."""
+        return self.header.keys if self.header and self.is_matched else ()
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page's content."""
+        return self.header.data_bytes // len(self.header.keys) if self.header else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page in a file: the one at `position`, counted from 0."""
+
+    file: StoredFile
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatBytes:
+    """Bytes of a chat's pages on SSD; `shared` of them belong to other chats too."""
+
+    total: int
+    shared: int
+
+
+class SsdIndex:
+    """Files of all models, oldest first; pages and chats of those that are matched. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[Path, StoredFile] = OrderedDict()
+        self._places: defaultdict[bytes, list[Place]] = defaultdict(list)
+        self._chats: dict[str, ChatBytes] = {}
+        self._newest_ns = 0
+        self.total_bytes = 0
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """Every file, the one that was used longest ago first."""
+        return list(self._files.values())
+
+    @property
+    def chats(self) -> Mapping[str, ChatBytes]:
+        """Bytes of each chat that has any."""
+        return dict(self._chats)
+
+    def get(self, path: Path) -> StoredFile | None:
+        """The file at `path`."""
+        return self._files.get(path)
+
+    def find(self, key: bytes) -> Place | None:
+        """Where page `key` is; the file added last where there are several."""
+        places = self._places.get(key)
+        return places[-1] if places else None
+
+    def places(self, key: bytes) -> list[Place]:
+        """Every file that holds page `key`, as places."""
+        return list(self._places.get(key, ()))
+
+    def add(self, file: StoredFile) -> None:
+        """Take `file` in, as the newest, in place of one at the same path."""
+        self.remove(file.path)
+        self._files[file.path] = file
+        self._newest_ns = max(self._newest_ns, file.used_ns)
+        self.total_bytes += file.size
+        for position, key in enumerate(file.keys):
+            self._places[key].append(Place(file, position))
+        self._count(file, 1)
+
+    def remove(self, path: Path) -> None:
+        """Forget the file at `path`, if there is one."""
+        file = self._files.pop(path, None)
+        if file is None:
+            return
+        self.total_bytes -= file.size
+        for key in file.keys:
+            self._places[key] = [place for place in self._places[key] if place.file is not file]
+            if not self._places[key]:
+                del self._places[key]
+        self._count(file, -1)
+
+    def oldest(self) -> StoredFile | None:
+        """The file that was used longest ago."""
+        return next(iter(self._files.values()), None)
+
+    def sort(self) -> None:
+        """Bring files that were added out of order into the order of their use."""
+        self._files = OrderedDict(sorted(self._files.items(), key=lambda item: item[1].used_ns))
+
+    def touch(self, file: StoredFile, now_ns: int) -> list[StoredFile]:
+        """`file` and those that hold the pages before its own are used now; returns them.
+
+        A page is of no use without those before it, so they count as used later and are the last to go.
+        """
+        chain: list[StoredFile] = []
+        found: StoredFile | None = file
+        while found is not None and found not in chain:
+            chain.append(found)
+            place = self.find(found.header.parent) if found.header else None
+            found = place.file if place else None
+        for used in chain:
+            self._newest_ns = max(now_ns, self._newest_ns + 1)
+            used.used_ns = self._newest_ns
+            self._files.move_to_end(used.path)
+        return chain
+
+    def claim(self, keys: Iterable[bytes], chat: str) -> None:
+        """The pages `keys` are `chat`'s too, as far as they are here."""
+        for place in [place for key in keys for place in self._places.get(key, ())]:
+            owners = place.file.chats[place.position]
+            self._set_chats(place, owners | {chat})
+
+    def disown(self, chat: str) -> list[StoredFile]:
+        """`chat` owns nothing any more; returns the files with a page that only it owned, of any model."""
+        orphaned: list[StoredFile] = []
+        for file in self._files.values():
+            if any(owners == frozenset((chat,)) for owners in file.chats):
+                orphaned.append(file)
+            for position, owners in enumerate(file.chats):
+                if chat in owners:
+                    self._set_chats(Place(file, position), owners - {chat})
+        return orphaned
+
+    def _set_chats(self, place: Place, owners: frozenset[str]) -> None:
+        file, position = place.file, place.position
+        if file.is_matched:
+            self._count_page(file.chats[position], -file.page_bytes)
+            self._count_page(owners, file.page_bytes)
+        file.chats[position] = owners
+
+    def _count(self, file: StoredFile, sign: int) -> None:
+        if file.is_matched:
+            for owners in file.chats:
+                self._count_page(owners, sign * file.page_bytes)
+
+    def _count_page(self, owners: frozenset[str], size: int) -> None:
+        shared = size if len(owners) > 1 else 0
+        for chat in owners:
+            before = self._chats.get(chat, ChatBytes(0, 0))
+            after = ChatBytes(before.total + size, before.shared + shared)
+            if after.total:
+                self._chats[chat] = after
+            else:
+                self._chats.pop(chat, None)

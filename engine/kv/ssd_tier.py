@@ -1,0 +1,180 @@
+"""The SSD tier: KV pages that left memory, kept in files, verified when they come back."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from engine.kv.page_data import PageData, SpilledRun, join
+from engine.kv.page_file import CacheIdentity
+from engine.kv.ssd_files import DiskUsage, SsdFiles
+from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_writer import SsdWriter
+from engine.settings import SsdSettings
+
+QUEUE_BYTES = 128 << 20
+"""Most bytes of pages that wait to be written."""
+
+Tokens = Sequence[tuple[int, ...]]
+
+
+class SsdTier:
+    """Pages by their chain key, for one model; for one thread, the engine's. Nothing in it raises.
+
+    Files are written by a thread of its own and read by the caller's. When the folder cannot be written,
+    `reason` says why, `put` takes nothing more, and what is stored is still found.
+
+    Args:
+        identity: only pages of the same identity are found.
+        clock: seconds since 1970; it may jump.
+        disk_usage: tells the free bytes of the folder's disk.
+        queue_bytes: most bytes of pages that wait to be written.
+    """
+
+    def __init__(
+        self,
+        settings: SsdSettings,
+        identity: CacheIdentity,
+        *,
+        clock: Callable[[], float] = time.time,
+        disk_usage: Callable[[Path], DiskUsage] = shutil.disk_usage,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> None:
+        self._folder = settings.folder
+        self._files = SsdFiles(settings, identity, clock, disk_usage)
+        self._writer = SsdWriter(self._files, identity, clock, queue_bytes)
+        try:
+            self._files.open()
+        except OSError as error:
+            self._turn_off(error)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing is written any more; "" while it is."""
+        return self._writer.reason
+
+    @property
+    def measured_read_rate(self) -> float | None:
+        """Bytes per second of recent reads, verification included; None before the first."""
+        return self._files.read_rate
+
+    @property
+    def spilled_bytes_today(self) -> int:
+        """Bytes written since midnight UTC, by every process, as known at the last write here."""
+        return self._files.written_today
+
+    @property
+    def written_pages(self) -> int:
+        """Pages that this object has written."""
+        return self._writer.written_pages
+
+    @property
+    def ssd_bytes(self) -> int:
+        """Bytes of all files of the cache, those of other models too."""
+        return self._files.total_bytes
+
+    @property
+    def quarantined_files(self) -> int:
+        """Files that were damaged or disagreed with the model, and are gone."""
+        return self._files.removed_files
+
+    def find(self, key: bytes) -> bool:
+        """Whether page `key` is stored, or waits to be."""
+        return self._writer.find(key) is not None or self._files.has(key)
+
+    def put(self, run: SpilledRun) -> bool:
+        """Queue `run` for writing; True also when all its pages are there already.
+
+        False when it is not taken: writing is off, too much waits, or cap and floor leave no room for it.
+        """
+        if all(self.find(key) for key in run.keys):
+            for key, owners in zip(run.keys, run.chats, strict=True):
+                for chat in owners:
+                    self._files.claim((key,), chat)
+            return True
+        try:
+            has_room = self._files.may_hold(run.data.nbytes)
+        except OSError as error:
+            self._turn_off(error)
+            return False
+        return has_room and self._writer.put(run)
+
+    def get(self, keys: Sequence[bytes], tokens: Tokens) -> PageData | None:
+        """The pages `keys`, consecutive in one sequence, whose ids are `tokens`; whole and verified.
+
+        None when one of them is not there, or is damaged: then its file is removed, and `find` says so.
+        """
+        parts: list[PageData] = []
+        done = 0
+        while done < len(keys):
+            part = self._part(keys[done:], tokens[done:])
+            if part is None:
+                return None
+            parts.append(part)
+            done += part.pages
+        return join(parts) if parts else None
+
+    def claim(self, keys: Iterable[bytes], chat: str) -> None:
+        """The pages among `keys` that are stored are `chat`'s too, until this object ends."""
+        self._files.claim(keys, chat)
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Remove the files that hold one of `keys`, with all that is in them."""
+        wanted = list(keys)
+        self._writer.drop(wanted)
+        self._files.forget(wanted)
+
+    def forget_chat(self, chat: str) -> None:
+        """Remove the files, of every model, with a page that is only `chat`'s."""
+        self._writer.drop_chat(chat)
+        self._files.forget_chat(chat)
+
+    def quarantine(self, keys: Iterable[bytes]) -> None:
+        """The restored pages `keys` disagreed with what the model computes: remove their files, and count."""
+        wanted = list(keys)
+        self._writer.drop(wanted)
+        self._files.quarantine(wanted)
+
+    def chat_bytes(self) -> Mapping[str, ChatBytes]:
+        """Bytes on SSD of each chat that has pages of this model there."""
+        return self._files.chats
+
+    def flush(self, timeout: float) -> bool:
+        """Wait, at most `timeout` seconds, until all that was taken is stored or dropped; whether it is."""
+        return self._writer.flush(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Write what waits within `timeout` seconds and drop the rest; `put` takes nothing more."""
+        self._writer.close(timeout)
+        self._files.save_use()
+
+    def _turn_off(self, error: OSError) -> None:
+        self._writer.turn_off(f"{error.filename or self._folder} cannot be written ({error.strerror})")
+
+    def _part(self, keys: Sequence[bytes], tokens: Tokens) -> PageData | None:
+        """The first pages of `keys`, as many as one run holds."""
+        waiting = self._writer.find(keys[0])
+        if waiting is not None:
+            run, first = waiting
+            stored_keys, stored_tokens, data = run.keys, run.tokens, run.data
+        else:
+            stored = self._files.read(keys[0])
+            if stored is None:
+                return None
+            stored_keys, stored_tokens, data = stored.header.keys, stored.tokens, stored.data
+            first = stored_keys.index(keys[0])
+        count = _common(stored_keys[first:], keys)
+        if tuple(tokens[:count]) != stored_tokens[first : first + count]:
+            return None  # another sequence with the same hash
+        return data.part(first, count)
+
+
+def _common(left: Sequence[bytes], right: Sequence[bytes]) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

@@ -1,0 +1,142 @@
+"""The writer of the SSD cache: a bounded queue of runs and the thread that stores them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from engine.kv.page_data import SpilledRun
+from engine.kv.page_file import CacheIdentity, encode
+from engine.kv.ssd_files import SsdFiles
+from engine.kv.ssd_folder import FolderBusy
+
+log = logging.getLogger(__name__)
+
+
+class SsdWriter:
+    """Stores runs behind the engine's back. What waits can be read back; what fails is dropped.
+
+    Args:
+        queue_bytes: most bytes of pages that may wait.
+    """
+
+    def __init__(
+        self, files: SsdFiles, identity: CacheIdentity, clock: Callable[[], float], queue_bytes: int
+    ) -> None:
+        self._files = files
+        self._identity = identity
+        self._clock = clock
+        self._queue_bytes = queue_bytes
+        self._changed = threading.Condition()
+        self._waiting: OrderedDict[bytes, SpilledRun] = OrderedDict()
+        self._places: dict[bytes, tuple[SpilledRun, int]] = {}
+        self._waiting_bytes = 0
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self.reason = ""
+        self.written_pages = 0
+
+    def find(self, key: bytes) -> tuple[SpilledRun, int] | None:
+        """The run that holds page `key` and waits to be written, and the page's position in it."""
+        with self._changed:
+            return self._places.get(key)
+
+    def put(self, run: SpilledRun) -> bool:
+        """Queue `run`; False when writing is off or too much waits."""
+        with self._changed:
+            size = run.data.nbytes
+            if self._is_closed or self.reason or self._waiting_bytes + size > self._queue_bytes:
+                return False
+            self._take_out(self._waiting.get(run.keys[-1]))
+            self._waiting[run.keys[-1]] = run
+            self._places.update((key, (run, position)) for position, key in enumerate(run.keys))
+            self._waiting_bytes += size
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="mlxr-ssd", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return True
+
+    def drop(self, keys: Iterable[bytes]) -> None:
+        """Do not store the runs that hold one of `keys`."""
+        with self._changed:
+            for key in keys:
+                self._take_out(self._places.get(key, (None, 0))[0])
+
+    def drop_chat(self, chat: str) -> None:
+        """Do not store any run with a page of `chat`."""
+        with self._changed:
+            for run in list(self._waiting.values()):
+                if any(chat in owners for owners in run.chats):
+                    self._take_out(run)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait, at most `timeout` seconds, until nothing waits; whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting, timeout)
+
+    def close(self, timeout: float) -> None:
+        """Write what waits within `timeout` seconds, drop the rest, and end the thread.
+
+        A write that does not end is left behind; it harms nobody.
+        """
+        end = time.monotonic() + timeout
+        self.flush(timeout)
+        with self._changed:
+            self._is_closed = True
+            self._drop_all()
+        if self._thread is not None:
+            self._thread.join(max(0.0, end - time.monotonic()))
+
+    def turn_off(self, why: str) -> None:
+        """Write nothing more; what is stored can still be read."""
+        with self._changed:
+            if not self.reason:
+                self.reason = why
+                log.warning("pages are not saved to SSD any more: %s", why)
+            self._drop_all()
+
+    def _run(self) -> None:
+        try:
+            while (run := self._next()) is not None:
+                self._store(run)
+        except OSError as error:
+            self.turn_off(f"{error.filename or 'the cache folder'} cannot be written ({error.strerror})")
+        except Exception as error:  # the top of this thread: chat goes on without the cache
+            log.exception("the writer of the cache on SSD broke")
+            self.turn_off(f"an internal error ({error!r})")
+
+    def _next(self) -> SpilledRun | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            return next(iter(self._waiting.values()), None)
+
+    def _store(self, run: SpilledRun) -> None:
+        try:
+            is_stored = self._files.store(encode(run, self._identity, int(self._clock())))
+        except FolderBusy:
+            is_stored = False
+        with self._changed:
+            is_wanted = self._waiting.get(run.keys[-1]) is run
+            self._take_out(run)
+        if is_stored and not is_wanted:
+            self._files.forget(run.keys)
+        elif is_stored:
+            self.written_pages += len(run.keys)
+
+    def _drop_all(self) -> None:
+        for run in list(self._waiting.values()):
+            self._take_out(run)
+
+    def _take_out(self, run: SpilledRun | None) -> None:
+        if run is None or self._waiting.get(run.keys[-1]) is not run:
+            return
+        del self._waiting[run.keys[-1]]
+        self._waiting_bytes -= run.data.nbytes
+        for key in run.keys:
+            if self._places.get(key, (None, 0))[0] is run:
+                del self._places[key]
+        self._changed.notify_all()
