@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from engine.kv.page_file import (
     CacheIdentity,
@@ -19,22 +18,13 @@ from engine.kv.page_file import (
     read_header,
     read_run,
 )
-from engine.kv.ssd_folder import DAY_S, FolderBusy, FoundFile, Ledger, SsdFolder, remove
+from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, FoundFile, Ledger, SsdFolder, remove
 from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
 from engine.settings import SsdSettings
 
 log = logging.getLogger(__name__)
 
 _FADING = 0.8
-
-
-class DiskUsage(Protocol):
-    """Space of a disk, as shutil.disk_usage tells it."""
-
-    @property
-    def free(self) -> int:
-        """Bytes that may still be written."""
-        ...
 
 
 class SsdFiles:
@@ -53,8 +43,7 @@ class SsdFiles:
         self._settings = settings
         self._identity = identity
         self._clock = clock
-        self._disk_usage = disk_usage
-        self._folder = SsdFolder(settings.folder, identity.digest)
+        self._folder = SsdFolder(settings.folder, identity.digest, disk_usage)
         self._guard = threading.Lock()
         self._index = SsdIndex()
         self._ledger = Ledger()
@@ -105,7 +94,7 @@ class SsdFiles:
 
     def may_hold(self, size: int) -> bool:
         """Whether `size` bytes more are possible, if need be in place of older files."""
-        has_space = self._free() + self.total_bytes - size >= self._settings.floor_bytes
+        has_space = self._folder.free_bytes() + self.total_bytes - size >= self._settings.floor_bytes
         return size <= self._settings.cap_bytes and has_space
 
     def store(self, run: EncodedRun) -> bool:
@@ -211,10 +200,10 @@ class SsdFiles:
         if not self.may_hold(size + kept):
             return False
         self._come_down_to(self._settings.cap_bytes - size)
-        lack = self._settings.floor_bytes + size - self._free()
+        lack = self._settings.floor_bytes + size - self._folder.free_bytes()
         if lack > 0:
             self._come_down_to(max(kept, self.total_bytes - lack))
-        return self._free() - size >= self._settings.floor_bytes
+        return self._folder.free_bytes() - size >= self._settings.floor_bytes
 
     def _come_down_to(self, most: int) -> None:
         while True:
@@ -290,9 +279,6 @@ class SsdFiles:
             if file is not None and path.exists():
                 self._index.add(StoredFile(path, file.size, file.used_ns, None, False))
                 self._index.sort()
-
-    def _free(self) -> int:
-        return self._disk_usage(self._settings.folder).free
 
     def _today(self) -> int:
         return int(self._clock() // DAY_S)

@@ -15,11 +15,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 SUFFIX = ".safetensors"
 DAY_S = 86_400
@@ -64,16 +64,30 @@ class Ledger:
         return Ledger(os.urandom(8).hex(), {day: written[day] for day in kept})
 
 
+class DiskUsage(Protocol):
+    """Space of a disk, as shutil.disk_usage tells it."""
+
+    @property
+    def free(self) -> int:
+        """Bytes that may still be written."""
+        ...
+
+
 class SsdFolder:
     """One folder that several models and processes share; every method but `scan` may raise OSError."""
 
-    def __init__(self, root: Path, identity: str) -> None:
+    def __init__(self, root: Path, identity: str, disk_usage: Callable[[Path], DiskUsage]) -> None:
         self.root = root
         self.home = root / identity
+        self._disk_usage = disk_usage
 
     def path_of(self, key: bytes) -> Path:
         """The file of the run that ends with page `key`."""
         return self.home / f"{key.hex()}{SUFFIX}"
+
+    def free_bytes(self) -> int:
+        """Bytes that the folder's disk can still take."""
+        return self._disk_usage(self.root).free
 
     @contextmanager
     def locked(self) -> Generator[None]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from engine.kv.page_data import PageData, SpilledRun, join
 from engine.kv.page_file import CacheIdentity
-from engine.kv.ssd_files import DiskUsage, SsdFiles
+from engine.kv.ssd_files import SsdFiles
+from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes
 from engine.kv.ssd_writer import SsdWriter
 from engine.settings import SsdSettings
