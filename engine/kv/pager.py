@@ -1,11 +1,13 @@
 """The pager: which KV page belongs to whom, as plain integers; no arrays and no mlx.
 
 A page holds `page_size` consecutive tokens of one sequence, in every layer. A sequence's page table maps
-token t to slot `pages[t // page_size] * page_size + t % page_size` of the arena.
+token t to slot `pages[t // page_size] * page_size + t % page_size` of the arena. A page may have several
+holders: page tables, and once the prefix tree. Nobody writes into a page that has another holder.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from engine.errors import EngineError
@@ -30,6 +32,14 @@ class Span:
         return self.end - self.begin
 
 
+@dataclass(frozen=True, slots=True)
+class PageCopy:
+    """The content of page `source` must be in page `target` before anything is written to `target`."""
+
+    source: int
+    target: int
+
+
 @dataclass(slots=True)
 class PageTable:
     """The pages of one sequence, in order; NO_PAGE (-1) where a page was given back.
@@ -42,7 +52,7 @@ class PageTable:
 
 
 class Pager:
-    """Hands out the pages 0 … total_pages-1.
+    """Hands out the pages 0 … total_pages-1 and counts who holds them.
 
     It prefers a page's right-hand neighbour when a table grows, so that a lone sequence is one span and the
     reference executor reads it as a view, and low pages before high ones, so that the arena stays small.
@@ -56,53 +66,163 @@ class Pager:
             )
         self.total_pages = total_pages
         self.page_size = page_size
+        self._references = [0] * (total_pages + 1)  # the last is NO_PAGE's: it has no holder
         self._is_free = bytearray(b"\x01") * total_pages
         self._free_pages = total_pages
+        self._is_cached = bytearray(total_pages)
+        self._idle: set[int] = set()
         self._high_water = 0
+
+    @property
+    def free_pages(self) -> int:
+        """Pages that nobody holds."""
+        return self._free_pages
+
+    @property
+    def idle_pages(self) -> Collection[int]:
+        """Pages that only the prefix tree holds; a view that changes with them."""
+        return self._idle
 
     @property
     def pages_used(self) -> int:
         """Pages that belong to some table."""
-        return self.total_pages - self._free_pages
+        return self.total_pages - self._free_pages - len(self._idle)
 
     @property
     def high_water(self) -> int:
         """One more than the highest page ever handed out: what the arena must be able to hold."""
         return self._high_water
 
+    def lower_high_water(self) -> None:
+        """Forget pages that were handed out once and are free now, so that the arena can be built smaller."""
+        self._high_water = self._is_free.rfind(0) + 1
+
     def pages_for(self, tokens: int) -> int:
         """Pages that `tokens` tokens take."""
         return -(-tokens // self.page_size)
 
-    def grow(self, table: PageTable, tokens: int) -> None:
-        """Allocate pages until `table` has room for its first `tokens` tokens.
+    def references(self, page: int) -> int:
+        """Holders of `page`; 0 when it is free."""
+        return self._references[page]
 
-        Raises OutOfPages, with nothing allocated, when there are too few free pages.
+    def is_cached(self, page: int) -> bool:
+        """Whether the prefix tree is among the holders of `page`."""
+        return bool(self._is_cached[page])
+
+    def missing(self, table: PageTable, tokens: int) -> int:
+        """Free pages that `grow` would take."""
+        size, pages = self.page_size, table.pages
+        needed = -(-tokens // size)
+        missing = max(0, needed - len(pages))
+        if tokens > table.length:
+            references = self._references
+            for page in pages[table.length // size : needed]:
+                missing += references[page] > 1
+        return missing
+
+    def grow(self, table: PageTable, tokens: int) -> list[PageCopy]:
+        """Give `table` room for its first `tokens` tokens, in pages that it may write behind its `length`.
+
+        A page there that has other holders is replaced by a fresh one. When it holds tokens of the table
+        already, the caller must copy it before it writes: that is the one PageCopy returned.
+
+        Raises OutOfPages, with nothing changed, when there are too few free pages.
         """
-        missing = self.pages_for(tokens) - len(table.pages)
+        missing = self.missing(table, tokens)
+        if not missing:
+            return []
         if missing > self._free_pages:
             raise OutOfPages(
                 f"KV memory is full: {missing} more pages are needed and {self._free_pages} of "
                 f"{self.total_pages} are free"
             )
-        for _ in range(missing):
+        copies = self._unshare(table, tokens) if tokens > table.length else []
+        for _ in range(self.pages_for(tokens) - len(table.pages)):
             table.pages.append(self._take(after=table.pages[-1] if table.pages else NO_PAGE))
+        return copies
+
+    def fork(self, table: PageTable) -> PageTable:
+        """Another table of the same tokens on the same pages; what `table` has beyond its length stays its."""
+        pages = table.pages[: self.pages_for(table.length)]
+        self.retain(pages)
+        return PageTable(pages, table.length)
+
+    def share(self, pages: Iterable[int], length: int) -> PageTable:
+        """A table of `length` tokens on `pages` that others hold already, NO_PAGE where there is none."""
+        table = PageTable(list(pages), length)
+        self.retain(table.pages)
+        return table
+
+    def swap(self, table: PageTable, index: int, page: int) -> None:
+        """Put `page`, which another holds and which has the same content, in the place of a table's own."""
+        self.retain((page,))
+        self.release((table.pages[index],))
+        table.pages[index] = page
+
+    def shrink(self, table: PageTable, tokens: int) -> None:
+        """Give back the pages wholly behind the first `tokens` tokens; `length` becomes at most `tokens`."""
+        kept = self.pages_for(tokens)
+        self.release(table.pages[kept:])
+        del table.pages[kept:]
+        table.length = min(table.length, tokens)
 
     def release_before(self, table: PageTable, token: int) -> None:
         """Give back the pages that lie wholly before `token`: a sliding window has left them."""
         for index in range(min(token // self.page_size, len(table.pages)) - 1, -1, -1):
             if table.pages[index] == NO_PAGE:
                 return
-            self._give(table.pages[index])
+            self.release((table.pages[index],))
             table.pages[index] = NO_PAGE
 
     def free(self, table: PageTable) -> None:
         """Give back all pages of `table` and empty it."""
-        for page in table.pages:
-            if page != NO_PAGE:
-                self._give(page)
+        self.release(table.pages)
         table.pages.clear()
         table.length = 0
+
+    def retain(self, pages: Iterable[int]) -> None:
+        """One more holder for each of `pages`, which must have one already; NO_PAGE is passed over."""
+        references, cached = self._references, self._is_cached
+        for page in pages:
+            if page == NO_PAGE:
+                continue
+            count = references[page]
+            if not count:
+                raise AssertionError(f"page {page} is free: nobody can share it")
+            references[page] = count + 1
+            if count == 1 and cached[page]:
+                self._idle.discard(page)
+
+    def release(self, pages: Iterable[int]) -> None:
+        """One holder less for each of `pages`, which are free at none; NO_PAGE is passed over."""
+        references, cached = self._references, self._is_cached
+        for page in pages:
+            if page == NO_PAGE:
+                continue
+            count = references[page] - 1
+            if count < cached[page]:
+                raise AssertionError(f"page {page} was given back twice")
+            references[page] = count
+            if not count:
+                self._is_free[page] = 1
+                self._free_pages += 1
+            elif count == 1 and cached[page]:
+                self._idle.add(page)
+
+    def cache(self, page: int) -> None:
+        """The prefix tree holds `page` too, once."""
+        if self._is_cached[page]:
+            raise AssertionError(f"page {page} is in the prefix tree twice")
+        self.retain((page,))
+        self._is_cached[page] = 1
+
+    def uncache(self, page: int) -> None:
+        """The prefix tree holds `page` no longer."""
+        if not self._is_cached[page]:
+            raise AssertionError(f"page {page} is not in the prefix tree")
+        self._is_cached[page] = 0
+        self._idle.discard(page)
+        self.release((page,))
 
     def spans(self, table: PageTable, begin: int, end: int) -> list[Span]:
         """The slots of tokens [begin, end), neighbours merged, in token order.
@@ -125,6 +245,38 @@ class Pager:
             token += count
         return spans
 
+    def check(self, tables: Iterable[PageTable]) -> None:
+        """Raise AssertionError unless `tables` and the prefix tree are exactly the holders of all pages."""
+        held = list(self._is_cached)
+        for table in tables:
+            for page in table.pages:
+                if page != NO_PAGE:
+                    held[page] += 1
+        if held != self._references[:-1]:
+            wrong = next(page for page, count in enumerate(held) if count != self._references[page])
+            raise AssertionError(
+                f"page {wrong} has {held[wrong]} holders and is counted {self._references[wrong]} times"
+            )
+        if list(self._is_free) != [not count for count in held] or sum(self._is_free) != self._free_pages:
+            raise AssertionError("the list of free pages is not that of pages without a holder")
+        idle = {page for page, count in enumerate(held) if count == 1 and self._is_cached[page]}
+        if idle != self._idle:
+            raise AssertionError("the set of idle pages is not that of pages which only the tree holds")
+
+    def _unshare(self, table: PageTable, tokens: int) -> list[PageCopy]:
+        """Fresh pages in the place of shared ones behind the table's length."""
+        copies: list[PageCopy] = []
+        first, offset = divmod(table.length, self.page_size)
+        for index in range(first, min(self.pages_for(tokens), len(table.pages))):
+            page = table.pages[index]
+            if self._references[page] <= 1:
+                continue
+            table.pages[index] = self._take(after=table.pages[index - 1] if index else NO_PAGE)
+            self.release((page,))
+            if index == first and offset:
+                copies.append(PageCopy(page, table.pages[index]))
+        return copies
+
     def _take(self, after: int) -> int:
         neighbour = after + 1
         if after != NO_PAGE and neighbour < self.total_pages and self._is_free[neighbour]:
@@ -133,11 +285,6 @@ class Pager:
             page = self._is_free.find(1)
         self._is_free[page] = 0
         self._free_pages -= 1
+        self._references[page] = 1
         self._high_water = max(self._high_water, page + 1)
         return page
-
-    def _give(self, page: int) -> None:
-        if self._is_free[page]:
-            raise AssertionError(f"page {page} was given back twice")
-        self._is_free[page] = 1
-        self._free_pages += 1
