@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Sequence
 from typing import cast
 
@@ -11,6 +10,7 @@ import mlx.core as mx
 
 from engine.errors import InvalidRequest
 from engine.events import TokenLogprob, TokenLogprobs
+from engine.sampling_keys import Keys, categorical_rows
 from engine.sampling_params import SamplingParams
 
 _COLDEST = (
@@ -35,7 +35,12 @@ class Sampler:
                 )
         self._params = params
         self._adjustment = Adjustment(params, vocab_size) if Adjustment.is_needed(params) else None
-        self._key: mx.array | None = None
+        self._keys = Keys(params.seed)
+
+    @property
+    def params(self) -> SamplingParams:
+        """How it draws."""
+        return self._params
 
     @property
     def is_greedy(self) -> bool:
@@ -65,15 +70,44 @@ class Sampler:
         if self._params.temperature == 0:
             return mx.argmax(logits)
         scores, tokens = candidates(logits, self._params)
-        drawn = mx.random.categorical(scores, key=self._next_key())
+        drawn = mx.random.categorical(scores, key=self._keys.take(1)[0])
         return drawn if tokens is None else tokens[drawn]
 
-    def _next_key(self) -> mx.array:
-        if self._key is None:
-            seed = self._params.seed
-            self._key = mx.random.key(secrets.randbits(63) if seed is None else seed % 2**64)
-        self._key, key = mx.random.split(self._key)
-        return key
+    def sample_rows(
+        self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int], draft: Sequence[int]
+    ) -> mx.array:
+        """A token after each beginning of `draft`: the ones that as many calls of `sample` would draw.
+
+        Each row counts as a draw; `keys.rewind` takes back those that come to nothing.
+
+        Args:
+            logits: (1 + len(draft), vocab); row i is after `generated` and the first i of `draft`.
+            generated: this answer's tokens so far.
+            prompt: the prompt's tokens, the same in every call.
+            draft: tokens that may follow.
+
+        Returns:
+            (1 + len(draft),) uint32, not yet evaluated.
+        """
+        logits = self.adjusted_rows(logits, generated, prompt, draft)
+        if self._params.temperature == 0:
+            return mx.argmax(logits, axis=-1)
+        scores, tokens = candidates(logits, self._params)
+        drawn = categorical_rows(scores, self._keys.take(len(draft) + 1))
+        return drawn if tokens is None else mx.take_along_axis(tokens, drawn[:, None], axis=-1)[:, 0]
+
+    def adjusted_rows(
+        self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int], draft: Sequence[int]
+    ) -> mx.array:
+        """Logits with bias and penalties, (1 + len(draft), vocab); arguments as in `sample_rows`."""
+        if self._adjustment is None:
+            return logits
+        return self._adjustment.apply_rows(logits, generated, prompt, draft)
+
+    @property
+    def keys(self) -> Keys:
+        """What its draws are random by."""
+        return self._keys
 
 
 class Adjustment:
@@ -104,14 +138,29 @@ class Adjustment:
         pending: mx.array | None = None,
     ) -> mx.array:
         """Adjusted logits, (vocab,) float32; arguments as in `Sampler.sample`."""
+        counts = self._count(generated)
+        if pending is not None:
+            counts = counts.at[pending].add(1.0)
+        return self._adjusted(logits, counts, prompt)
+
+    def apply_rows(
+        self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int], draft: Sequence[int]
+    ) -> mx.array:
+        """Adjusted logits, (1 + len(draft), vocab) float32; arguments as in `Sampler.sample_rows`."""
+        counts = mx.repeat(self._count(generated)[None], len(draft) + 1, axis=0)
+        if draft:
+            seen = [(row, token) for row in range(1, len(draft) + 1) for token in draft[:row]]
+            rows, tokens = zip(*seen, strict=True)
+            counts = counts.at[mx.array(rows), mx.array(tokens)].add(1.0)
+        return self._adjusted(logits, counts, prompt)
+
+    def _adjusted(self, logits: mx.array, counts: mx.array, prompt: Sequence[int]) -> mx.array:
+        """Logits (…, vocab) with counts (…, vocab) of the tokens before each."""
         params = self._params
         logits = logits.astype(mx.float32)
         if params.logit_bias:
             ids, biases = zip(*params.logit_bias, strict=True)
-            logits = logits.at[mx.array(ids)].add(mx.array(biases, dtype=mx.float32))
-        counts = self._count(generated)
-        if pending is not None:
-            counts = counts.at[pending].add(1.0)
+            logits = logits.at[..., mx.array(ids)].add(mx.array(biases, dtype=mx.float32))
         if params.repetition_penalty != 1:
             seen = mx.logical_or(counts > 0, self._in_prompt(prompt))
             penalty = params.repetition_penalty
@@ -142,26 +191,25 @@ def candidates(logits: mx.array, params: SamplingParams) -> tuple[mx.array, mx.a
     top-p stay is the sort's choice, the same each time.
 
     Args:
-        logits: (vocab,), bias and penalties applied.
+        logits: (…, vocab), bias and penalties applied.
 
     Returns:
-        Scores (n,) float32, -inf for what a filter removed, and ids (n,); ids are None when every token is
-        there in order.
+        Scores (…, n) float32, -inf for what a filter removed, and ids (…, n); ids are None when every token
+        is there in order.
     """
     logits = logits.astype(mx.float32)
     # The best scores 0 whatever the temperature, so that dividing cannot overflow.
-    scores = (logits - mx.max(logits)) / max(params.temperature, _COLDEST)
-    size = scores.shape[0]
+    scores = (logits - mx.max(logits, axis=-1, keepdims=True)) / max(params.temperature, _COLDEST)
     tokens = None
-    if 0 < params.top_k < size:
-        tokens = mx.argpartition(-scores, params.top_k - 1)[: params.top_k]
-        scores = scores[tokens]
+    if 0 < params.top_k < scores.shape[-1]:
+        tokens = mx.argpartition(-scores, params.top_k - 1, axis=-1)[..., : params.top_k]
+        scores = mx.take_along_axis(scores, tokens, axis=-1)
     if params.top_p < 1:
-        order = mx.argsort(-scores)
-        scores = scores[order]
-        tokens = order if tokens is None else tokens[order]
-        probabilities = mx.softmax(scores)
-        before = mx.cumsum(probabilities) - probabilities  # the mass of all that is likelier
+        order = mx.argsort(-scores, axis=-1)
+        scores = mx.take_along_axis(scores, order, axis=-1)
+        tokens = order if tokens is None else mx.take_along_axis(tokens, order, axis=-1)
+        probabilities = mx.softmax(scores, axis=-1)
+        before = mx.cumsum(probabilities, axis=-1) - probabilities  # the mass of all that is likelier
         scores = mx.where(before < params.top_p, scores, -math.inf)
     if params.min_p > 0:
         scores = mx.where(scores >= math.log(params.min_p), scores, -math.inf)
@@ -172,18 +220,16 @@ def filtered_logprobs(logits: mx.array, params: SamplingParams) -> mx.array:
     """Log-probability with which each token is drawn at temperature > 0, -inf for those filtered out.
 
     Args:
-        logits: (vocab,), bias and penalties applied.
+        logits: (…, vocab), bias and penalties applied.
 
     Returns:
-        (vocab,) float32.
+        (…, vocab) float32.
     """
     scores, tokens = candidates(logits, params)
-    scores = scores - mx.logsumexp(scores)
+    scores = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
     if tokens is None:
         return scores
-    everything = mx.full(logits.shape, -math.inf)
-    everything[tokens] = scores
-    return everything
+    return mx.put_along_axis(mx.full(logits.shape, -math.inf), tokens, scores, axis=-1)
 
 
 def token_logprobs(logits: mx.array, token: int, k: int) -> TokenLogprobs:

@@ -1,0 +1,45 @@
+"""What a drafter is: something that guesses the tokens to come, so that one step can check several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+MOST_DRAFTED = 7
+"""Drafted tokens in one step at most: with the last token before them, a step of eight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Guessed tokens that nothing was drawn for: the drafter would guess the same again.
+
+    A drafter that draws its guesses says from what: `engine.speculation.verify.SampledDraft`.
+
+    Attributes:
+        tokens: what may follow, first to last; empty when there is no guess.
+        match: how many tokens before it speak for it; 0 when that says nothing.
+    """
+
+    tokens: tuple[int, ...]
+    match: int
+
+    def cut(self, most: int) -> Draft:
+        """Its first `most` tokens."""
+        return self if len(self.tokens) <= most else Draft(self.tokens[:most], self.match)
+
+
+class Drafter(Protocol):
+    """Guesses the continuation of one sequence, prompt and answer."""
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """The sequence grew by `tokens`, guessed or not."""
+        ...
+
+    def draft(self, most: int) -> Draft:
+        """At most `most` tokens that may follow; they are not added."""
+        ...
+
+    def rewind(self, length: int) -> None:
+        """The sequence is its first `length` tokens again."""
+        ...
