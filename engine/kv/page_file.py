@@ -158,7 +158,7 @@ def parse_header(begin: bytes | memoryview, size: int, identity: CacheIdentity |
         raise DamagedFile("its header is damaged")
     try:
         found = _parse(bytes(header[8:]), length, identity)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedFile(f"its header makes no sense ({error!r})") from error
     if found.size != size:
         raise DamagedFile(f"it has {size} bytes and must have {found.size}")
@@ -232,8 +232,10 @@ def _parse(text: bytes, length: int, identity: CacheIdentity | None) -> PageHead
         if entry["data_offsets"] != [begin, end]:
             raise ValueError(f"{name} is not where it must be")
         arrays.append((name, dtype, shape))
-    pages, page_size = arrays[0][2]
-    if not (arrays[0][0] == _TOKENS and len(arrays) > 1 and pages == len(keys) == len(chats) <= RUN_PAGES):
+    tokens, dtype, (pages, page_size) = arrays[0]
+    if tokens != _TOKENS or dtype != np.int32 or len(arrays) < 2:
+        raise ValueError("it holds no tokens, or nothing else")
+    if not pages == len(keys) == len(chats) <= RUN_PAGES:
         raise ValueError("its pages are not counted right")
     if any(len(shape) < 3 or shape[2] != pages * page_size for _, _, shape in arrays[1:]):
         raise ValueError("its arrays are not of its pages")

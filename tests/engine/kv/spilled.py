@@ -1,0 +1,53 @@
+"""Runs of pages whose content follows from their keys, so that a wrong page is seen wherever it appears."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys
+from engine.kv.page_file import CacheIdentity
+
+PAGE_SIZE = 4
+IDENTITY = CacheIdentity("a-model", "bfloat16", PAGE_SIZE)
+OTHER = CacheIdentity("another-model", "bfloat16", PAGE_SIZE)
+
+Pages = tuple[tuple[int, ...], ...]
+
+
+def content(keys: Sequence[bytes]) -> dict[str, Array]:
+    """What the pages `keys` must hold: 2 layers, 1 KV head, 3 numbers a token, and a scale."""
+    keyed = [np.random.default_rng(list(key)) for key in keys]
+    values = [rng.integers(0, 1 << 16, (2, 1, PAGE_SIZE, 3), np.uint16) for rng in keyed]
+    scales = [rng.random((2, 1, PAGE_SIZE, 1), np.float32) for rng in keyed]
+    return {"keys": np.concatenate(values, 2), "scales": np.concatenate(scales, 2)}
+
+
+def pages(first: int, count: int) -> Pages:
+    """`count` pages of different ids, the first of which is `first`."""
+    return tuple(
+        tuple(range(first + page * PAGE_SIZE, first + (page + 1) * PAGE_SIZE)) for page in range(count)
+    )
+
+
+def spilled(
+    parent: bytes, tokens: Pages, chats: Sequence[str] | Sequence[frozenset[str]] = ("chat",)
+) -> SpilledRun:
+    """The run of `tokens` behind `parent`; `chats` are those of all pages, or sets for each."""
+    keys = chain_keys(parent, tokens)
+    owners = [chat for chat in chats if isinstance(chat, frozenset)] or [frozenset(map(str, chats))] * len(
+        keys
+    )
+    return SpilledRun(parent, keys, tokens, PageData(content(keys), PAGE_SIZE), tuple(owners))
+
+
+def assert_holds(data: PageData | None, keys: Sequence[bytes]) -> None:
+    """`data` is, bit for bit, what the pages `keys` must hold."""
+    assert data is not None
+    assert data.pages == len(keys)
+    expected = content(keys)
+    assert data.arrays.keys() == expected.keys()
+    for name, array in data.arrays.items():
+        assert array.dtype == expected[name].dtype
+        assert array.tobytes() == expected[name].tobytes()
