@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from engine.speculation.draft import Draft
 
+RUNS = (16, 8, 4, 2)
+"""Lengths of the runs that are looked for: text that copies has long ones, and they are more often right."""
+
 _ABSENT = -1
 
 
@@ -14,21 +17,20 @@ class PromptLookup:
     """A drafter without a model, for text that repeats itself or copies from its prompt.
 
     The longest run of newest tokens that stood there before counts, at its latest place. Adding a token costs
-    the same at any length, about two microseconds; so does a draft.
+    the same at any length of the sequence, and so does a draft.
     """
 
-    def __init__(self, tokens: Sequence[int] = (), *, longest: int = 4, shortest: int = 2) -> None:
-        """Raises ValueError unless 1 <= shortest <= longest.
+    def __init__(self, tokens: Sequence[int] = (), sizes: Sequence[int] = RUNS) -> None:
+        """Raises ValueError when a size is not positive.
 
         Args:
             tokens: the sequence so far.
-            longest: newest tokens that are looked for first.
-            shortest: newest tokens that suffice.
+            sizes: how many newest tokens are looked for at once; the shortest suffices.
         """
-        if not 1 <= shortest <= longest:
-            raise ValueError(f"runs of {shortest} to {longest} tokens cannot be looked for")
+        if min(sizes) < 1:
+            raise ValueError(f"a run of {min(sizes)} tokens cannot be looked for")
         self._tokens: list[int] = []
-        self._runs = [_Runs(size) for size in range(longest, shortest - 1, -1)]
+        self._runs = [_Runs(size) for size in sorted(sizes, reverse=True)]
         self.add(tokens)
 
     def __len__(self) -> int:
