@@ -53,6 +53,11 @@ class SsdFiles:
         self.removed_files = 0
 
     @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._settings.folder
+
+    @property
     def total_bytes(self) -> int:
         """Bytes of all page files, of every model."""
         with self._guard:

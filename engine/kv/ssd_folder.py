@@ -113,17 +113,7 @@ class SsdFolder:
     def write(self, path: Path, buffers: Sequence[memoryview]) -> None:
         """Write the file whole or not at all. Removes what it began when that fails."""
         path.parent.mkdir(exist_ok=True)  # not its parents: a folder that was taken away stays away
-        temporary = path.with_name(f".{path.stem}.tmp")
-        try:
-            with temporary.open("wb", buffering=0) as file:
-                for buffer in buffers:
-                    while buffer:
-                        buffer = buffer[file.write(buffer) :]
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError:
-            remove(temporary)
-            raise
+        _replace(path, path.with_name(f".{path.stem}.tmp"), buffers, is_durable=True)
 
     def read_ledger(self) -> Ledger:
         """The ledger; a missing or damaged one is empty: it counts, nothing depends on it."""
@@ -143,10 +133,10 @@ class SsdFolder:
         )
 
     def write_ledger(self, ledger: Ledger) -> None:
-        """Replace the ledger; only for the holder of the lock."""
+        """Replace the ledger; only for the holder of the lock. A power cut may lose it, a crash does not."""
+        text = json.dumps({"mark": ledger.mark, "written": ledger.written}).encode()
         temporary = self.root / f".{_LEDGER}.tmp"
-        temporary.write_text(json.dumps({"mark": ledger.mark, "written": ledger.written}))
-        temporary.replace(self.root / _LEDGER)
+        _replace(self.root / _LEDGER, temporary, [memoryview(text)], is_durable=False)
 
     def _identities(self) -> list[Path]:
         return [Path(entry.path) for entry in _entries(self.root) if _IDENTITY.fullmatch(entry.name)]
@@ -158,6 +148,20 @@ def remove(path: Path) -> None:
         path.unlink()
     except OSError:
         return
+
+
+def _replace(path: Path, temporary: Path, buffers: Sequence[memoryview], *, is_durable: bool) -> None:
+    try:
+        with temporary.open("wb", buffering=0) as file:
+            for buffer in buffers:
+                while buffer:
+                    buffer = buffer[file.write(buffer) :]
+            if is_durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        remove(temporary)
+        raise
 
 
 def _wait_for(lock: int) -> None:

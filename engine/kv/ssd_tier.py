@@ -43,13 +43,12 @@ class SsdTier:
         disk_usage: Callable[[Path], DiskUsage] = shutil.disk_usage,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
-        self._folder = settings.folder
         self._files = SsdFiles(settings, identity, clock, disk_usage)
         self._writer = SsdWriter(self._files, identity, clock, queue_bytes)
         try:
             self._files.open()
         except OSError as error:
-            self._turn_off(error)
+            self._writer.fail(error)
 
     @property
     def reason(self) -> str:
@@ -98,7 +97,7 @@ class SsdTier:
         try:
             has_room = self._files.may_hold(run.data.nbytes)
         except OSError as error:
-            self._turn_off(error)
+            self._writer.fail(error)
             return False
         return has_room and self._writer.put(run)
 
@@ -150,9 +149,6 @@ class SsdTier:
         """Write what waits within `timeout` seconds and drop the rest; `put` takes nothing more."""
         self._writer.close(timeout)
         self._files.save_use()
-
-    def _turn_off(self, error: OSError) -> None:
-        self._writer.turn_off(f"{error.filename or self._folder} cannot be written ({error.strerror})")
 
     def _part(self, keys: Sequence[bytes], tokens: Tokens) -> PageData | None:
         """The first pages of `keys`, as many as one run holds."""

@@ -88,8 +88,15 @@ class SsdWriter:
         with self._changed:
             self._is_closed = True
             self._drop_all()
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(max(0.0, end - time.monotonic()))
+
+    def fail(self, error: OSError) -> None:
+        """Write nothing more, because of `error`."""
+        self.turn_off(
+            f"{self._files.folder} cannot be written ({error.strerror}); free space there or choose another"
+        )
 
     def turn_off(self, why: str) -> None:
         """Write nothing more; what is stored can still be read."""
@@ -104,7 +111,7 @@ class SsdWriter:
             while (run := self._next()) is not None:
                 self._store(run)
         except OSError as error:
-            self.turn_off(f"{error.filename or 'the cache folder'} cannot be written ({error.strerror})")
+            self.fail(error)
         except Exception as error:  # the top of this thread: chat goes on without the cache
             log.exception("the writer of the cache on SSD broke")
             self.turn_off(f"an internal error ({error!r})")

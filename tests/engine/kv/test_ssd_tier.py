@@ -1,0 +1,638 @@
+"""The SSD tier on a real disk: what it finds again, what it removes, what it does when it cannot write."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import threading
+from collections import namedtuple
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.kv.page_data import ROOT_KEY, SpilledRun
+from engine.kv.page_file import CacheIdentity, encode
+from engine.kv.ssd_folder import SsdFolder
+from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_tier import SsdTier
+from engine.settings import SsdSettings
+from tests.engine.kv.spilled import IDENTITY, OTHER, Pages, assert_holds, pages, spilled
+
+DAY = 86_400
+PLENTY = 1 << 30
+
+Usage = namedtuple("Usage", "total used free")
+
+
+class Clock:
+    """Seconds since 1970, as the test says."""
+
+    def __init__(self) -> None:
+        self.now = 20_000.5 * DAY
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def opened(
+    folder: Path,
+    identity: CacheIdentity = IDENTITY,
+    cap: int = PLENTY,
+    floor: int = 0,
+    clock: Clock | None = None,
+    queue_bytes: int = PLENTY,
+) -> SsdTier:
+    return SsdTier(SsdSettings(folder, cap, floor), identity, clock=clock or Clock(), queue_bytes=queue_bytes)
+
+
+def page_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/*.safetensors"))
+
+
+def chain(runs: int, first: int = 0, length: int = 4) -> list[SpilledRun]:
+    """Runs of one sequence, one behind the other."""
+    made: list[SpilledRun] = []
+    parent = ROOT_KEY
+    for number in range(runs):
+        made.append(spilled(parent, pages(first + 100 * number, length)))
+        parent = made[-1].keys[-1]
+    return made
+
+
+def stored(tier: SsdTier, *runs: SpilledRun) -> None:
+    for run in runs:
+        assert tier.put(run)
+    assert tier.flush(10)
+
+
+def file_size(run: SpilledRun) -> int:
+    return encode(run, IDENTITY, 0).header.size
+
+
+def found(tier: SsdTier, runs: list[SpilledRun]) -> list[bool]:
+    return [all(tier.find(key) for key in run.keys) for run in runs]
+
+
+def test_pages_come_back_from_files_in_this_run_and_the_next(tmp_path: Path) -> None:
+    one, two = chain(2)
+    tier = opened(tmp_path)
+    assert not tier.find(one.keys[0])
+    assert tier.get(one.keys, one.tokens) is None
+    stored(tier, one, two)
+    for again in (tier, opened(tmp_path)):
+        assert found(again, [one, two]) == [True, True]
+        assert_holds(again.get(one.keys, one.tokens), one.keys)
+        assert_holds(again.get(two.keys[1:3], two.tokens[1:3]), two.keys[1:3])
+        both = one.keys[2:] + two.keys[:3]
+        assert_holds(again.get(both, one.tokens[2:] + two.tokens[:3]), both)
+        assert again.get([*one.keys, b"?" * 16], [*one.tokens, (1, 2, 3, 4)]) is None
+        assert again.measured_read_rate
+    assert len(page_files(tmp_path)) == 2
+    assert tier.written_pages == 8
+    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+
+
+def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) -> None:
+    runs = chain(4)
+    tier = opened(tmp_path, queue_bytes=3 * runs[0].data.nbytes)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():  # the writer must wait
+        assert [tier.put(run) for run in runs] == [True, True, True, False]
+        assert found(tier, runs) == [True, True, True, False]
+        both = runs[0].keys + runs[1].keys
+        assert_holds(tier.get(both, runs[0].tokens + runs[1].tokens), both)
+        assert tier.get(runs[0].keys, runs[1].tokens) is None
+        assert not tier.flush(0.01)
+        assert page_files(tmp_path) == []
+    assert tier.flush(10)
+    assert len(page_files(tmp_path)) == 3
+
+
+def test_at_the_end_what_cannot_be_written_in_time_is_dropped_whole(tmp_path: Path) -> None:
+    tier = opened(tmp_path)
+    run = chain(1)[0]
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():
+        assert tier.put(run)
+        tier.close(0.05)
+        assert not tier.put(run)
+    tier.close(10)
+    assert not tier.find(run.keys[0])
+    assert list(tmp_path.rglob("*.safetensors")) + list(tmp_path.rglob(".*.tmp")) == []
+
+
+def test_at_the_end_what_can_be_written_is(tmp_path: Path) -> None:
+    tier = opened(tmp_path)
+    runs = chain(20)
+    assert all(tier.put(run) for run in runs)
+    tier.close(20)
+    assert found(opened(tmp_path), runs) == [True] * 20
+
+
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_a_run_that_was_forgotten_while_it_was_written_is_not_there(tmp_path: Path, is_chat: bool) -> None:
+    run, other = spilled(ROOT_KEY, pages(0, 3)), spilled(ROOT_KEY, pages(50, 3), ("else",))
+    tier = opened(tmp_path)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():
+        assert tier.put(run)
+        assert tier.put(other)
+        if is_chat:
+            tier.forget_chat("chat")
+        else:
+            tier.forget(run.keys[1:2])
+        assert not tier.find(run.keys[0])
+    tier.close(10)
+    assert [path.stem for path in page_files(tmp_path)] == [other.keys[-1].hex()]
+
+
+def test_the_same_hash_with_other_tokens_is_not_served(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    stored(tier, run)
+    other = (run.tokens[0], (9, 9, 9, 9), *run.tokens[2:])
+    assert tier.get(run.keys, other) is None
+    assert tier.quarantined_files == 0
+    assert_holds(tier.get(run.keys, run.tokens), run.keys)  # whose file is right, and stays
+
+
+def test_pages_of_another_model_are_not_found(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    stored(opened(tmp_path), run)
+    other = opened(tmp_path, OTHER)
+    assert not other.find(run.keys[0])
+    assert other.chat_bytes() == {}
+    assert other.ssd_bytes == file_size(run)  # but they take the same space
+    moved = page_files(tmp_path)[0].rename(tmp_path / OTHER.digest)  # nor where they pretend to be its own
+    moved.rename(tmp_path / "kept")
+    (tmp_path / OTHER.digest).mkdir()
+    intruder = (tmp_path / "kept").rename(tmp_path / OTHER.digest / f"{run.keys[-1].hex()}.safetensors")
+    again = opened(tmp_path, OTHER)
+    assert not again.find(run.keys[0])
+    assert again.quarantined_files == 1
+    assert not intruder.exists()
+
+
+def test_what_is_not_ours_by_name_is_left_alone(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    stored(opened(tmp_path), run)
+    home = page_files(tmp_path)[0].parent
+    foreign = [
+        tmp_path / "notes.txt",
+        tmp_path / f"{run.keys[0].hex()}.safetensors",
+        home / "model.safetensors",
+        home / f"{run.keys[0].hex()}.safetensors.bak",
+        home / ".hidden.tmp",
+        tmp_path / "a-folder" / f"{run.keys[0].hex()}.safetensors",
+        tmp_path / "a-folder" / f".{run.keys[0].hex()}.tmp",
+    ]
+    (tmp_path / "a-folder").mkdir()
+    for path in foreign:
+        path.write_bytes(b"theirs")
+    tier = opened(tmp_path, cap=file_size(run))
+    assert tier.ssd_bytes == file_size(run)
+    stored(tier, spilled(ROOT_KEY, pages(500, 4)))
+    assert tier.quarantined_files == 0
+    assert [path.read_bytes() for path in foreign] == [b"theirs"] * len(foreign)
+
+
+def test_leftovers_of_a_writer_that_is_gone_are_removed(tmp_path: Path) -> None:
+    stored(opened(tmp_path), *chain(1))
+    for identity in (IDENTITY, OTHER):
+        (tmp_path / identity.digest).mkdir(exist_ok=True)
+        (tmp_path / identity.digest / f".{'ab' * 16}.tmp").write_bytes(b"half a file")
+    opened(tmp_path)
+    assert list(tmp_path.rglob(".*.tmp")) == []
+
+
+@pytest.mark.parametrize("where", ["header", "tokens", "pages", "cut", "empty"])
+def test_a_damaged_file_is_removed_and_counted(tmp_path: Path, where: str) -> None:
+    runs = chain(3)
+    stored(opened(tmp_path), *runs)
+    path = tmp_path / IDENTITY.digest / f"{runs[1].keys[-1].hex()}.safetensors"
+    whole = bytearray(path.read_bytes())
+    if where in ("cut", "empty"):
+        del whole[len(whole) - 1 if where == "cut" else 0 :]
+    else:
+        whole[{"header": 40, "tokens": len(whole) - 1100, "pages": -1}[where]] ^= 4
+    path.write_bytes(whole)
+    tier = opened(tmp_path)
+    all_keys = [key for run in runs for key in run.keys]
+    all_tokens = [page for run in runs for page in run.tokens]
+    assert tier.get(all_keys, all_tokens) is None
+    assert found(tier, runs) == [True, False, True]
+    assert tier.quarantined_files == 1
+    assert not path.exists()
+    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+    stored(tier, runs[1])
+    assert_holds(tier.get(all_keys, all_tokens), all_keys)
+
+
+def test_a_file_that_went_away_is_no_error(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    stored(tier, run)
+    page_files(tmp_path)[0].unlink()
+    assert tier.get(run.keys, run.tokens) is None
+    assert not tier.find(run.keys[0])
+    assert (tier.ssd_bytes, tier.quarantined_files) == (0, 0)
+
+
+def test_a_file_that_cannot_be_read_still_counts(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    stored(tier, run)
+    path = page_files(tmp_path)[0]
+    path.unlink()
+    path.symlink_to(path)  # opening it fails for everybody
+    assert tier.get(run.keys, run.tokens) is None
+    assert not tier.find(run.keys[0])
+
+
+def test_quarantine_removes_the_file_and_counts_it(tmp_path: Path) -> None:
+    runs = chain(2)
+    tier = opened(tmp_path)
+    stored(tier, *runs)
+    tier.quarantine(runs[0].keys[1:3])
+    assert found(tier, runs) == [False, True]
+    assert tier.quarantined_files == 1
+    assert found(opened(tmp_path), runs) == [False, True]
+
+
+def test_forgotten_pages_are_gone_from_the_disk(tmp_path: Path) -> None:
+    runs = chain(2)
+    tier = opened(tmp_path)
+    stored(tier, *runs)
+    tier.forget(runs[1].keys[:1])
+    assert found(tier, runs) == [True, False]
+    assert len(page_files(tmp_path)) == 1
+    assert tier.quarantined_files == 0
+
+
+def test_the_oldest_make_room_and_a_page_outlives_those_behind_it(tmp_path: Path) -> None:
+    trunk = chain(2)
+    left, right, third = (
+        spilled(trunk[-1].keys[-1], pages(first, 4), (name,))
+        for first, name in ((1000, "left"), (2000, "right"), (3000, "third"))
+    )
+    cap = 2 * file_size(trunk[0]) + 2 * file_size(left) + 300
+    tier = opened(tmp_path, cap=cap)
+    stored(tier, left, trunk[1], right, trunk[0])
+    assert_holds(tier.get(left.keys, left.tokens), left.keys)
+    tier.close(1)
+    again = opened(
+        tmp_path, cap=cap
+    )  # the order is still known: right is the oldest, not left, not the trunk
+    stored(again, third)
+    assert found(again, [*trunk, left, right, third]) == [True, True, True, False, True]
+    stored(again, *chain(1, first=9000))  # of a chain, the end goes first
+    assert found(again, [*trunk, left, third]) == [True, True, False, True]
+
+
+def test_a_run_is_refused_before_the_pages_before_it_go(tmp_path: Path) -> None:
+    runs = chain(3)
+    tier = opened(tmp_path, cap=2 * file_size(runs[0]) + 40)
+    stored(tier, *runs)
+    assert found(tier, runs) == [True, True, False]
+
+
+def test_a_smaller_cap_is_kept_from_the_start(tmp_path: Path) -> None:
+    runs = chain(4)
+    stored(opened(tmp_path), *runs)
+    tier = opened(tmp_path, OTHER, cap=2 * file_size(runs[0]) + 40)
+    assert tier.ssd_bytes <= 2 * file_size(runs[0]) + 40
+    assert found(opened(tmp_path), runs) == [True, True, False, False]
+
+
+def test_models_share_one_cap(tmp_path: Path) -> None:
+    old, new = chain(2), chain(3, first=5000)
+    cap = 3 * file_size(old[0]) + 40
+    clock = Clock()
+    stored(opened(tmp_path, cap=cap, clock=clock), *old)
+    clock.now += 60
+    stored(opened(tmp_path, OTHER, cap=cap, clock=clock), *new)
+    assert found(opened(tmp_path, cap=cap), old) == [False, False]
+    assert found(opened(tmp_path, OTHER, cap=cap), new) == [True, True, True]
+
+
+def test_a_run_larger_than_the_cap_is_not_taken(tmp_path: Path) -> None:
+    run, other = chain(2)
+    tier = opened(tmp_path, cap=file_size(run) - 1)
+    tier.put(run)
+    tier.flush(10)
+    assert page_files(tmp_path) == []
+    assert not opened(tmp_path, cap=0).put(other)
+
+
+def test_space_is_left_on_the_disk(tmp_path: Path) -> None:
+    runs = chain(1) + chain(1, 1000) + chain(1, 2000)
+    size = file_size(runs[0])
+    others = 0
+
+    def usage(folder: Path) -> Usage:
+        used = others + sum(file.stat().st_size for file in page_files(folder))
+        return Usage(10 * size, used, 10 * size - used)
+
+    tier = SsdTier(SsdSettings(tmp_path, PLENTY, 7 * size), IDENTITY, disk_usage=usage)
+    stored(tier, *runs)
+    assert found(tier, runs) == [True, True, True]
+    others = size
+    fourth = spilled(ROOT_KEY, pages(4000, 4))
+    stored(tier, fourth)  # only in place of two older ones
+    assert found(tier, [*runs, fourth]) == [False, False, True, True]
+    others = 8 * size
+    assert not tier.put(runs[0])  # not even in place of all
+    assert tier.flush(10)
+    assert found(tier, [*runs, fourth]) == [False, False, True, True]
+
+
+def test_bytes_written_are_counted_by_day_over_runs_and_processes(tmp_path: Path) -> None:
+    runs, clock = chain(4), Clock()
+    first, second = opened(tmp_path, clock=clock), opened(tmp_path, OTHER, clock=clock)
+    assert first.spilled_bytes_today == 0
+    stored(first, runs[0])
+    stored(second, runs[1])
+    stored(first, runs[2])
+    size = file_size(runs[0])
+    assert abs(first.spilled_bytes_today - 3 * size) < 8
+    assert abs(opened(tmp_path, clock=clock).spilled_bytes_today - 3 * size) < 8
+    clock.now += DAY
+    assert first.spilled_bytes_today == 0
+    stored(first, runs[3])
+    assert abs(first.spilled_bytes_today - size) < 8
+    clock.now -= DAY
+    assert abs(first.spilled_bytes_today - 3 * size) < 8
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"mark": 1}', '{"mark": "a", "written": {"x": 1}}', "\x00"])
+def test_a_damaged_ledger_counts_from_nothing(tmp_path: Path, text: str) -> None:
+    runs = chain(2)
+    stored(opened(tmp_path), runs[0])
+    (tmp_path / "ledger.json").write_text(text)
+    tier = opened(tmp_path)
+    assert tier.spilled_bytes_today == 0
+    stored(tier, runs[1])
+    assert tier.spilled_bytes_today == file_size(runs[1])
+    assert found(tier, runs) == [True, True]
+
+
+def test_a_clock_that_jumps_changes_neither_order_nor_readiness(tmp_path: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(6)]
+    cap, clock = 6 * file_size(runs[0]) + 60, Clock()
+    tier = opened(tmp_path, cap=cap, clock=clock)
+    for run, now in zip(runs, (2e9, 1e9, 4e9, 0.0, -5.0, 1.7e9), strict=True):
+        clock.now = now
+        stored(tier, run)
+    assert_holds(tier.get(runs[0].keys, runs[0].tokens), runs[0].keys)
+    tier.close(1)
+    again = opened(tmp_path, cap=cap, clock=clock)
+    stored(again, *(chain(1, 9000 + 1000 * number)[0] for number in range(3)))
+    assert found(again, runs) == [True, False, False, False, True, True]
+    assert len(json.loads((tmp_path / "ledger.json").read_text())["written"]) == 6
+
+
+def test_only_so_many_days_are_kept(tmp_path: Path) -> None:
+    clock = Clock()
+    tier = opened(tmp_path, clock=clock)
+    for number in range(40):
+        clock.now += DAY
+        stored(tier, chain(1, 1000 * number)[0])
+    days = [int(day) for day in json.loads((tmp_path / "ledger.json").read_text())["written"]]
+    assert sorted(days) == list(range(20_009, 20_041))
+
+
+def test_bytes_are_counted_for_each_chat(tmp_path: Path) -> None:
+    sets = [frozenset(names) for names in (("a", "b"), ("a",), ("a",), ())]
+    run = spilled(ROOT_KEY, pages(0, 4), sets)
+    page = run.data.nbytes // 4
+    tier = opened(tmp_path)
+    stored(tier, run, spilled(run.keys[0], pages(100, 2), ("b",)))
+    for again in (tier, opened(tmp_path)):
+        assert again.chat_bytes() == {"a": ChatBytes(3 * page, page), "b": ChatBytes(3 * page, page)}
+    tier.claim([run.keys[1], b"?" * 16], "c")
+    tier.claim(run.keys[:2], "c")
+    assert tier.chat_bytes() == {
+        "a": ChatBytes(3 * page, 2 * page),
+        "b": ChatBytes(3 * page, page),
+        "c": ChatBytes(2 * page, 2 * page),
+    }
+    assert tier.put(replace(run, chats=(frozenset(("d",)),) * 4))  # is there already, and now also d's
+    assert tier.chat_bytes()["d"] == ChatBytes(4 * page, 3 * page)
+    tier.forget(run.keys[:1])
+    assert tier.chat_bytes() == {"b": ChatBytes(2 * page, 0)}
+
+
+def test_a_forgotten_chat_leaves_nothing_that_was_only_its_own(tmp_path: Path) -> None:
+    shared = spilled(ROOT_KEY, pages(0, 4), ("a", "b"))
+    mixed = spilled(shared.keys[-1], pages(100, 2), [frozenset("ab"), frozenset("a")])
+    own_of_b = spilled(shared.keys[-1], pages(200, 4), ("b",))
+    of_nobody = spilled(ROOT_KEY, pages(300, 4), [frozenset[str]()] * 4)
+    elsewhere = spilled(ROOT_KEY, pages(400, 4), ("a",))
+    stored(opened(tmp_path, OTHER), elsewhere)
+    tier = opened(tmp_path)
+    stored(tier, shared, mixed, own_of_b, of_nobody)
+    tier.forget_chat("a")
+    assert found(tier, [shared, mixed, own_of_b, of_nobody]) == [True, False, True, True]
+    assert not opened(tmp_path, OTHER).find(elsewhere.keys[0])
+    assert set(tier.chat_bytes()) == {"b"}
+    assert tier.chat_bytes()["b"].shared == 0
+    tier.forget_chat("b")
+    assert found(tier, [shared, mixed, own_of_b, of_nobody]) == [False, False, False, True]
+    assert len(page_files(tmp_path)) == 1
+
+
+def test_two_processes_see_each_others_pages_and_keep_one_cap(tmp_path: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(30)]
+    cap = 10 * file_size(runs[0]) + 100
+    first, second = opened(tmp_path, cap=cap), opened(tmp_path, cap=cap)
+    threads = [
+        threading.Thread(target=lambda tier=tier, part=part: stored(tier, *part))
+        for tier, part in ((first, runs[::2]), (second, runs[1::2]))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    there = {path.stem for path in page_files(tmp_path)}
+    assert len(there) == 10
+    for tier in (first, second):
+        for run in runs:
+            if run.keys[-1].hex() not in there:
+                assert tier.get(run.keys, run.tokens) is None
+        stored(tier, spilled(ROOT_KEY, pages(77_000, 4)))  # whoever writes learns what the other did
+    assert sum(path.stat().st_size for path in page_files(tmp_path)) <= cap
+    there = {path.stem for path in page_files(tmp_path)}
+    assert [run for run in runs if second.find(run.keys[0])] == [
+        run for run in runs if run.keys[-1].hex() in there
+    ]
+
+
+def test_a_file_that_another_process_replaced_is_learnt_anew(tmp_path: Path) -> None:
+    tokens: Pages = pages(0, 6)
+    whole = spilled(ROOT_KEY, tokens)
+    end = spilled(whole.keys[3], tokens[4:])
+    first, second = opened(tmp_path), opened(tmp_path)
+    stored(first, whole)
+    path = tmp_path / IDENTITY.digest / f"{whole.keys[-1].hex()}.safetensors"
+    path.write_bytes(b"".join(encode(end, IDENTITY, 0).buffers))  # the same last page, so the same name
+    assert first.get(whole.keys, whole.tokens) is None
+    assert [first.find(key) for key in whole.keys] == [False] * 4 + [True] * 2
+    assert_holds(first.get(end.keys, end.tokens), end.keys)
+    assert first.ssd_bytes == path.stat().st_size
+    assert second.quarantined_files == 0
+
+
+def refuses_to_write(tier: SsdTier, caplog: pytest.LogCaptureFixture, run: SpilledRun) -> None:
+    """Writing is off with a reason, said once; nothing was raised and nothing is half there."""
+    tier.put(run)
+    assert tier.flush(10)
+    assert not tier.put(run)
+    assert not tier.find(run.keys[0])
+    assert tier.reason
+    warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == [f"pages are not saved to SSD any more: {tier.reason}"]
+    tier.close(10)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KB of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_switches_writing_off(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(200)]
+    settings = SsdSettings(small_disk / "cache", PLENTY, 0)
+    tier = SsdTier(settings, IDENTITY, disk_usage=lambda folder: Usage(PLENTY, 0, PLENTY))  # not so
+    for run in runs:
+        tier.put(run)
+    assert tier.flush(10)
+    assert "No space left" in tier.reason
+    kept = [run for run in runs if tier.find(run.keys[0])]
+    assert 10 < len(kept) < 200
+    for again in (tier, opened(small_disk / "cache")):
+        for run in kept:
+            assert_holds(again.get(run.keys, run.tokens), run.keys)
+        assert found(again, runs) == [run in kept for run in runs]
+    refuses_to_write(tier, caplog, runs[-1])
+
+
+def test_a_floor_keeps_the_same_disk_from_filling(small_disk: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(200)]
+    tier = opened(small_disk, floor=100_000)
+    for run in runs:
+        tier.put(run)
+        assert tier.flush(10)
+        assert shutil.disk_usage(small_disk).free >= 100_000 - 8192  # blocks of the file and its folder
+    assert tier.reason == ""
+    assert found(tier, runs)[-20:] == [True] * 20
+
+
+def test_a_read_only_disk_is_read(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runs = chain(3)
+    stored(opened(small_disk), runs[0], runs[1])
+    damaged = small_disk / IDENTITY.digest / f"{runs[1].keys[-1].hex()}.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    tier = opened(small_disk)
+    assert_holds(tier.get(runs[0].keys, runs[0].tokens), runs[0].keys)
+    refuses_to_write(tier, caplog, runs[2])
+    assert tier.get(runs[1].keys, runs[1].tokens) is None
+    assert found(tier, runs) == [True, False, False]
+
+
+@pytest.mark.parametrize("room", [0, 100, 700, 1400])
+def test_a_write_that_fails_midway_leaves_nothing(
+    tmp_path: Path, room: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, run = chain(2, length=16)
+    tier = opened(tmp_path)
+    stored(tier, before)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (room, limits[1])
+    )  # as if the disk were full after `room` bytes
+    try:
+        assert tier.put(run)
+        assert tier.flush(10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    refuses_to_write(tier, caplog, run)
+    assert list(tmp_path.rglob(".*.tmp")) == []
+    assert [path.stem for path in page_files(tmp_path)] == [before.keys[-1].hex()]
+    assert_holds(tier.get(before.keys, before.tokens), before.keys)
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename", "utime"])
+def test_a_disk_that_fails_late_leaves_nothing(
+    tmp_path: Path, call: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "disk")
+
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    monkeypatch.setattr(os, "replace" if call == "rename" else call, fail)
+    if call == "utime":  # only the order of use would be lost
+        stored(tier, run)
+        return
+    refuses_to_write(tier, caplog, run)
+    assert page_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("what", ["a file", "below a file", "a dangling link"])
+def test_a_folder_that_cannot_be(tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "cache"
+    if what == "a dangling link":
+        folder.symlink_to(tmp_path / "nowhere" / "else")
+    else:
+        folder.write_text("not a folder")
+    refuses_to_write(opened(folder / "below" if what == "below a file" else folder), caplog, chain(1)[0])
+
+
+def test_a_folder_that_vanishes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, two = chain(2)
+    tier = opened(tmp_path / "cache")
+    stored(tier, one)
+    shutil.rmtree(tmp_path / "cache")
+    assert tier.get(one.keys, one.tokens) is None
+    caplog.clear()  # which was said: the file is not there
+    refuses_to_write(tier, caplog, two)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_model_folder_that_was_cleared_is_made_again(tmp_path: Path) -> None:
+    one, two = chain(2)
+    tier = opened(tmp_path)
+    stored(tier, one)
+    shutil.rmtree(tmp_path / IDENTITY.digest)
+    stored(tier, two)
+    assert tier.reason == ""
+    assert_holds(tier.get(two.keys, two.tokens), two.keys)
+
+
+def test_an_error_of_our_own_switches_writing_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier = opened(tmp_path)
+    monkeypatch.setattr(SsdFolder, "write", lambda *args: 1 // 0)
+    tier.put(chain(1)[0])
+    assert tier.flush(10)
+    tier.close(10)
+    assert "ZeroDivisionError" in tier.reason
+    assert "ZeroDivisionError" in caplog.text

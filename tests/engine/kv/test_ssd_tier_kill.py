@@ -1,0 +1,77 @@
+"""The SSD tier after its process was killed while it spilled: clean, counted right, and never wrong."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from engine.kv.ssd_tier import SsdTier
+from engine.settings import SsdSettings
+from tests.engine.kv.spilled import IDENTITY, assert_holds
+
+KILLS = 200
+CAP = 60_000
+
+
+def spill_and_die(folder: Path, seed: int, after_s: float) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.engine.kv.spilling_child", str(folder), str(seed), str(CAP)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline() == b"spilling\n"
+        try:
+            child.wait(after_s)  # the moment of death; it never ends by itself
+        except subprocess.TimeoutExpired:
+            child.kill()
+        assert child.stderr.read() == b""
+
+
+def check(folder: Path) -> int:
+    """Start on what is there; every file is whole, found and bit-exact. Number of pages served."""
+    tier = SsdTier(SsdSettings(folder, CAP, 0), IDENTITY)
+    files = list(folder.glob("*/*.safetensors"))
+    assert tier.reason == ""
+    assert tier.quarantined_files == 0
+    assert list(folder.rglob(".*.tmp")) in ([], [folder / ".ledger.json.tmp"])
+    assert tier.ssd_bytes == sum(file.stat().st_size for file in files) <= CAP
+    served = 0
+    for file in files:
+        tokens = tuple(tuple(page) for page in load_file(file)["tokens"].tolist())
+        with file.open("rb") as opened:
+            header = opened.read(16_384)
+        keys = [bytes.fromhex(key) for key in header.split(b'"keys":"')[1].split(b'"')[0].decode().split(",")]
+        assert all(tier.find(key) for key in keys)
+        assert_holds(tier.get(keys, tokens), keys)
+        served += len(keys)
+    tier.close(1)
+    return served
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_next_start_is_clean_wherever_the_process_was_killed(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    seen = Counter[str]()
+    begin = time.monotonic()
+    for kill in range(KILLS):
+        spill_and_die(tmp_path, kill, rng.uniform(0, 0.12))
+        seen["leftovers"] += len(list(tmp_path.glob("*/.*.tmp")))
+        seen["pages served"] += check(tmp_path)
+        written = sum(path.stat().st_mtime_ns for path in tmp_path.glob("*/*.safetensors"))
+        seen["changed"] += written != seen["at"]
+        seen["at"] = written
+    print(f"\n{KILLS} kills in {time.monotonic() - begin:.0f} s: {dict(seen)}")
+    assert seen["leftovers"] > 0  # some died in the middle of a write
+    assert seen["changed"] > KILLS / 2
+    assert seen["pages served"] > 10 * KILLS
