@@ -17,6 +17,7 @@ class Shortcut:
 SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("send", "Return", "send the message"),
     Shortcut("line_break", "Shift+Return", "start a new line in the message"),
+    Shortcut("send_edit", "Ctrl+Return", "send the message being edited"),
     Shortcut("stop", "Esc", "stop the answer"),
     Shortcut("new_chat", "Ctrl+N", "start a new chat"),
     Shortcut("open_model", "Ctrl+O", "open a model folder"),

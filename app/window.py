@@ -55,7 +55,7 @@ class MainWindow(QMainWindow):
     def bind(self, intents: dict[str, Callable[[], object]]) -> dict[str, QAction]:
         """Make an action of each shortcut that has an intent; returns them by name.
 
-        Keys that the message field handles itself ("send", "line_break") are in no `intents`.
+        Keys that a message field handles itself ("send", "line_break", "send_edit") are in no `intents`.
         """
         actions: dict[str, QAction] = {}
         for shortcut in SHORTCUTS:

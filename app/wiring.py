@@ -21,6 +21,7 @@ from app.bridge import FrameQueue
 from app.chat.chat_list import ChatListViewModel
 from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
+from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.event_inbox import EventInbox
@@ -76,10 +77,13 @@ class Desktop:
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, loaded.settings.theme)
         self.models = ModelsViewModel(self.engine.submit, GUIDE)
-        self.conversation = ConversationViewModel(self.engine.submit, self.store, self.models)
         self.chats = ChatListViewModel(self.store)
+        self.conversation = ConversationViewModel(
+            self.engine.submit, self.store, self.models, self.chats.title_of
+        )
         self.status = StatusViewModel()
-        self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status)
+        self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
+        self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.window = MainWindow(Sidebar(self.appearance, self.chats), self.pane)
         self._join_chats()
         self._join_models()
@@ -114,14 +118,16 @@ class Desktop:
             log.error("%s\n%s", event.error, event.detail)
         self.models.handle(event)
         self.conversation.handle(event)
+        self.chats.handle(event)
         self.status.handle(event)
+        self.prediction.handle(event)
 
     def _join_chats(self) -> None:
         self.queue.drained.connect(self.conversation.flush)
         self.queue.drained.connect(self.status.flush)
         self.conversation.chat_saved.connect(self.chats.upsert)
         self.conversation.opened.connect(self._mark_current)
-        self.conversation.added.connect(self._mark_current)
+        self.conversation.asked.connect(self._mark_current)
         self.chats.renamed.connect(self.conversation.retitle)
         self.chats.renamed.connect(self._mark_current)
         self.chats.deleted.connect(self._forget)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.store.records import ChatMessage, Status
-from engine import Event, Failed, Finished, PrefillProgress, TextChunk
+from engine import CacheReport, Event, Failed, Finished, PrefillProgress, TextChunk
 
 AnswerPhase = Literal["waiting", "prefilling", "streaming"]
 
@@ -21,7 +21,8 @@ class Answer:
         request_id: the engine's name for it.
         message: the assistant's message so far.
         phase: "waiting" until the engine's first event for it.
-        prefill_done, prefill_total: prompt tokens read so far, and in all.
+        prefill_done, prefill_total: prompt tokens read so far, and in all, without the cached ones.
+        cached: prompt tokens that need not be read: they were in memory or on SSD.
         cancelled: Cancel has been sent; the phase is what it was.
     """
 
@@ -30,6 +31,7 @@ class Answer:
     phase: AnswerPhase = "waiting"
     prefill_done: int = 0
     prefill_total: int = 0
+    cached: int = 0
     cancelled: bool = False
 
     @property
@@ -41,9 +43,15 @@ class Answer:
 def advance(answer: Answer, event: Event) -> Answer:
     """The answer after one more event of its request; other events change nothing."""
     match event:
-        case PrefillProgress():
+        case CacheReport():
+            return _found(answer, event)
+        case PrefillProgress(done_tokens=done, prompt_tokens=total, cached_tokens=cached):
             return replace(
-                answer, phase="prefilling", prefill_done=event.done_tokens, prefill_total=event.prompt_tokens
+                answer,
+                phase="prefilling",
+                prefill_done=max(0, done - cached),
+                prefill_total=total - cached,
+                cached=cached,
             )
         case TextChunk():
             text = answer.message.text + event.text
@@ -55,6 +63,18 @@ def advance(answer: Answer, event: Event) -> Answer:
             return replace(answer, message=replace(answer.message, status="failed", error=event.error))
         case _:
             return answer
+
+
+def _found(answer: Answer, report: CacheReport) -> Answer:
+    cached = report.cached_tokens + report.restored_tokens
+    message = replace(answer.message, missed_from=report.missed_from, miss_reason=report.reason or "")
+    return replace(
+        answer,
+        message=message,
+        phase="prefilling",
+        prefill_total=report.prompt_tokens - cached,
+        cached=cached,
+    )
 
 
 def _finished(message: ChatMessage, event: Finished) -> ChatMessage:

@@ -1,8 +1,9 @@
-"""The small print under an answer: how it ended and how fast it was, in words."""
+"""The small print under an answer: how it ended, how fast it was and what was read again, in words."""
 
 from __future__ import annotations
 
 from app import text
+from app.chat.cache_words import miss_words
 from app.store.records import ChatMessage
 
 NOTES = {
@@ -16,7 +17,8 @@ def note_for(message: ChatMessage) -> str:
     """The line under an answer; "" while it is being written."""
     if message.status == "streaming":
         return ""
-    parts = [NOTES.get(message.status, ""), numbers_of(message)]
+    missed = miss_words(message.missed_from, message.miss_reason)
+    parts = [NOTES.get(message.status, ""), numbers_of(message), missed]
     return "  ·  ".join(part for part in parts if part)
 
 

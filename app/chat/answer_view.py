@@ -1,7 +1,8 @@
-"""The model's answer: its blocks, with what is to be said about it underneath."""
+"""The model's answer: its blocks, with what is to be said about it and can be done with it underneath."""
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from app import text
@@ -11,9 +12,11 @@ from app.chat.block_column import GAP, BlockColumn
 from app.chat.error_line import ErrorLine
 from app.chat.markdown_blocks import split_blocks
 from app.chat.message_view import MessageView
+from app.chat.tree import Versions
 from app.store.records import ChatMessage
 from app.theme import Theme
 from app.widgets.copy_button import CopyButton
+from app.widgets.icon_button import IconButton
 
 FOOTER = 28
 OUTDENT = 7
@@ -23,9 +26,14 @@ OUTDENT = 7
 class AnswerView(MessageView):
     """Shows an answer that may be growing: only its last block is ever laid out again."""
 
-    def __init__(self, message: ChatMessage, appearance: Appearance, parent: QWidget | None = None) -> None:
-        super().__init__(message, parent)
-        self._appearance = appearance
+    def __init__(
+        self,
+        message: ChatMessage,
+        appearance: Appearance,
+        versions: Versions,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(message, appearance, versions, parent)
         self._blocks = BlockColumn(appearance, self)
         self._blocks.height_changed.connect(self.height_changed)
         self._activity = QLabel(self)
@@ -45,7 +53,9 @@ class AnswerView(MessageView):
         self._error.say(text.sentence(message.error))
         self._error.setVisible(message.status == "failed")
         self._note.setText(note_for(message))
-        self._footer.setVisible(message.status != "streaming" and bool(message.text or self._note.text()))
+        self._copy.setVisible(bool(message.text))
+        self._branch.setVisible(bool(message.text))
+        self._footer.setVisible(message.status != "streaming")
 
     def show_activity(self, activity: str) -> None:
         """Say what is going on in place of the first word."""
@@ -53,6 +63,10 @@ class AnswerView(MessageView):
         if self._activity.isHidden() != (not activity):
             self._activity.setVisible(bool(activity))
             self.height_changed.emit()
+
+    def set_ready(self, ready: bool) -> None:
+        """Whether another answer could be asked for now."""
+        self._again.setEnabled(ready)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the Markdown anew."""
@@ -85,9 +99,18 @@ class AnswerView(MessageView):
         self._note.setObjectName("answerNote")
         self._note.setWordWrap(True)
         self._copy = CopyButton(self._appearance, "Copy this answer", lambda: self._message.text)
+        self._again = self._make_button("again", text.REGENERATE)
+        self._again.clicked.connect(self.regenerated)
+        self._branch = self._make_button("branch", text.BRANCH)
+        self._branch.clicked.connect(self.branched)
         row = QHBoxLayout(footer)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        row.addWidget(self._copy)
+        row.setSpacing(2)
+        for part in (self._copy, self._again, self._branch, self._switch):
+            row.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
+        row.addSpacing(6)
         row.addWidget(self._note, 1)
         return footer
+
+    def _make_button(self, icon: str, label: str) -> IconButton:
+        return IconButton(self._appearance, icon, label, size=FOOTER, icon_size=16)

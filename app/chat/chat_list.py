@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.store.chats import ChatStore
 from app.store.records import Chat, SearchHit
+from engine import ChatMemory, ChatsCached, Event
 
 
 class Store(Protocol):
@@ -27,12 +28,13 @@ class Store(Protocol):
 class ChatListViewModel(QObject):
     """The chats on show: all of them, or those that a search found.
 
-    Signals: `rows_changed(tuple of SearchHit)`; `current_changed(chat id or None)`; and for the conversation:
-    `renamed(chat id, title)`, `deleted(Chat)`.
+    Signals: `rows_changed(tuple of SearchHit)`; `current_changed(chat id or None)`; `memory_changed(memory
+    by chat id)`; and for the conversation: `renamed(chat id, title)`, `deleted(Chat)`.
     """
 
     rows_changed = Signal(object)
     current_changed = Signal(object)
+    memory_changed = Signal(object)
     renamed = Signal(str, str)
     deleted = Signal(object)
 
@@ -43,6 +45,12 @@ class ChatListViewModel(QObject):
         self._hits: tuple[SearchHit, ...] | None = None
         self._query = ""
         self._current: str | None = None
+        self._memory: Mapping[str, ChatMemory] = {}
+
+    @property
+    def memory(self) -> Mapping[str, ChatMemory]:
+        """Where the pages of chats lie, as the engine said last; a chat that is not in it has none."""
+        return self._memory
 
     @property
     def rows(self) -> tuple[SearchHit, ...]:
@@ -61,6 +69,17 @@ class ChatListViewModel(QObject):
     def find(self, chat_id: str) -> Chat | None:
         """The chat with this id, if it is in the list."""
         return next((chat for chat in self._chats if chat.id == chat_id), None)
+
+    def title_of(self, chat_id: str) -> str:
+        """The chat's title; "" when it is not in the list."""
+        chat = self.find(chat_id)
+        return chat.title if chat else ""
+
+    def handle(self, event: Event) -> None:
+        """Take in an engine event."""
+        if isinstance(event, ChatsCached) and event.chats != self._memory:
+            self._memory = event.chats
+            self.memory_changed.emit(event.chats)
 
     def upsert(self, chat: Chat) -> None:
         """A chat was begun or continued: it moves to the top."""

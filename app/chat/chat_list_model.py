@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
+from app.chat.cache_words import memory_words, place_of
 from app.store.records import SearchHit
+from engine import ChatMemory
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
+PLACE_ROLE = Qt.ItemDataRole.UserRole + 2
+"""Where the chat's pages lie: a ChatPlace."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -22,6 +26,7 @@ class ChatListModel(QAbstractListModel):
     def __init__(self) -> None:
         super().__init__()
         self._rows: tuple[SearchHit, ...] = ()
+        self._memory: Mapping[str, ChatMemory] = {}
 
     def show_rows(self, rows: Sequence[SearchHit]) -> None:
         """Replace the rows; where only their content changed, views keep their place."""
@@ -34,6 +39,13 @@ class ChatListModel(QAbstractListModel):
         self.beginResetModel()
         self._rows = tuple(rows)
         self.endResetModel()
+
+    def show_memory(self, memory: Mapping[str, ChatMemory]) -> None:
+        """Show where the chats' pages lie."""
+        before, self._memory = self._memory, memory
+        for place, row in enumerate(self._rows):
+            if before.get(row.chat.id) != memory.get(row.chat.id):
+                self.dataChanged.emit(self.index(place), self.index(place))
 
     def hit(self, index: Index) -> SearchHit:
         """The row at `index`."""
@@ -51,13 +63,18 @@ class ChatListModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Title and snippet of a row."""
+        """Title and snippet of a row, and where its pages lie."""
         hit = self._rows[index.row()]
+        memory = self._memory.get(hit.chat.id)
         match role:
-            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole | Qt.ItemDataRole.ToolTipRole:
+            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return hit.chat.title
+            case Qt.ItemDataRole.ToolTipRole:
+                return f"{hit.chat.title}\n{memory_words(memory)}".strip()
             case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{hit.chat.title} {hit.snippet}".strip()
+                return ", ".join(part for part in (hit.chat.title, hit.snippet, memory_words(memory)) if part)
+            case _ if role == PLACE_ROLE:
+                return place_of(memory)
             case _ if role == HIT_ROLE:
                 return hit
             case _:

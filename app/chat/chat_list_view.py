@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
@@ -13,6 +13,7 @@ from app.chat.chat_list_model import ChatListModel
 from app.chat.chat_row import ChatRow
 from app.icons import icon
 from app.store.records import SearchHit
+from engine import ChatMemory
 
 
 class ChatListView(QListView):
@@ -48,6 +49,11 @@ class ChatListView(QListView):
         self.setUniformItemSizes(not any(row.snippet for row in rows))
         self._rows.show_rows(rows)
         self.set_current(self._current)
+
+    @Slot(object)
+    def show_memory(self, memory: Mapping[str, ChatMemory]) -> None:
+        """Show beside each chat where its pages lie."""
+        self._rows.show_memory(memory)
 
     def set_current(self, chat_id: str | None) -> None:
         """Mark the chat that is open."""

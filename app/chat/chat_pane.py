@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
@@ -12,6 +14,7 @@ from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.empty_state import EmptyState
 from app.chat.engine_status import StatusTexts, status_texts
+from app.chat.prediction import PredictionViewModel
 from app.chat.status_line import StatusLine
 from app.chat.status_view_model import StatusViewModel
 from app.chat.transcript import Transcript
@@ -38,18 +41,20 @@ class ChatPane(QWidget):
         conversation: ConversationViewModel,
         models: ModelsViewModel,
         status: StatusViewModel,
+        prediction: PredictionViewModel,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("chatPane")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._conversation, self._models, self._status = conversation, models, status
+        self._conversation, self._models = conversation, models
+        self._status, self._prediction = status, prediction
         self._appearance = appearance
         self.model_button = ModelButton(appearance, models.guide)
         self.store_banner = Banner(appearance)
         self.model_banner = Banner(appearance, "danger")
         self.empty_state = EmptyState(appearance)
-        self.transcript = Transcript(appearance)
+        self.transcript = Transcript(appearance, conversation.versions)
         self.composer = Composer(appearance)
         self.status_line = StatusLine()
         self._arrange()
@@ -96,17 +101,25 @@ class ChatPane(QWidget):
 
     def _connect_view_models(self) -> None:
         self._conversation.opened.connect(self._show_conversation)
-        self._conversation.added.connect(self._add)
+        self._conversation.asked.connect(self._show_asked)
+        self._conversation.switched.connect(self._show_switched)
         self._conversation.changed.connect(self._change)
         self._conversation.state_changed.connect(self._show_state)
         self._models.state_changed.connect(self._show_model)
         self._models.recent_changed.connect(self.model_button.show_recent)
         self._status.changed.connect(self._show_status)
+        self._prediction.changed.connect(self._show_status)
 
     def _connect_widgets(self) -> None:
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(self._conversation.stop)
         self.composer.scroll_requested.connect(self.transcript.scroll_pages)
+        self.composer.drafted.connect(self._prediction.draft)
+        self.transcript.drafted.connect(self._draft_edit)
+        self.transcript.edited.connect(self._conversation.edit)
+        self.transcript.regenerated.connect(self._conversation.regenerate)
+        self.transcript.branched.connect(self._conversation.branch)
+        self.transcript.stepped.connect(self._conversation.switch)
         self.empty_state.suggested.connect(self._conversation.send)
         self.model_button.chosen.connect(self._models.open)
         self.model_button.browse_wanted.connect(self.browse_wanted)
@@ -117,17 +130,32 @@ class ChatPane(QWidget):
         if self._conversation.send(words):
             self.composer.set_text("")
 
+    @Slot(str, str)
+    def _draft_edit(self, message_id: str, words: str) -> None:
+        if message_id:
+            self._prediction.draft(words, message_id)
+        else:
+            self._prediction.draft(self.composer.text)
+
     @Slot(object)
     def _show_conversation(self, messages: tuple[ChatMessage, ...]) -> None:
         self.transcript.show_messages(messages)
         self._stack.setCurrentWidget(self.transcript if messages else self.empty_state)
+        self._prediction.restart(self.composer.text)
         self._show_state()
 
     @Slot(object)
-    def _add(self, message: ChatMessage) -> None:
+    def _show_asked(self, messages: tuple[ChatMessage, ...]) -> None:
         self._stack.setCurrentWidget(self.transcript)
-        self.transcript.add(message)
+        self.transcript.show_asked(messages)
+        self._prediction.restart(self.composer.text)
         self.composer.setFocus()
+
+    @Slot(object)
+    def _show_switched(self, messages: tuple[ChatMessage, ...]) -> None:
+        self.transcript.show_switched(messages)
+        self._prediction.restart(self.composer.text)
+        self._show_state()
 
     @Slot(object)
     def _change(self, message: ChatMessage) -> None:
@@ -139,7 +167,9 @@ class ChatPane(QWidget):
         ready = self._conversation.can_send
         self.composer.set_state(ready=ready, busy=state.busy, stopping=state.phase == "stopping")
         self.empty_state.set_ready(ready)
+        self.transcript.set_ready(ready)
         self.transcript.show_activity(activity(state, self._models.state, self._models.is_guide))
+        self._prediction.renew()
 
     @Slot()
     def _show_model(self) -> None:
@@ -162,7 +192,9 @@ class ChatPane(QWidget):
         model = self._models.state
         name = text.model_title(model.name, self._models.is_guide)
         if model.phase == "ready":
-            self.status_line.show_texts(name, status_texts(self._status.status))
+            texts = status_texts(self._status.status)
+            predicted = texts if texts.activity else replace(texts, activity=self._prediction.words)
+            self.status_line.show_texts(name, predicted)
         else:
             loading = model.phase == "loading"
             self.status_line.show_texts(

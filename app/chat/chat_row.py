@@ -1,4 +1,4 @@
-"""How a row of the chat list is painted: title, the words that a search found, and a button for more."""
+"""How a row of the chat list is painted: title, found words, where its pages lie, and a button for more."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QPersistentModelIndex,
+    QPointF,
     QRect,
     QSize,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QMouseEvent, QPainter
+from PySide6.QtGui import QColor, QFont, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.appearance import Appearance
-from app.chat.chat_list_model import HIT_ROLE
+from app.chat.cache_words import ChatPlace
+from app.chat.chat_list_model import HIT_ROLE, PLACE_ROLE
 from app.icons import icon
 
 HEIGHT = 36
 HEIGHT_WITH_SNIPPET = 56
 INSET = 8
-PADDING = 12
+PADDING = 18
 MORE = 28
+DOT = 3.5
+"""Radius of the dot before a title: filled for pages in memory, a ring for pages on SSD, none otherwise."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -66,6 +70,7 @@ class ChatRow(QStyledItemDelegate):
             self._line(
                 painter, room.adjusted(0, room.height() // 2 - 1, 0, -5), hit.snippet, theme.muted, small
             )
+        self._dot(painter, title, index.data(PLACE_ROLE))
         if selected or hovered:
             icon("more", theme.muted, 20).paint(painter, _more_rect(option.rect).adjusted(4, 4, -4, -4))
         painter.restore()
@@ -89,6 +94,15 @@ class ChatRow(QStyledItemDelegate):
                 self.more_wanted.emit(index)
             return True
         return super().editorEvent(event, model, option, index)
+
+    def _dot(self, painter: QPainter, title: QRect, place: ChatPlace) -> None:
+        if place == "cold":
+            return
+        theme = self._appearance.theme
+        colour = QColor(theme.accent if place == "memory" else theme.muted)
+        painter.setPen(QPen(colour, 1.5))
+        painter.setBrush(colour if place == "memory" else Qt.BrushStyle.NoBrush)
+        painter.drawEllipse(QPointF(title.left() - PADDING / 2 - 1, title.center().y() + 0.5), DOT, DOT)
 
     def _line(self, painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
         painter.setFont(font)

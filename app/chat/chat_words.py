@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app import text
-from app.chat.conversation import ChatState
+from app.chat.cache_words import reading_words
+from app.chat.open_chat import ChatState
 from app.models.models_view_model import ModelState
 
 
@@ -31,9 +32,9 @@ def activity(chat: ChatState, model: ModelState, is_guide: bool) -> str:
     """What stands in place of an answer's first word; "" once there are words or nothing is awaited."""
     if chat.phase == "stopping":
         return text.STOPPING
-    if chat.phase == "prefilling" and chat.prefill_done < chat.prefill_total:
-        return text.READING.format(done=chat.prefill_done, total=chat.prefill_total)
-    if chat.phase in ("waiting", "prefilling"):
+    if chat.phase == "prefilling":
+        return reading_words(chat.prefill_done, chat.prefill_total, chat.cached)
+    if chat.phase == "waiting":
         if model.phase == "loading":
             return text.LOADING.format(name=text.model_title(model.name, is_guide))
         return text.WAITING

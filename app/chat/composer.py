@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QKeyCombination, QMimeData, Qt, Signal, Slot
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QWidget
+from PySide6.QtCore import QMimeData, Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.shortcuts import keys_for
+from app.widgets.growing_text import GrowingText, pressed_keys
 from app.widgets.icon_button import IconButton
 
 MOST_LINES = 8
 BUTTON = 32
 
 
-class _Input(QPlainTextEdit):
+class _Input(GrowingText):
     sent = Signal()
-    focus_changed = Signal(bool)
     scroll_requested = Signal(float)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Send, break the line, or scroll the conversation; the rest is writing."""
-        pressed = _sequence(event)
+        pressed = pressed_keys(event)
         if pressed == QKeySequence(keys_for("send")):
             self.sent.emit()
         elif pressed == QKeySequence(keys_for("line_break")):
@@ -32,25 +32,19 @@ class _Input(QPlainTextEdit):
         else:
             super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
-        """Tell the frame to show the focus."""
-        super().focusInEvent(event)
-        self.focus_changed.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
-        """Tell the frame to hide the focus."""
-        super().focusOutEvent(event)
-        self.focus_changed.emit(False)
-
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 (Qt's name)
         """Dropped folders are for the window, not for the text."""
         return not source.hasUrls() and super().canInsertFromMimeData(source)
 
 
 class Composer(QFrame):
-    """The message being written. `sent(text)` and `stopped` are wishes; the text stays until `clear`."""
+    """The message being written. `sent(text)` and `stopped` are wishes; the text stays until `set_text`.
+
+    `drafted(text)` follows every change of it.
+    """
 
     sent = Signal(str)
+    drafted = Signal(str)
     stopped = Signal()
     scroll_requested = Signal(float)
 
@@ -60,12 +54,7 @@ class Composer(QFrame):
         self._busy = False
         self._ready = False
         self._stopping = False
-        self._input = _Input()
-        self._input.setObjectName("composerInput")
-        self._input.setAccessibleName("Message")
-        self._input.setTabChangesFocus(True)
-        self._input.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._input.document().setDocumentMargin(4)
+        self._input = _Input("Message", MOST_LINES, BUTTON)
         self._button = IconButton(appearance, "send", "Send", colour="on_accent", size=BUTTON)
         self._button.setObjectName("sendButton")
         row = QHBoxLayout(self)
@@ -78,9 +67,8 @@ class Composer(QFrame):
         self._input.scroll_requested.connect(self.scroll_requested)
         self._input.focus_changed.connect(self._show_focus)
         self._input.textChanged.connect(self._text_changed)
-        self._input.document().documentLayout().documentSizeChanged.connect(self._grow)
         self._button.clicked.connect(self._click)
-        self._grow()
+        self._input.grow()
         self._update()
 
     @property
@@ -123,19 +111,7 @@ class Composer(QFrame):
     @Slot()
     def _text_changed(self) -> None:
         self._update()
-        self._grow()
-
-    @Slot()
-    def _grow(self) -> None:
-        # A plain text document measures its height in lines.
-        lines = min(MOST_LINES, max(1, round(self._input.document().size().height())))
-        height = lines * self._input.fontMetrics().lineSpacing() + 10
-        policy = Qt.ScrollBarPolicy
-        more = self._input.document().size().height() > MOST_LINES
-        self._input.setVerticalScrollBarPolicy(
-            policy.ScrollBarAsNeeded if more else policy.ScrollBarAlwaysOff
-        )
-        self._input.setFixedHeight(max(BUTTON, height))
+        self.drafted.emit(self.text)
 
     def _update(self) -> None:
         enabled = not self._stopping if self._busy else self._ready and bool(self.text.strip())
@@ -147,10 +123,3 @@ class Composer(QFrame):
         self.setProperty("focused", focused)
         self.style().unpolish(self)
         self.style().polish(self)
-
-
-def _sequence(event: QKeyEvent) -> QKeySequence:
-    """The pressed keys, the number pad's Enter being Return."""
-    key = Qt.Key.Key_Return if event.key() == Qt.Key.Key_Enter else Qt.Key(event.key())
-    modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-    return QKeySequence(QKeyCombination(modifiers, key))

@@ -1,33 +1,27 @@
-"""The conversation on show and the answers on their way: folds engine events, saves, and tells the view."""
+"""The conversation on show: what can be asked, edited, answered anew, branched and switched in it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import replace
+from typing import Protocol
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
-from app.chat.answer import Answer, advance
-from app.chat.history import history
-from app.chat.token_path import added_tokens, tokens_along
+from app import text as words
+from app.chat.answering import Answering, Saver
+from app.chat.history import exact_history, history
+from app.chat.open_chat import ChatState, OpenChat, state_of
+from app.chat.tree import MessageTree, Versions, copied
 from app.models.models_view_model import ModelsViewModel
 from app.store.chats import ChatStore
 from app.store.records import Chat, ChatMessage, title_from
-from engine import Cancel, Command, Event, Failed, Finished, Generate, PrefillProgress, TextChunk
-
-SAVE_INTERVAL_MS = 300
-
-Phase = Literal["idle", "waiting", "prefilling", "streaming", "stopping"]
+from engine import Command, Event, Forget, Generate
 
 
-class Store(Protocol):
+class Store(Saver, Protocol):
     """What a conversation needs of the store; `StoreWorker` is one."""
-
-    def save(self, value: Chat | ChatMessage) -> None:
-        """Save the value soon."""
-        ...
 
     def ask(
         self, question: Callable[[ChatStore], list[ChatMessage]], then: Callable[[list[ChatMessage]], None]
@@ -36,37 +30,17 @@ class Store(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ChatState:
-    """Where the conversation on show stands; the prefill numbers are 0 unless it is prefilling."""
-
-    phase: Phase = "idle"
-    prefill_done: int = 0
-    prefill_total: int = 0
-
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is on its way."""
-        return self.phase != "idle"
-
-
-@dataclass(slots=True)
-class _OpenChat:
-    """A chat in memory with the path on show, first message first."""
-
-    chat: Chat
-    path: list[ChatMessage]
-
-
 class ConversationViewModel(QObject):
-    """The conversation on show, and every answer on its way, shown or not.
+    """The conversation on show: a path through the tree of its messages.
 
-    Signals: `opened(tuple of messages)` when another conversation is on show; `added(message)` and
-    `changed(message)` for the one on show; `state_changed(ChatState)`; `chat_saved(Chat)` for any chat.
+    Signals: `opened(tuple of messages)` when another conversation is on show; `asked(tuple of messages)` when
+    an answer was asked for, the path's last; `switched(tuple of messages)` when another version is on show;
+    `changed(message)` for the last one on show; `state_changed(ChatState)`; `chat_saved(Chat)` for any chat.
     """
 
     opened = Signal(object)
-    added = Signal(object)
+    asked = Signal(object)
+    switched = Signal(object)
     changed = Signal(object)
     state_changed = Signal(object)
     chat_saved = Signal(object)
@@ -76,22 +50,17 @@ class ConversationViewModel(QObject):
         submit: Callable[[Command], None],
         store: Store,
         models: ModelsViewModel,
+        title_of: Callable[[str], str],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._submit = submit
         self._store = store
         self._models = models
-        self._shown: _OpenChat | None = None
+        self._answering = Answering(submit, store, title_of, self)
+        self._shown: OpenChat | None = None
         self._wanted_id: str | None = None
-        self._answers: dict[str, Answer] = {}
-        self._live: dict[str, _OpenChat] = {}
-        self._unsaved: set[str] = set()
-        self._unseen: set[str] = set()
         self._state = ChatState()
-        self._save_timer = QTimer(self)
-        self._save_timer.setInterval(SAVE_INTERVAL_MS)
-        self._save_timer.timeout.connect(self.save_now)
 
     @property
     def chat(self) -> Chat | None:
@@ -101,7 +70,7 @@ class ConversationViewModel(QObject):
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
         """The messages on show."""
-        return tuple(self._shown.path) if self._shown else ()
+        return self._shown.tree.path if self._shown else ()
 
     @property
     def state(self) -> ChatState:
@@ -113,38 +82,80 @@ class ConversationViewModel(QObject):
         """Whether a message can be sent now; also while a model loads, as the engine takes it up then."""
         return not self._state.busy and self._models.state.phase in ("loading", "ready")
 
+    def versions(self, message_id: str) -> Versions:
+        """Which of its versions a message on show is."""
+        return self._shown.tree.versions(message_id) if self._shown else Versions()
+
     def send(self, text: str) -> bool:
         """Send the user's message and ask for the answer. False when it is blank or cannot be sent now."""
-        text = _storable(text).strip()
-        if not text or not self.can_send:
+        text = self._sendable(text)
+        if not text:
             return False
-        shown = self._shown or self._begin(text)
-        parent_id = shown.path[-1].id if shown.path else None
-        question = ChatMessage(shown.chat.id, "user", text, parent_id)
-        answer = ChatMessage(
-            shown.chat.id, "assistant", "", question.id, status="streaming", model=self._models.state.path
-        )
-        shown.path += [question, answer]
-        shown.chat = replace(shown.chat, leaf_id=answer.id, updated=time.time())
-        self._answers[answer.id] = Answer(answer.id, answer)
-        self._live[answer.id] = shown
-        for value in (shown.chat, question, answer):
-            self._store.save(value)
-        self.chat_saved.emit(shown.chat)
-        self.added.emit(question)
-        self.added.emit(answer)
-        self._submit(Generate(answer.id, messages=history(shown.path[:-1]), sampling=self._models.sampling))
-        self._save_timer.start()
-        self._update_state()
+        if self._shown is None:
+            self._shown = OpenChat(Chat(title_from(text)), MessageTree())
+        leaf = self._shown.tree.leaf
+        self._ask(self._shown, ChatMessage(self._shown.chat.id, "user", text, leaf.id if leaf else None))
         return True
+
+    def edit(self, message_id: str, text: str) -> bool:
+        """Send another version of a message of the user; the old one stays beside it. False as for `send`."""
+        text = self._sendable(text)
+        if not text or self._shown is None:
+            return False
+        old = self._shown.tree.get(message_id)
+        self._ask(self._shown, ChatMessage(old.chat_id, "user", text, old.parent_id))
+        return True
+
+    def regenerate(self, message_id: str) -> bool:
+        """Ask for another answer beside this one. False when nothing can be sent now."""
+        if not self.can_send or self._shown is None:
+            return False
+        self._ask(self._shown, self._shown.tree.get(self._shown.tree.get(message_id).parent_id or ""))
+        return True
+
+    def switch(self, message_id: str, step: int) -> None:
+        """Show the version `step` places behind this one, with what was last on show below it."""
+        if self._shown is None:
+            return
+        before = self._shown.tree.leaf
+        changed = self._shown.tree.switch(message_id, step)
+        if self._shown.tree.leaf is before:
+            return
+        self._save(self._shown, *changed, updated=self._shown.chat.updated)
+        self.switched.emit(self.messages)
+        self._update_state()
+
+    def branch(self, message_id: str) -> None:
+        """Show a new chat that begins with the messages down to this one: the same words, the same tokens."""
+        if self._shown is None:
+            return
+        title = self._shown.chat.title
+        prefix = words.BRANCH_TITLE.format(title="")
+        chat = Chat(title if title.startswith(prefix) else prefix + title)
+        messages = copied(self._shown.tree.line(message_id), chat.id)
+        branched = OpenChat(chat, MessageTree(messages, messages[-1].id))
+        self._wanted_id = chat.id
+        self._save(branched, *messages, updated=time.time())
+        self._show(branched)
 
     def stop(self) -> None:
         """Ask the engine to end the answer on show; it has ended when its event says so."""
-        answer = self._shown_answer()
-        if answer and not answer.cancelled:
-            self._answers[answer.request_id] = replace(answer, cancelled=True)
-            self._submit(Cancel(answer.request_id))
+        leaf = self._shown.tree.leaf if self._shown else None
+        if leaf:
+            self._answering.cancel(leaf.id)
             self._update_state()
+
+    def draft(self, request_id: str, text: str, edited_id: str | None = None) -> Generate | None:
+        """What `send`, or `edit` of a message, would ask of the engine; None when it would ask nothing."""
+        text = self._sendable(text)
+        if not text:
+            return None
+        if self._shown is None:
+            return self._request(request_id, "", (ChatMessage("", "user", text),))
+        tree = self._shown.tree
+        above = tree.line(tree.get(edited_id).parent_id) if edited_id else tree.path
+        chat_id = self._shown.chat.id
+        return self._request(request_id, chat_id, (*above, ChatMessage(chat_id, "user", text)))
 
     def new_chat(self) -> None:
         """Show an empty conversation; it becomes a chat with its first message."""
@@ -154,100 +165,90 @@ class ConversationViewModel(QObject):
     def open(self, chat: Chat) -> None:
         """Show another chat once its messages are read. Answers elsewhere go on."""
         self._wanted_id = chat.id
-        live = next((open_chat for open_chat in self._live.values() if open_chat.chat.id == chat.id), None)
+        live = self._answering.chat(chat.id)
         if live or (self._shown and self._shown.chat.id == chat.id):
             self._show(live or self._shown)
             return
 
-        def show(path: list[ChatMessage]) -> None:
+        def show(messages: list[ChatMessage]) -> None:
             if self._wanted_id == chat.id:
-                self._show(_OpenChat(chat, path))
+                self._show(OpenChat(chat, MessageTree(messages, chat.leaf_id)))
 
-        self._store.ask(lambda store: store.path(chat.id), show)
+        self._store.ask(lambda store: store.messages(chat.id), show)
 
     def retitle(self, chat_id: str, title: str) -> None:
         """Take over a new title, so that saving does not bring the old one back."""
-        for open_chat in (*self._live.values(), *([self._shown] if self._shown else [])):
-            if open_chat.chat.id == chat_id:
+        for open_chat in (self._answering.chat(chat_id), self._shown):
+            if open_chat and open_chat.chat.id == chat_id:
                 open_chat.chat = replace(open_chat.chat, title=title)
 
     def forget(self, chat_id: str) -> None:
-        """The chat was deleted: end its answer, and show an empty conversation in its place."""
-        for request_id, open_chat in self._live.items():
-            if open_chat.chat.id == chat_id:
-                self._answers[request_id] = replace(self._answers[request_id], cancelled=True)
-                self._submit(Cancel(request_id))
+        """The chat was deleted: end its answers, free its pages, show an empty conversation in its place."""
+        self._answering.cancel_chat(chat_id)
+        self._submit(Forget(chat_id))
         if self._shown and self._shown.chat.id == chat_id:
             self.new_chat()
 
     def handle(self, event: Event) -> None:
         """Take in an engine event; `flush` shows what came of it."""
-        if (
-            not isinstance(event, PrefillProgress | TextChunk | Finished | Failed)
-            or event.id not in self._answers
-        ):
-            return
-        answer = advance(self._answers[event.id], event)
-        self._answers[event.id] = answer
-        self._replace(event.id, answer.message)
-        if answer.over:
-            self._end(answer, event)
+        self._answering.handle(event)
 
     def flush(self) -> None:
         """Tell the view what has changed since the last time; once a frame."""
-        if self._shown and self._shown.path and self._shown.path[-1].id in self._unseen:
-            self.changed.emit(self._shown.path[-1])
-        self._unseen.clear()
+        changed = self._answering.take_changed()
+        leaf = self._shown.tree.leaf if self._shown else None
+        if leaf and leaf.id in changed:
+            self.changed.emit(leaf)
         self._update_state()
 
     def save_now(self) -> None:
         """Save what has changed since the last time."""
-        for message_id in self._unsaved:
-            self._store.save(self._answers[message_id].message)
-        self._unsaved.clear()
-        if not self._answers:
-            self._save_timer.stop()
+        self._answering.save_now()
 
-    def _begin(self, text: str) -> _OpenChat:
-        self._shown = _OpenChat(Chat(title_from(text)), [])
-        return self._shown
+    def _sendable(self, text: str) -> str:
+        """The text as it is sent; "" when it is blank, or nothing can be sent now."""
+        return _storable(text).strip() if self.can_send else ""
 
-    def _show(self, open_chat: _OpenChat | None) -> None:
+    def _ask(self, shown: OpenChat, question: ChatMessage) -> None:
+        """Ask for an answer to the question, which is put into the tree unless it is there."""
+        model = self._models.state.path
+        answer = ChatMessage(shown.chat.id, "assistant", "", question.id, status="streaming", model=model)
+        new = (question, answer) if question.id not in shown.tree else (answer,)
+        changed = [other for message in new for other in shown.tree.add(message)]
+        self._save(shown, *changed, *new, updated=time.time())
+        self.asked.emit(self.messages)
+        request = self._request(answer.id, shown.chat.id, shown.tree.line(question.id))
+        self._answering.ask(request, answer, shown)
+        self._update_state()
+
+    def _request(self, request_id: str, chat_id: str, path: tuple[ChatMessage, ...]) -> Generate:
+        """The request for an answer to the last message of `path`."""
+        return Generate(
+            request_id,
+            messages=history(path),
+            sampling=self._models.sampling,
+            history=exact_history(path, self._models.state.path),
+            chat=chat_id,
+            lane="window",
+        )
+
+    def _save(self, shown: OpenChat, *messages: ChatMessage, updated: float) -> None:
+        """Save the chat with what is on show of it now, and the messages."""
+        leaf = shown.tree.leaf
+        shown.chat = replace(shown.chat, leaf_id=leaf.id if leaf else None, updated=updated)
+        for value in (shown.chat, *messages):
+            self._store.save(value)
+        self.chat_saved.emit(shown.chat)
+
+    def _show(self, open_chat: OpenChat | None) -> None:
         self._shown = open_chat
-        self._unseen.clear()
+        self._answering.take_changed()
         self.opened.emit(self.messages)
         self._update_state()
 
-    def _replace(self, message_id: str, message: ChatMessage) -> None:
-        # An answer is always the last of its path: sending waits until it has ended.
-        self._live[message_id].path[-1] = message
-        self._unsaved.add(message_id)
-        self._unseen.add(message_id)
-
-    def _end(self, answer: Answer, event: Event) -> None:
-        open_chat = self._live.pop(answer.request_id)
-        if isinstance(event, Finished) and event.prompt_tokens:  # without: it ended before its turn came
-            question = open_chat.path[-2]
-            kept, tokens = added_tokens(tokens_along(open_chat.path[:-2]), event.prompt_tokens)
-            open_chat.path[-2] = replace(question, tokens=tokens, kept_tokens=kept)
-            self._store.save(open_chat.path[-2])
-        self._store.save(answer.message)
-        self._unsaved.discard(answer.request_id)
-        del self._answers[answer.request_id]
-
-    def _shown_answer(self) -> Answer | None:
-        return self._answers.get(self._shown.path[-1].id) if self._shown and self._shown.path else None
-
     def _update_state(self) -> None:
-        answer = self._shown_answer()
-        if answer is None:
-            state = ChatState()
-        elif answer.cancelled:
-            state = ChatState("stopping")
-        elif answer.phase == "prefilling":
-            state = ChatState("prefilling", answer.prefill_done, answer.prefill_total)
-        else:
-            state = ChatState(answer.phase)
+        leaf = self._shown.tree.leaf if self._shown else None
+        state = state_of(self._answering.answer(leaf.id) if leaf else None)
         if state != self._state:
             self._state = state
             self.state_changed.emit(state)

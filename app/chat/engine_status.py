@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app.chat.cache_words import reading_words
 from engine import (
     Event,
     Failed,
@@ -27,7 +28,9 @@ class EngineStatus:
         decoding: whether `decode_tps` is live.
         context_tokens: tokens in the context of the request that runs, or of the last one.
         pages_used, total_pages: KV pages held by requests, and in all.
-        prefill_done, prefill_total: prompt tokens read while the first word is awaited; 0 of 0 otherwise.
+        prefill_done, prefill_total: prompt tokens read while the first word is awaited, without the cached
+            ones; 0 of 0 otherwise.
+        prefill_cached: prompt tokens that need not be read.
         queued: requests that wait behind the running one.
     """
 
@@ -39,6 +42,7 @@ class EngineStatus:
     total_pages: int = 0
     prefill_done: int = 0
     prefill_total: int = 0
+    prefill_cached: int = 0
     queued: int = 0
 
 
@@ -49,8 +53,13 @@ def fold(status: EngineStatus, event: Event) -> EngineStatus:
             return EngineStatus(model=model, total_pages=model.total_pages)
         case ModelUnloaded():
             return EngineStatus()
-        case PrefillProgress():
-            return replace(status, prefill_done=event.done_tokens, prefill_total=event.prompt_tokens)
+        case PrefillProgress(done_tokens=done, prompt_tokens=total, cached_tokens=cached):
+            return replace(
+                status,
+                prefill_done=max(0, done - cached),
+                prefill_total=total - cached,
+                prefill_cached=cached,
+            )
         case TextChunk():
             return replace(status, prefill_done=0, prefill_total=0, decoding=True)
         case Finished():
@@ -101,7 +110,7 @@ def status_texts(status: EngineStatus) -> StatusTexts:
         return StatusTexts()
     activity = ""
     if status.prefill_done < status.prefill_total:
-        activity = f"Reading {status.prefill_done:,} of {status.prefill_total:,} tokens"
+        activity = reading_words(status.prefill_done, status.prefill_total, status.prefill_cached)
     elif status.queued:
         activity = f"{status.queued} waiting"
     return StatusTexts(

@@ -1,11 +1,12 @@
-"""What of a conversation is told to the model: the path on show, without turns that came to nothing."""
+"""What of a conversation is told to the model: its words, and the exact ids that they were computed as."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.chat.token_path import tokens_along
 from app.store.records import ChatMessage
-from engine import Message
+from engine import History, Message
 
 
 def history(path: Sequence[ChatMessage]) -> tuple[Message, ...]:
@@ -25,3 +26,21 @@ def history(path: Sequence[ChatMessage]) -> tuple[Message, ...]:
         else:
             told.append(Message(message.role, message.text))
     return tuple(told)
+
+
+def exact_history(path: Sequence[ChatMessage], model: str) -> History | None:
+    """The ids that the first messages of `history(path)` were computed as; None before the first answer.
+
+    They reach to the last answer whose ids are of the model in folder `model`. Where there is none, to the
+    last answer of another: the engine cannot use its ids, but can say why it reads all of it again.
+    """
+    answers = [
+        place
+        for place, message in enumerate(path)
+        if message.role == "assistant" and message.text and message.tokens
+    ]
+    own = [place for place in answers if path[place].model == model]
+    if not answers:
+        return None
+    before = path[: (own or answers)[-1] + 1]
+    return History(tokens_along(before), len(history(before)), before[-1].model)

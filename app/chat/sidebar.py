@@ -62,6 +62,7 @@ class Sidebar(QWidget):
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
         self._show_rows(chats.rows)
+        self._list.show_memory(chats.memory)
 
     @property
     def list(self) -> ChatListView:
@@ -107,6 +108,7 @@ class Sidebar(QWidget):
         self._list.deleted.connect(chats.delete)
         chats.rows_changed.connect(self._show_rows)
         chats.current_changed.connect(self._list.set_current)
+        chats.memory_changed.connect(self._list.show_memory)
 
     @Slot(object)
     def _show_rows(self, rows: tuple[SearchHit, ...]) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from app.store.records import ChatMessage
 
 
 def tokens_along(path: Iterable[ChatMessage]) -> tuple[int, ...]:
     """The tokens that the messages of `path` stand for; one whose tokens were never told adds none."""
-    chain: tuple[int, ...] = ()
+    chain: list[int] = []
     for message in path:
         if message.tokens is not None:
-            kept = len(chain) if message.kept_tokens is None else message.kept_tokens
-            chain = chain[:kept] + message.tokens
-    return chain
+            if message.kept_tokens is not None:
+                del chain[message.kept_tokens :]
+            chain += message.tokens
+    return tuple(chain)
 
 
 def added_tokens(before: tuple[int, ...], prompt: tuple[int, ...]) -> tuple[int | None, tuple[int, ...]]:
@@ -26,3 +28,18 @@ def added_tokens(before: tuple[int, ...], prompt: tuple[int, ...]) -> tuple[int 
         return None, prompt[len(before) :]
     kept = next(i for i, (a, b) in enumerate(zip(before, (*prompt, None), strict=False)) if a != b)
     return kept, prompt[kept:]
+
+
+def with_tokens(
+    above: Sequence[ChatMessage], question: ChatMessage, answer: ChatMessage, prompt: tuple[int, ...]
+) -> tuple[ChatMessage, ChatMessage]:
+    """The two messages with their tokens, so that along the path they are `prompt` and what was generated.
+
+    `answer.tokens` are the generated ones. A question that was answered before keeps its tokens, which its
+    other answers stand on; where this prompt differs from them, the answer's own tokens begin there.
+    """
+    if question.tokens is None:
+        kept, tokens = added_tokens(tokens_along(above), prompt)
+        return replace(question, tokens=tokens, kept_tokens=kept), answer
+    kept, tokens = added_tokens(tokens_along((*above, question)), prompt)
+    return question, replace(answer, tokens=tokens + (answer.tokens or ()), kept_tokens=kept)

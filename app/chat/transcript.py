@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Slot
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.appearance import Appearance
 from app.chat.answer_view import AnswerView
+from app.chat.message_stack import MessageStack
 from app.chat.message_view import MessageView
 from app.chat.throttle import Throttle
+from app.chat.tree import Versions
 from app.chat.user_message_view import UserMessageView
 from app.store.records import ChatMessage
 from app.theme import COLUMN_WIDTH, Theme
 from app.widgets.icon_button import IconButton
 
-MARGIN = 24
-GAP = 24
-NEAR = 1.5  # viewport heights that are kept built above the one on show
+SIDE = 24
+NEAR = 1.5  # viewport heights that are kept built above and below the one on show
 SLICE_SECONDS = 0.006
 AT_END = 8  # pixels from the end that still count as the end
 
 
 class Transcript(QScrollArea):
-    """Shows messages. It follows the newest one until the user scrolls up."""
+    """Shows messages. It follows the newest one until the user scrolls up or looks at another version.
 
-    def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
+    `versions_of` says for a message's id which of its versions it is. Intents, each with a message's id:
+    `edited(id, text)`, `regenerated(id)`, `branched(id)`, `stepped(id, -1 or 1)`; and `drafted(id, text)`
+    while a message is being changed, with ("", "") when that is over.
+    """
+
+    edited = Signal(str, str)
+    regenerated = Signal(str)
+    branched = Signal(str)
+    stepped = Signal(str, int)
+    drafted = Signal(str, str)
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        versions_of: Callable[[str], Versions],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("transcript")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -36,14 +53,11 @@ class Transcript(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Conversation")
         self._appearance = appearance
-        self._column = QWidget()
-        self._column.setObjectName("transcriptColumn")
-        self.setWidget(self._column)
-        self._messages: list[ChatMessage] = []
-        self._views: list[MessageView] = []  # of the last len(_views) messages
-        self._heights: list[int] = []
-        self._widths: list[int] = []  # that each height is for; another one makes it stale
+        self._versions_of = versions_of
+        self._stack = MessageStack(self._make_view)
+        self.setWidget(self._stack)
         self._activity = ""
+        self._ready = True
         self._following = True
         self._placing = False
         self._work = QTimer(self)
@@ -63,31 +77,44 @@ class Transcript(QScrollArea):
     @property
     def built(self) -> int:
         """How many messages exist as widgets."""
-        return len(self._views)
+        return len(self._stack.views)
+
+    def view_of(self, message_id: str) -> MessageView | None:
+        """The message's widget; None while it has none."""
+        return next((view for view in self._stack.views if view.message.id == message_id), None)
 
     def show_messages(self, messages: Sequence[ChatMessage]) -> None:
         """Show another conversation, from its end; what is above is built when it is needed."""
         self._throttle.reset()
-        for view in self._views:
-            view.hide()
-            view.deleteLater()
-        self._messages = list(messages)
-        self._views, self._heights, self._widths = [], [], []
+        self._stack.restart(messages)
         self._activity = ""
         self._follow(True)
         self._place()
         self._work.start()
 
-    def add(self, message: ChatMessage) -> None:
-        """A new message at the end: the conversation jumps there."""
-        self._messages.append(message)
-        self._build(message, len(self._views))
+    def show_asked(self, messages: Sequence[ChatMessage]) -> None:
+        """The path has a new end, where an answer will be: the conversation jumps there."""
+        self._change_end(messages)
+        while self._stack.lacks_below:
+            self._stack.build_below(self._line_width())
         self._follow(True)
         self._place()
 
+    def show_switched(self, messages: Sequence[ChatMessage]) -> None:
+        """Another version is on show in the place of one; what is above it stays where it is."""
+        self._change_end(messages)
+        self._follow(False)
+        self._stack.build_below(self._line_width())
+        self._place()
+        while self._lacks_below(0):
+            self._stack.build_below(self._line_width())
+            self._place()
+        self._follow(self._at_end())
+        self._work.start()
+
     def update_last(self, message: ChatMessage) -> None:
         """A newer version of the last message, shown at once, or later when laying it out is slow."""
-        self._messages[-1] = message
+        self._stack.replace_last(message)
         if message.status != "streaming":
             self._throttle.reset()
         self._throttle.ask()
@@ -95,12 +122,22 @@ class Transcript(QScrollArea):
     def show_activity(self, activity: str) -> None:
         """Say under the last message what is going on before its first word."""
         self._activity = activity
-        if self._views:
-            self._views[-1].show_activity(activity)
+        if self._stack.last:
+            self._stack.last.show_activity(activity)
+
+    def set_ready(self, ready: bool) -> None:
+        """Whether the engine can be asked now."""
+        self._ready = ready
+        for view in self._stack.views:
+            view.set_ready(ready)
 
     @Slot()
     def jump_to_end(self) -> None:
         """Go to the newest words and stay with them."""
+        if self._stack.lacks_below:
+            activity = self._activity
+            self.show_messages(self._stack.messages)
+            self._activity = activity
         self._follow(True)
         self._place()
 
@@ -112,7 +149,7 @@ class Transcript(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """What is on show is laid out at once, the rest in slices."""
         super().resizeEvent(event)
-        self._fit_stale(near_only=True)
+        self._fit_visible()
         self._place()
         self._work.start()
 
@@ -125,44 +162,62 @@ class Transcript(QScrollArea):
         button.hide()
         return button
 
-    def _build(self, message: ChatMessage, place: int) -> None:
-        make = UserMessageView(message, self._column) if message.role == "user" else None
-        view = make or AnswerView(message, self._appearance, self._column)
+    def _change_end(self, messages: Sequence[ChatMessage]) -> None:
+        self._throttle.reset()
+        self._activity = ""
+        self._stack.change_end(messages)
+
+    def _make_view(self, message: ChatMessage) -> MessageView:
+        make = UserMessageView if message.role == "user" else AnswerView
+        view = make(message, self._appearance, self._versions_of(message.id), self._stack)
         view.height_changed.connect(lambda: self._refit(view))
-        self._views.insert(place, view)
-        self._widths.insert(place, self._line_width())
-        self._heights.insert(place, view.fit(self._line_width()))
-        if self._activity and place == len(self._views) - 1:
+        view.edited.connect(lambda words: self.edited.emit(view.message.id, words))
+        view.regenerated.connect(lambda: self.regenerated.emit(view.message.id))
+        view.branched.connect(lambda: self.branched.emit(view.message.id))
+        view.stepped.connect(lambda step: self._step(view, step))
+        view.drafted.connect(lambda words: self._draft(view, words))
+        view.set_ready(self._ready)
+        if self._activity and message is self._stack.messages[-1]:
             view.show_activity(self._activity)
-        view.show()
+        return view
+
+    def _step(self, view: MessageView, step: int) -> None:
+        place, by_key = self._stack.views.index(view), view.switch.is_focused
+        self.stepped.emit(view.message.id, step)
+        if by_key:  # the next press goes on from the version that is there now
+            self._stack.views[place].switch.take_focus(step)
+
+    def _draft(self, view: MessageView, words: str | None) -> None:
+        if words is None:
+            self.drafted.emit("", "")
+            return
+        self._follow(False)
+        self._refit(view)
+        self.ensureWidgetVisible(view, 0, SIDE)
+        self.drafted.emit(view.message.id, words)
 
     def _refit(self, view: MessageView) -> None:
-        place = self._views.index(view)
-        self._heights[place] = view.fit(self._line_width())
-        self._widths[place] = self._line_width()
+        self._stack.refit(view, self._line_width())
         self._place()
 
     @Slot()
     def _show_last(self) -> None:
-        if self._views and self._views[-1].message.id == self._messages[-1].id:
-            self._views[-1].show_message(self._messages[-1])
-            self._refit(self._views[-1])
+        view = self._stack.last
+        if view:
+            view.show_message(self._stack.messages[-1])
+            self._refit(view)
 
     def _line_width(self) -> int:
         # Of the whole width, scroll bar or not: nothing moves when one appears.
-        return max(120, min(COLUMN_WIDTH, self.width() - 2 * MARGIN))
+        return max(120, min(COLUMN_WIDTH, self.width() - 2 * SIDE))
 
     def _place(self) -> None:
         """Stack the views, and keep on show what was on show."""
         anchor = None if self._following else self._first_visible()
         anchor_y = anchor.y() - self.verticalScrollBar().value() if anchor else 0
-        left = (self.width() - self._line_width()) // 2
-        top = MARGIN
-        for view, height, width in zip(self._views, self._heights, self._widths, strict=True):
-            view.setGeometry(left, top, width, height)
-            top += height + GAP
+        height = self._stack.place((self.width() - self._line_width()) // 2)
         self._placing = True
-        self._column.resize(self.viewport().width(), max(top, self.viewport().height()))
+        self._stack.resize(self.viewport().width(), max(height, self.viewport().height()))
         bar = self.verticalScrollBar()
         if self._following:
             bar.setValue(bar.maximum())
@@ -175,51 +230,53 @@ class Transcript(QScrollArea):
 
     def _first_visible(self) -> MessageView | None:
         value = self.verticalScrollBar().value()
-        return next((view for view in self._views if view.y() + view.height() > value), None)
+        return next((view for view in self._stack.views if view.y() + view.height() > value), None)
 
-    def _near(self, view: MessageView) -> bool:
+    def _is_visible(self, view: MessageView) -> bool:
         value, page = self.verticalScrollBar().value(), self.viewport().height()
         return view.y() < value + page and view.y() + view.height() > value
 
-    def _stale(self, near_only: bool) -> int | None:
-        """The last view whose height is for another width."""
-        width = self._line_width()
-        for place in reversed(range(len(self._views))):
-            if self._widths[place] != width and (not near_only or self._near(self._views[place])):
-                return place
-        return None
-
-    def _fit_stale(self, near_only: bool) -> None:
-        while (place := self._stale(near_only)) is not None:
-            self._widths[place] = self._line_width()
-            self._heights[place] = self._views[place].fit(self._line_width())
+    def _fit_visible(self) -> None:
+        while (view := self._stack.stale(self._line_width(), self._is_visible)) is not None:
+            self._stack.refit(view, self._line_width())
 
     @Slot()
     def _work_a_slice(self) -> None:
-        """Build what is missing above, then lay out what is stale, for part of a frame."""
+        """Build what is missing, then lay out what is stale, for part of a frame."""
         until = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < until:
             if self._lacks_above():
-                self._build(self._messages[-len(self._views) - 1], 0)
+                self._stack.build_above(self._line_width())
                 self._place()
-            elif (place := self._stale(near_only=False)) is not None:
-                self._refit(self._views[place])
+            elif self._lacks_below(NEAR):
+                self._stack.build_below(self._line_width())
+                self._place()
+            elif (view := self._stack.stale(self._line_width(), lambda _: True)) is not None:
+                self._refit(view)
             else:
                 self._work.stop()
                 return
 
     def _lacks_above(self) -> bool:
-        if len(self._views) == len(self._messages):
-            return False
-        return self.verticalScrollBar().value() < NEAR * self.viewport().height()
+        return self._stack.lacks_above and self.verticalScrollBar().value() < NEAR * self.viewport().height()
+
+    def _lacks_below(self, pages: float) -> bool:
+        """Whether a message is missing less than so many viewports below the one on show."""
+        views = self._stack.views
+        end = views[-1].y() + views[-1].height() if views else 0
+        page = self.viewport().height()
+        return self._stack.lacks_below and end < self.verticalScrollBar().value() + (1 + pages) * page
+
+    def _at_end(self) -> bool:
+        bar = self.verticalScrollBar()
+        return not self._stack.lacks_below and bar.value() >= bar.maximum() - AT_END
 
     @Slot()
     def _scrolled(self) -> None:
         if self._placing:
             return
-        bar = self.verticalScrollBar()
-        self._follow(bar.value() >= bar.maximum() - AT_END)
-        if self._lacks_above():
+        self._follow(self._at_end())
+        if self._lacks_above() or self._lacks_below(NEAR):
             self._work.start()
 
     def _follow(self, following: bool) -> None:
@@ -228,9 +285,9 @@ class Transcript(QScrollArea):
 
     @Slot(object)
     def _set_theme(self, theme: Theme) -> None:
-        for view in self._views:
+        for view in self._stack.views:
             view.set_theme(theme)
-        self._widths = [0] * len(self._views)
-        self._fit_stale(near_only=True)
+        self._stack.forget_heights()
+        self._fit_visible()
         self._place()
         self._work.start()

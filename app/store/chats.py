@@ -56,18 +56,10 @@ class ChatStore:
         )
         return [_chat(row) for row in rows]
 
-    def path(self, chat_id: str) -> list[ChatMessage]:
-        """The messages from the first to the chat's leaf."""
+    def messages(self, chat_id: str) -> list[ChatMessage]:
+        """All messages of the chat, on show or not, in the order in which they were made."""
         rows = self._db.execute(
-            f"""WITH RECURSIVE up(id, depth) AS (
-                SELECT leaf_id, 0 FROM chats WHERE id = ? AND leaf_id IS NOT NULL
-                UNION ALL
-                SELECT messages.parent_id, depth + 1 FROM up JOIN messages ON messages.id = up.id
-                WHERE messages.parent_id IS NOT NULL
-            )
-            SELECT {", ".join(f"messages.{name}" for name in MESSAGE_FIELDS)}
-            FROM up JOIN messages ON messages.id = up.id ORDER BY depth DESC""",
-            (chat_id,),
+            f"SELECT {', '.join(MESSAGE_FIELDS)} FROM messages WHERE chat_id = ? ORDER BY number", (chat_id,)
         )
         return [_message(row) for row in rows]
 

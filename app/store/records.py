@@ -46,6 +46,9 @@ class ChatMessage:
         error: the one line that ended it, for "failed".
         model: folder of the model that wrote it, whose tokenizer `tokens` belong to.
         generated_tokens, ttft_ms, decode_tps: the engine's account of an answer; 0 where there is none.
+        missed_from, miss_reason: the first token that had been read before for this chat and was read again
+            for this answer, and why; None and "" where nothing was.
+        shown_child: the child last on show below it; None for the newest.
     """
 
     chat_id: str
@@ -62,6 +65,9 @@ class ChatMessage:
     generated_tokens: int = 0
     ttft_ms: float = 0.0
     decode_tps: float = 0.0
+    missed_from: int | None = None
+    miss_reason: str = ""
+    shown_child: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,18 @@ def _opened_models(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE opened_models (path TEXT PRIMARY KEY, opened REAL NOT NULL)")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_tables, _search, _opened_models)
+def _branches_and_misses(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE messages ADD COLUMN missed_from INTEGER")
+    connection.execute("ALTER TABLE messages ADD COLUMN miss_reason TEXT NOT NULL DEFAULT ''")
+    connection.execute("ALTER TABLE messages ADD COLUMN shown_child TEXT")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _tables,
+    _search,
+    _opened_models,
+    _branches_and_misses,
+)
 """Migration n takes a database from version n to n + 1. Never change one that has shipped: add another."""
 
 

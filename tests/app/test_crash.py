@@ -63,7 +63,7 @@ def test_kill_9_loses_only_the_last_moment(seconds: float, tmp_path: Path) -> No
     opened = open_database(Paths(home).chats)
     store = ChatStore(opened.connection)
     store.close_interrupted()
-    question, answer = store.path(store.chats()[0].id)
+    question, answer = store.messages(store.chats()[0].id)
     opened.connection.close()
     assert opened.problem == ""
     assert question.text == "Stream, please."

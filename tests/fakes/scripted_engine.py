@@ -8,18 +8,26 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from engine import (
+    CacheReport,
     Cancel,
+    ChatMemory,
+    ChatsCached,
     Command,
     Event,
     Failed,
     Finished,
     FinishReason,
+    Forget,
     Generate,
     LoadModel,
     LoadProgress,
+    MissReason,
     ModelInfo,
     ModelReady,
+    Predict,
+    Predicted,
     PrefillProgress,
+    Refusal,
     Shutdown,
     Stats,
     TextChunk,
@@ -29,6 +37,9 @@ from engine import (
 TOTAL_PAGES = 512
 PAGE_SIZE = 16
 CONTEXT = 2048
+PAGE_BYTES = 65_536
+PREFILL_TPS = 2400.0
+END = -1  # the token that ends a turn
 
 
 def model_info(path: str) -> ModelInfo:
@@ -43,7 +54,7 @@ def model_info(path: str) -> ModelInfo:
         context_length=CONTEXT,
         page_size=PAGE_SIZE,
         total_pages=TOTAL_PAGES,
-        page_bytes=65_536,
+        page_bytes=PAGE_BYTES,
         executor="reference",
         executor_reason="asked for",
         device="CPU",
@@ -58,6 +69,8 @@ class ScriptedEngine:
         reply: the pieces of the next answers, each a TextChunk of one token.
         fail_loads: error of the next loads; "" lets them succeed.
         fail_with: error that ends the next answers after their pieces; "" ends them well.
+        refusal: what the failing answers say of KV memory.
+        miss: first token and reason of what the next answers report as read again.
         hold_after: pieces after which an answer waits for `release` or a Cancel; None goes on to the end.
         commands: every command so far.
     """
@@ -69,10 +82,13 @@ class ScriptedEngine:
         self._cancelled: set[str] = set()
         self._closing = False
         self._released = False
+        self._cached: dict[str, list[tuple[int, ...]]] = {}
         self._thread = threading.Thread(target=self._run, name="scripted-engine", daemon=True)
         self.reply: tuple[str, ...] = ("Pages ", "hold ", "tokens.")
         self.fail_loads = ""
         self.fail_with = ""
+        self.refusal: Refusal | None = None
+        self.miss: tuple[int, MissReason] | None = None
         self.hold_after: int | None = None
         self.commands: list[Command] = []
 
@@ -109,6 +125,10 @@ class ScriptedEngine:
         """Every Generate so far."""
         return [command for command in self.commands if isinstance(command, Generate)]
 
+    def predictions(self) -> list[Generate]:
+        """Every request that a prediction was asked for so far."""
+        return [command.request for command in self.commands if isinstance(command, Predict)]
+
     def _run(self) -> None:
         while True:
             match self._commands.get():
@@ -118,6 +138,11 @@ class ScriptedEngine:
                     self._load(load)
                 case Generate() as generate:
                     self._answer(generate)
+                case Predict(request=request):
+                    self._predict(request)
+                case Forget(chat=chat):
+                    self._cached.pop(chat, None)
+                    self._tell_cached()
                 case _:
                     pass
 
@@ -128,9 +153,18 @@ class ScriptedEngine:
         else:
             self._emit(ModelReady(load.id, model_info(load.path)))
 
+    def _predict(self, request: Generate) -> None:
+        prompt = self._prompt(request)
+        cached = self._find(prompt)
+        seconds = (len(prompt) - cached) / PREFILL_TPS
+        self._emit(Predicted(request.id, len(prompt), cached, 0, seconds))
+
     def _answer(self, request: Generate) -> None:
         prompt = self._prompt(request)
-        self._emit(PrefillProgress(request.id, len(prompt), len(prompt), 0))
+        cached = self._find(prompt)
+        missed_from, reason = self.miss or (None, None)
+        self._emit(CacheReport(request.id, len(prompt), cached, 0, missed_from, reason))
+        self._emit(PrefillProgress(request.id, len(prompt), len(prompt), cached))
         said: list[str] = []
         for piece in self.reply:
             if len(said) == self.hold_after:
@@ -143,9 +177,27 @@ class ScriptedEngine:
         self._end(request, prompt, said)
 
     def _prompt(self, request: Generate) -> tuple[int, ...]:
-        """One token a character, so that prompts grow as conversations do."""
-        text = "".join(f"<{message.role}>{message.content}" for message in request.messages or ())
-        return tuple(ord(character) for character in text)
+        """The history as it is; behind it one token a character, so that prompts grow as conversations do."""
+        history = request.history
+        known = history.messages if history else 0
+        text = "".join(f"<{message.role}>{message.content}" for message in (request.messages or ())[known:])
+        return (history.tokens if history else ()) + tuple(ord(character) for character in text)
+
+    def _find(self, prompt: tuple[int, ...]) -> int:
+        """How many tokens some chat has in common with the prompt, whose last one is always computed."""
+        chains = [chain for chains in self._cached.values() for chain in chains]
+        return max((_common(chain, prompt[:-1]) for chain in chains), default=0)
+
+    def _keep(self, chat: str, tokens: tuple[int, ...]) -> None:
+        self._cached.setdefault(chat, []).append(tokens)
+        self._tell_cached()
+
+    def _tell_cached(self) -> None:
+        self._emit(
+            ChatsCached(
+                {chat: ChatMemory(_pages(chains) * PAGE_BYTES, 0, 0) for chat, chains in self._cached.items()}
+            )
+        )
 
     def _wait(self, request_id: str) -> None:
         with self._wake:
@@ -156,14 +208,26 @@ class ScriptedEngine:
     def _end(self, request: Generate, prompt: tuple[int, ...], said: list[str]) -> None:
         cancelled = request.id in self._cancelled or self._closing
         if self.fail_with and not cancelled:
-            self._emit(Failed(request.id, self.fail_with, "PromptTooLong"))
+            self._emit(Failed(request.id, self.fail_with, "PromptTooLong", refusal=self.refusal))
         else:
             reason: FinishReason = "cancelled" if cancelled else "stop"
-            tokens = tuple(range(len(said)))
-            timing = Timing(85.0, len(prompt), 0, 2400.0, 62.0 if len(said) > 1 else 0.0)
+            tokens = (*range(len(said)), *([] if cancelled else [END]))
+            timing = Timing(85.0, len(prompt), 0, PREFILL_TPS, 62.0 if len(said) > 1 else 0.0)
             self._emit(Finished(request.id, reason, "".join(said), tokens, prompt, None, timing))
+            self._keep(request.chat, prompt + tokens)
         self._emit(self._stats("", 0))
 
     def _stats(self, active: str, tokens: int) -> Stats:
         pages = -(-tokens // PAGE_SIZE)
-        return Stats(active, 0, tokens, 62.0 if active else 0.0, 2400.0, pages, TOTAL_PAGES, 0, 0)
+        return Stats(active, 0, tokens, 62.0 if active else 0.0, PREFILL_TPS, pages, TOTAL_PAGES, 0, 0)
+
+
+def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """How many tokens the two begin with alike."""
+    pairs = zip(first, second, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
+
+
+def _pages(chains: list[tuple[int, ...]]) -> int:
+    """Pages that hold the chains, each of which begins with the one before it."""
+    return -(-max(len(chain) for chain in chains) // PAGE_SIZE)

@@ -13,6 +13,7 @@ from app.chat import block_column
 from app.chat.answer_view import AnswerView
 from app.chat.code_view import CodeView
 from app.chat.prose_view import ProseView
+from app.chat.tree import Versions
 from app.store.records import ChatMessage
 from app.theme import DARK
 from app.widgets.copy_button import CopyButton
@@ -29,7 +30,7 @@ def _in_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def view(qtbot: QtBot, appearance: Appearance) -> AnswerView:
-    view = AnswerView(STREAMING, appearance)
+    view = AnswerView(STREAMING, appearance, Versions())
     qtbot.addWidget(view)
     view.show()
     return view
@@ -73,7 +74,7 @@ def test_every_way_to_grow_ends_in_the_same_picture(
     for end in range(len(TEXT) + 1):
         view.show_message(replace(STREAMING, text=TEXT[:end]))
         view.fit(500)
-    whole = AnswerView(replace(STREAMING, text=TEXT), appearance)
+    whole = AnswerView(replace(STREAMING, text=TEXT), appearance, Versions())
     qtbot.addWidget(whole)
     whole.show()
     assert view.fit(500) == whole.fit(500)

@@ -6,7 +6,7 @@ import pytest
 
 from app import text
 from app.chat.chat_words import activity, greeting, placeholder
-from app.chat.conversation import ChatState
+from app.chat.open_chat import ChatState
 from app.models.models_view_model import ModelState
 
 READY = ModelState("ready", "/models/tiny-chat")
@@ -38,8 +38,8 @@ def test_without_a_model_it_says_how_to_get_one(model: ModelState) -> None:
         (ChatState("streaming"), READY, ""),
         (ChatState("waiting"), READY, "Waiting for the model…"),
         (ChatState("waiting"), LOADING, "Opening tiny-chat…"),
-        (ChatState("prefilling", 512, 2000), READY, "Reading 512 of 2,000 tokens…"),
-        (ChatState("prefilling", 2000, 2000), READY, "Waiting for the model…"),
+        (ChatState("prefilling", 512, 2000), READY, "Reading 512 of 2,000 tokens"),
+        (ChatState("prefilling", 28, 28, 8112), READY, "Reading 28 of 28 new tokens · 8,112 cached"),
         (ChatState("stopping"), READY, "Stopping…"),
     ],
 )

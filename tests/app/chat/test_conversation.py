@@ -8,6 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.conversation import ConversationViewModel
+from app.chat.tree import MessageTree
 from app.models.models_view_model import ModelsViewModel
 from app.store.records import ChatMessage
 from engine import (
@@ -27,6 +28,8 @@ from engine import (
 from tests.fakes.instant_store import InstantStore
 from tests.fakes.scripted_engine import model_info
 
+TITLES = {"pinned": "A pinned chat"}
+
 
 class Stage:
     """A conversation, what it sent to the engine, and a way to play the engine."""
@@ -35,7 +38,9 @@ class Stage:
         self.sent: list[Command] = []
         self.store = InstantStore()
         self.models = ModelsViewModel(self.sent.append, Path("/guide"))
-        self.chat = ConversationViewModel(self.sent.append, self.store, self.models)
+        self.chat = ConversationViewModel(
+            self.sent.append, self.store, self.models, lambda chat: TITLES.get(chat, "")
+        )
         self.phases: list[str] = []
         self.chat.state_changed.connect(lambda state: self.phases.append(state.phase))
 
@@ -58,7 +63,8 @@ class Stage:
 
     def saved(self) -> list[ChatMessage]:
         assert self.chat.chat
-        return self.store.chats.path(self.chat.chat.id)
+        saved = MessageTree(self.store.chats.messages(self.chat.chat.id), self.chat.chat.leaf_id)
+        return list(saved.path)
 
 
 def finished(

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.chat.transcript import Transcript
+from app.chat.tree import Versions
 from app.store.records import ChatMessage
 from app.theme import COLUMN_WIDTH, DARK
 
@@ -26,7 +27,7 @@ def conversation(turns: int, text: str = PARAGRAPH) -> list[ChatMessage]:
 
 @pytest.fixture
 def transcript(qtbot: QtBot, appearance: Appearance) -> Transcript:
-    transcript = Transcript(appearance)
+    transcript = Transcript(appearance, lambda message_id: Versions())
     qtbot.addWidget(transcript)
     transcript.resize(800, 600)
     transcript.show()
@@ -106,9 +107,9 @@ def test_scrolling_up_ends_following_and_the_button_brings_it_back(
     seen = transcript._first_visible()
     assert seen
     place = seen.y() - transcript.verticalScrollBar().value()
-    height = transcript._heights[-1]
+    height = transcript._stack._heights[-1]
     transcript.update_last(replace(messages[-1], text=PARAGRAPH * 4))
-    qtbot.waitUntil(lambda: transcript._heights[-1] > height)
+    qtbot.waitUntil(lambda: transcript._stack._heights[-1] > height)
     settle(qtbot, transcript)
     assert seen.y() - transcript.verticalScrollBar().value() == place
     transcript._jump.click()
@@ -129,7 +130,7 @@ def test_a_new_message_jumps_to_the_end(qtbot: QtBot, transcript: Transcript) ->
     transcript.show_messages(conversation(6))
     settle(qtbot, transcript)
     transcript.scroll_pages(-1)
-    transcript.add(ChatMessage("c", "user", "New question"))
+    transcript.show_asked([*conversation(6), ChatMessage("c", "user", "New question")])
     assert at_end(transcript)
 
 
@@ -137,7 +138,7 @@ def test_lines_are_no_wider_than_is_easy_to_read(qtbot: QtBot, transcript: Trans
     transcript.resize(1600, 600)
     transcript.show_messages(conversation(1))
     settle(qtbot, transcript)
-    view = transcript._views[0]
+    view = transcript._stack.views[0]
     assert view.width() == COLUMN_WIDTH
     assert abs((view.x() + view.width() / 2) - 800) <= 1
 
@@ -145,30 +146,31 @@ def test_lines_are_no_wider_than_is_easy_to_read(qtbot: QtBot, transcript: Trans
 def test_resizing_lays_everything_out_anew(qtbot: QtBot, transcript: Transcript) -> None:
     transcript.show_messages(conversation(3))
     settle(qtbot, transcript)
-    wide = sum(transcript._heights)
+    wide = sum(transcript._stack._heights)
     transcript.resize(480, 600)
     settle(qtbot, transcript)
-    assert sum(transcript._heights) > wide
-    assert {view.width() for view in transcript._views} == {480 - 48}
+    assert sum(transcript._stack._heights) > wide
+    assert {view.width() for view in transcript._stack.views} == {480 - 48}
     assert at_end(transcript)
 
 
 def test_messages_do_not_overlap(qtbot: QtBot, transcript: Transcript) -> None:
     transcript.show_messages(conversation(5))
     settle(qtbot, transcript)
-    views = transcript._views
+    views = transcript._stack.views
     assert all(upper.geometry().bottom() < lower.y() for upper, lower in pairwise(views))
 
 
 def test_activity_is_said_under_the_last_message(qtbot: QtBot, transcript: Transcript) -> None:
     transcript.show_messages([])
-    transcript.add(ChatMessage("c", "user", "Question"))
-    transcript.add(ChatMessage("c", "assistant", status="streaming"))
-    empty = sum(transcript._heights)
+    transcript.show_asked(
+        [ChatMessage("c", "user", "Question"), ChatMessage("c", "assistant", status="streaming")]
+    )
+    empty = sum(transcript._stack._heights)
     transcript.show_activity("Reading 5 of 9 tokens…")
-    assert sum(transcript._heights) > empty
+    assert sum(transcript._stack._heights) > empty
     transcript.show_activity("")
-    assert sum(transcript._heights) == empty
+    assert sum(transcript._stack._heights) == empty
 
 
 def test_another_theme_keeps_the_place(qtbot: QtBot, transcript: Transcript, appearance: Appearance) -> None:

@@ -7,12 +7,13 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.chat.prose_view import ProseView
+from app.chat.tree import Versions
 from app.chat.user_message_view import LONGEST, PADDING, WIDEST, UserMessageView
 from app.store.records import ChatMessage
 
 
-def view_of(qtbot: QtBot, text: str) -> UserMessageView:
-    view = UserMessageView(ChatMessage("c", "user", text))
+def view_of(qtbot: QtBot, appearance: Appearance, text: str) -> UserMessageView:
+    view = UserMessageView(ChatMessage("c", "user", text), appearance, Versions())
     qtbot.addWidget(view)
     view.show()
     return view
@@ -26,7 +27,7 @@ def bubble(view: UserMessageView) -> ProseView:
 def test_a_short_message_fits_its_bubble_on_its_own_lines(
     qtbot: QtBot, appearance: Appearance, text: str
 ) -> None:
-    view = view_of(qtbot, text)
+    view = view_of(qtbot, appearance, text)
     height = view.fit(728)
     lines = text.count("\n") + 1
     assert height <= 2 * PADDING[1] + lines * 20
@@ -34,18 +35,18 @@ def test_a_short_message_fits_its_bubble_on_its_own_lines(
 
 
 def test_a_long_message_is_no_wider_than_most_of_the_column(qtbot: QtBot, appearance: Appearance) -> None:
-    view = view_of(qtbot, "word " * 200)
+    view = view_of(qtbot, appearance, "word " * 200)
     view.fit(700)
     assert bubble(view).width() <= 700 * WIDEST
 
 
 def test_markdown_of_the_user_stays_text(qtbot: QtBot, appearance: Appearance) -> None:
-    assert bubble(view_of(qtbot, "**stars** <b>")).toPlainText() == "**stars** <b>"
+    assert bubble(view_of(qtbot, appearance, "**stars** <b>")).toPlainText() == "**stars** <b>"
 
 
 def test_a_very_long_message_is_folded_until_asked(qtbot: QtBot, appearance: Appearance) -> None:
     text = "word " * LONGEST
-    view = view_of(qtbot, text)
+    view = view_of(qtbot, appearance, text)
     folded = view.fit(700)
     assert len(bubble(view).toPlainText()) <= LONGEST + 1
     assert f"{len(text):,}" in view._unfold.text()

@@ -58,24 +58,34 @@ def test_a_conversation_comes_back_exactly(store: ChatStore) -> None:
     store.save_chat(replace(chat, leaf_id=answer.id))
     store.save_message(question)
     store.save_message(answer)
-    assert store.path(chat.id) == [question, answer]
+    assert store.messages(chat.id) == [question, answer]
 
 
-def test_the_path_follows_the_leaf_among_siblings(store: ChatStore) -> None:
+def test_every_branch_comes_back_in_the_order_it_was_made(store: ChatStore) -> None:
     chat = Chat("Branches")
     question, first = talk(store, chat, "question", "first answer")
+    talk(store, Chat("Another"), "not this")
     second = ChatMessage(chat.id, "assistant", "second answer", question.id)
+    edited = ChatMessage(chat.id, "user", "another question")
     store.save_message(second)
-    assert store.path(chat.id) == [question, first]
-    store.save_chat(replace(chat, leaf_id=second.id))
-    assert store.path(chat.id) == [question, second]
+    store.save_message(edited)
+    store.save_message(replace(question, shown_child=first.id))
+    assert store.messages(chat.id) == [replace(question, shown_child=first.id), first, second, edited]
+
+
+def test_why_an_answer_was_read_again_is_kept(store: ChatStore) -> None:
+    chat = Chat("Chat")
+    _, answer = talk(store, chat, "question", "answer")
+    missed = replace(answer, missed_from=512, miss_reason="evicted")
+    store.save_message(missed)
+    assert store.messages(chat.id)[-1] == missed
 
 
 def test_saving_again_updates(store: ChatStore) -> None:
     chat = Chat("Growing")
     _, answer = talk(store, chat, "question", "half")
     store.save_message(replace(answer, text="half and whole", tokens=(5,)))
-    assert [message.text for message in store.path(chat.id)] == ["question", "half and whole"]
+    assert [message.text for message in store.messages(chat.id)] == ["question", "half and whole"]
 
 
 def test_chats_are_listed_newest_first(store: ChatStore) -> None:
@@ -116,7 +126,7 @@ def test_answers_cut_off_by_a_crash_are_marked_and_found(store: ChatStore) -> No
     store.save_message(answer)
     assert store.search("symphony") == []
     store.close_interrupted()
-    assert store.path(chat.id)[-1].status == "interrupted"
+    assert store.messages(chat.id)[-1].status == "interrupted"
     assert [hit.chat.id for hit in store.search("symphony")] == [chat.id]
 
 

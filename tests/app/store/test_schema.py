@@ -30,8 +30,9 @@ def bring_to(connection: sqlite3.Connection, version: int) -> None:
             [("q", None, "user", "what is a page"), ("a", "q", "assistant", "sixteen tokens")]
         ):
             connection.execute(
-                "INSERT INTO messages "
-                "VALUES (?, ?, 'c', ?, ?, ?, NULL, NULL, 'complete', '', '', 1.0, 0, 0, 0)",
+                "INSERT INTO messages(number, id, chat_id, parent_id, role, text, status, error, model, "
+                "created, generated_tokens, ttft_ms, decode_tps) "
+                "VALUES (?, ?, 'c', ?, ?, ?, 'complete', '', '', 1.0, 0, 0, 0)",
                 (number + 1, name, parent, role, text),
             )
             if version > 1:
@@ -54,7 +55,7 @@ def test_older_database_keeps_its_chats_and_can_be_searched(
     migrate(connection)
     store = ChatStore(connection)
     assert version_of(connection) == len(MIGRATIONS)
-    assert [message.text for message in store.path("c")] == ["what is a page", "sixteen tokens"]
+    assert [message.text for message in store.messages("c")] == ["what is a page", "sixteen tokens"]
     assert [hit.chat.title for hit in store.search("sixteen")] == ["Old chat"]
     assert store.recent_models() == []
 

@@ -65,7 +65,7 @@ def test_a_question_sees_what_was_saved_before_it(owner: Owner) -> None:
     owner.worker.save(replace(chat, leaf_id=message.id))
     owner.worker.save(message)
     owner.worker.save(replace(message, text="two"))
-    assert owner.answer(lambda store: [m.text for m in store.path(chat.id)]) == ["two"]
+    assert owner.answer(lambda store: [m.text for m in store.messages(chat.id)]) == ["two"]
     owner.worker.change(lambda store: store.rename(chat.id, "Renamed"))
     assert owner.answer(lambda store: [c.title for c in store.chats()]) == ["Renamed"]
 

@@ -1,0 +1,76 @@
+"""What the cache did, does and would do for a chat, in words; without Qt."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from app import text
+from engine import ChatMemory, Predicted
+
+MISS_WORDS = {
+    "edited": "the message was edited",
+    "template changed": "the chat’s template changed",
+    "system prompt changed": "the system prompt changed",
+    "evicted": "its memory was needed elsewhere",
+    "other model": "another model had read it",
+}
+
+ChatPlace = Literal["memory", "ssd", "cold"]
+
+
+def place_of(memory: ChatMemory | None) -> ChatPlace:
+    """Where a chat's pages are found quickest."""
+    if memory is None or not memory.memory_bytes + memory.ssd_bytes:
+        return "cold"
+    return "memory" if memory.memory_bytes else "ssd"
+
+
+def memory_words(memory: ChatMemory | None) -> str:
+    """What a chat holds, for a tooltip and for screen readers; "" for a cold one."""
+    if memory is None or place_of(memory) == "cold":
+        return ""
+    places = ((text.IN_MEMORY, memory.memory_bytes), (text.ON_SSD, memory.ssd_bytes))
+    parts = [words.format(size=size_words(size)) for words, size in places if size]
+    if memory.shared_bytes:
+        parts.append(text.SHARED.format(size=size_words(memory.shared_bytes)))
+    return ", ".join(parts)
+
+
+def prediction_words(found: Predicted) -> str:
+    """What a message would find, such as "8,112 of 8,140 tokens cached, about 0.2 s"."""
+    cached = found.cached_tokens + found.restored_tokens
+    words = text.CACHED.format(cached=cached, total=found.prompt_tokens)
+    return words if found.seconds is None else f"{words}, {_wait(found.seconds)}"
+
+
+def reading_words(done: int, total: int, cached: int) -> str:
+    """How far a prompt is read: `done` of the `total` tokens that are not among its `cached` ones."""
+    if not cached:
+        return text.READING.format(done=done, total=total)
+    return text.READING_NEW.format(done=done, total=total, cached=cached)
+
+
+def miss_words(missed_from: int | None, reason: str) -> str:
+    """Why tokens were read again; "" when none were, or no reason is known."""
+    if missed_from is None or reason not in MISS_WORDS:
+        return ""
+    words = text.MISSED if missed_from else text.MISSED_ALL
+    return words.format(token=missed_from, reason=MISS_WORDS[reason])
+
+
+def size_words(size: int) -> str:
+    """Bytes in the unit that fits, such as "2.1 MB"."""
+    amount = size / 1000
+    for unit in ("kB", "MB"):
+        if amount < 999.5:  # what rounds to 1,000 is one of the next unit
+            return f"{amount:.0f} {unit}" if amount >= 99.95 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:,.1f} GB"
+
+
+def _wait(seconds: float) -> str:
+    if seconds < 0.095:
+        return "less than 0.1 s"
+    if seconds < 9.95:
+        return f"about {seconds:.1f} s"
+    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} min"

@@ -1,0 +1,86 @@
+"""What the message being written would find in the cache: asked of the engine when typing pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.chat.cache_words import prediction_words
+from app.chat.conversation import ConversationViewModel
+from engine import Command, Event, Failed, Predict, Predicted
+
+PAUSE_MS = 250
+
+
+class PredictionViewModel(QObject):
+    """Predicts the message that is being written: `changed(words)`, "" while nothing is known of it."""
+
+    changed = Signal(str)
+
+    def __init__(
+        self,
+        submit: Callable[[Command], None],
+        conversation: ConversationViewModel,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._submit = submit
+        self._conversation = conversation
+        self._text = ""
+        self._edited_id: str | None = None
+        self._numbers = count(1)
+        self._asked_id = ""
+        self._words = ""
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(PAUSE_MS)
+        self._pause.timeout.connect(self._ask)
+
+    @property
+    def words(self) -> str:
+        """The prediction, or "" when there is none."""
+        return self._words
+
+    def draft(self, text: str, edited_id: str | None = None) -> None:
+        """What is being written now, as a new message or as another version of one; "" for nothing."""
+        if not text.strip() or edited_id != self._edited_id:
+            self._say("")
+        self._text, self._edited_id = text, edited_id
+        self.renew()
+
+    @Slot()
+    def renew(self) -> None:
+        """What it rests on has changed: ask again after a pause. Until then the last answer stands."""
+        self._asked_id = ""  # an answer that is still on its way is out of date
+        if self._text.strip():
+            self._pause.start()
+        else:
+            self._pause.stop()
+
+    def restart(self, text: str) -> None:
+        """Another conversation or version is on show: what was predicted is void."""
+        self._say("")
+        self.draft(text)
+
+    def handle(self, event: Event) -> None:
+        """Take in an engine event."""
+        if isinstance(event, Predicted) and event.id == self._asked_id:
+            self._say(prediction_words(event))
+        elif isinstance(event, Failed) and event.id == self._asked_id:
+            self._say("")
+
+    @Slot()
+    def _ask(self) -> None:
+        self._asked_id = f"prediction-{next(self._numbers)}"
+        request = self._conversation.draft(self._asked_id, self._text, self._edited_id)
+        if request is None:
+            self._say("")
+        else:
+            self._submit(Predict(request))
+
+    def _say(self, words: str) -> None:
+        if words != self._words:
+            self._words = words
+            self.changed.emit(words)

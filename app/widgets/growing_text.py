@@ -1,0 +1,59 @@
+"""A field for plain text that is as high as what is written in it, up to a limit."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QKeyCombination, Qt, Signal, Slot
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
+
+MARGIN = 4
+
+
+class GrowingText(QPlainTextEdit):
+    """Grows to `most_lines` lines, then scrolls. `height_changed` follows a change of its height."""
+
+    height_changed = Signal()
+    focus_changed = Signal(bool)
+
+    def __init__(self, label: str, most_lines: int, least_height: int, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._most_lines = most_lines
+        self._least_height = least_height
+        self.setObjectName("growingText")
+        self.setAccessibleName(label)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.document().setDocumentMargin(MARGIN)
+        self.textChanged.connect(self.grow)
+        self.document().documentLayout().documentSizeChanged.connect(self.grow)
+
+    @Slot()
+    def grow(self) -> None:
+        """Take the height that the text needs."""
+        lines = self.document().size().height()  # a plain text document measures its height in lines
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if lines > self._most_lines else policy.ScrollBarAlwaysOff
+        )
+        shown = min(self._most_lines, max(1, round(lines)))
+        height = max(self._least_height, shown * self.fontMetrics().lineSpacing() + 2 * MARGIN + 2)
+        if height != self.height():
+            self.setFixedHeight(height)
+            self.height_changed.emit()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
+        """Tell the frame to show the focus."""
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
+        """Tell the frame to hide the focus."""
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+
+def pressed_keys(event: QKeyEvent) -> QKeySequence:
+    """The pressed keys, the number pad's Enter being Return."""
+    key = Qt.Key.Key_Return if event.key() == Qt.Key.Key_Enter else Qt.Key(event.key())
+    modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+    return QKeySequence(QKeyCombination(modifiers, key))
