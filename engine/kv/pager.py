@@ -142,7 +142,7 @@ class Pager:
         return copies
 
     def fork(self, table: PageTable) -> PageTable:
-        """Another table of the same tokens on the same pages; what `table` has beyond its length stays its."""
+        """Another table of the same tokens on the same pages; pages beyond its length are not shared."""
         pages = table.pages[: self.pages_for(table.length)]
         self.retain(pages)
         return PageTable(pages, table.length)

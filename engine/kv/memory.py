@@ -1,0 +1,257 @@
+"""KV memory: whose pages are where, and which leave, asked by the engine; no arrays and no mlx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from engine.events import ChatMemory
+from engine.kv.audit import check_tree
+from engine.kv.chat_pages import PageCount
+from engine.kv.eviction import EvictionOrder
+from engine.kv.page_data import RUN_PAGES, chain_keys
+from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
+from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.ssd_runs import read_run, spill_run, stored_run
+from engine.kv.stores import Found, MemoryCounts, PageStore, StoredBytes, Tier
+
+
+class KVMemory:
+    """The pages of one model: those of running sequences and cached ones, in memory and on SSD.
+
+    A sequence's life: `begin` shares what is in memory, `restore` adds what is on SSD, `grow` makes room for
+    each chunk, `keep` makes what was computed findable, `trim` gives back what a sliding window has left,
+    `free` ends it. All methods belong to one thread. An error of the store (of the device) goes through; then
+    `drop` is due.
+    """
+
+    def __init__(
+        self, pager: Pager, store: PageStore, tier: Tier | None = None, window: int | None = None
+    ) -> None:
+        """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
+        self._pager, self._store, self._tier, self._window = pager, store, tier, window
+        self._tree = PrefixTree(pager, window)
+        self._order = EvictionOrder(self._tree, pager)
+        self._batch = max(1, min(RUN_PAGES, pager.total_pages // 64))
+        self.counts = MemoryCounts()
+
+    @property
+    def available_pages(self) -> int:
+        """Pages that `grow` could give now: free ones, and those it may evict."""
+        return self._pager.free_pages + self._order.count()
+
+    @property
+    def cached_pages(self) -> int:
+        """Pages that no sequence holds and that wait to be found again."""
+        return len(self._pager.idle_pages)
+
+    def lookup(self, tokens: Sequence[int]) -> Found:
+        """What a prompt of `tokens` would find now. Nothing is changed."""
+        match = self._tree.match(tokens, len(tokens) - 1)
+        if self._tier is None:
+            return Found(match.length, 0)
+        first = match.length // self._pager.page_size
+        begin = first * self._pager.page_size
+        parent = match.nodes[first - 1] if first else self._tree.root
+        run = stored_run(self._tier, parent.key, tokens[begin:-1], self._pager.page_size, None)
+        end = begin + len(run.keys) * self._pager.page_size
+        return Found(match.length, max(0, end - match.length))
+
+    def begin(self, tokens: Sequence[int], chat: str) -> PageTable:
+        """A table that shares what is in memory of a prompt; its `length` says how many tokens that is.
+
+        Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too.
+        """
+        match = self._tree.match(tokens, len(tokens) - 1)
+        self._tree.touch(match.nodes[match.first :])
+        self._claim(match.nodes[: match.length // self._pager.page_size], chat)
+        pages = [node.page for node in match.nodes[match.first :]]
+        return self._pager.share([NO_PAGE] * match.first + pages, match.length)
+
+    def restore(self, table: PageTable, tokens: Sequence[int], chat: str) -> int:
+        """Read the next pages of a prompt behind `table` from SSD, at most RUN_PAGES.
+
+        Returns the tokens gained: 0 when the SSD has no more, it cannot be read, or no page is left for it.
+        """
+        if self._tier is None:
+            return 0
+        size = self._pager.page_size
+        first = table.length // size
+        most = min(RUN_PAGES - first % RUN_PAGES, self.available_pages)
+        rest = tokens[first * size : min((first + most) * size, len(tokens) - 1)]
+        data = read_run(
+            self._tier, stored_run(self._tier, self._key_before(table, tokens, first), rest, size, most)
+        )
+        if data is None:
+            return 0
+        before, last = table.length, first + data.pages
+        self._pager.shrink(table, first * size)
+        self.grow(table, last * size)
+        self._store.write(table.pages[first:last], data)
+        table.length = last * size
+        self.keep(table, tokens, chat, whole=False)
+        self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + data.pages)
+        return table.length - before
+
+    def grow(self, table: PageTable, tokens: int) -> None:
+        """Make room for the first `tokens` tokens of `table`, in pages that it may write behind its length.
+
+        Cached pages are evicted for it, and spilled before. Raises OutOfPages, with nothing changed, when
+        even that is not enough.
+        """
+        missing = self._pager.missing(table, tokens)
+        if not missing:
+            return
+        if missing > self._pager.free_pages:
+            self._make_room(table, missing)
+        copies = self._pager.grow(table, tokens)
+        self._store.reserve(self._pager.high_water, self._pager.total_pages)
+        if copies:
+            self._store.copy(copies)
+            self.counts = replace(self.counts, copied_pages=self.counts.copied_pages + len(copies))
+
+    def fork(self, table: PageTable) -> PageTable:
+        """Another table with the same tokens, for one more answer behind them."""
+        return self._pager.fork(table)
+
+    def trim(self, table: PageTable) -> None:
+        """Give back pages that every layer's sliding window has left."""
+        if self._window is not None:
+            self._pager.release_before(table, table.length - self._window + 1)
+
+    def keep(self, table: PageTable, tokens: Sequence[int], chat: str, whole: bool) -> None:
+        """Make the pages of `table` findable, as pages of `chat`: to be called before `trim` and `free`.
+
+        A page that is cached already takes the place of the table's equal one.
+
+        Args:
+            tokens: at least the first `table.length` ids of the sequence, whose keys and values are computed.
+            whole: a partly filled last page too: the sequence ends here.
+        """
+        self._claim(self._tree.insert(tokens, table, whole, chat), chat)
+
+    def free(self, table: PageTable) -> None:
+        """Give back all pages of `table`; those that were kept stay until they are evicted."""
+        self._tree.touch([node for page in table.pages if (node := self._tree.node_at(page))])
+        self._pager.free(table)
+
+    def spill(self, pages: int | None = None) -> int:
+        """Offer full cached pages to the SSD, the latest first, and leave them in memory.
+
+        It stops after about `pages` pages, or when the SSD takes no more. Returns the pages that it took.
+        """
+        if self._tier is None:
+            return 0
+        nodes = [node for page in self._pager.idle_pages if (node := self._tree.node_at(page)) and node.key]
+        nodes.sort(key=lambda node: (node.stamp, node.depth), reverse=True)
+        taken = 0
+        for node in nodes:
+            if pages is not None and taken >= pages:
+                break
+            if self._tier.find(node.key):
+                continue
+            run = spill_run(self._tier, self._store, node)
+            if not run:
+                break
+            taken += run
+        self.counts = replace(self.counts, spilled_pages=self.counts.spilled_pages + taken)
+        return taken
+
+    def evict_all(self) -> int:
+        """Evict, and spill, every page that may go. Returns how many; the arena can then be built smaller."""
+        pages = self._order.count()
+        self._evict(pages)
+        self._pager.lower_high_water()
+        return pages
+
+    def drop(self) -> None:
+        """Forget everything in memory, after a device error. The caller frees what is running."""
+        self._tree.clear()
+
+    def forget(self, chat: str) -> None:
+        """Drop the pages of `chat` from memory and SSD, but those that others own or that are in use."""
+        self._tree.forget(chat)
+        if self._tier is not None:
+            self._tier.forget_chat(chat)
+            for node in self._tree.nodes():
+                node.offered = False  # a file that went may have held pages of others
+
+    def pin(self, chat: str, pinned: bool) -> None:
+        """Whether the pages of `chat`, those of later too, must stay in memory."""
+        self._tree.pin(chat, pinned)
+
+    def chats(self) -> Mapping[str, ChatMemory]:
+        """Where the pages of each chat are, in bytes."""
+        memory = self._tree.chats
+        stored: Mapping[str, StoredBytes] = {} if self._tier is None else self._tier.chat_bytes()
+        size, told = self._store.page_bytes, dict[str, ChatMemory]()
+        for chat in (memory.keys() | stored.keys()) - {""}:
+            here, there = memory.get(chat, PageCount(0, 0)), stored.get(chat)
+            ssd, shared = (there.total, there.shared) if there else (0, 0)
+            told[chat] = ChatMemory(here.pages * size, ssd, here.shared * size + shared)
+        return told
+
+    def check(self, tables: Iterable[PageTable]) -> None:
+        """Raise AssertionError unless everything adds up, `tables` being all that are in use."""
+        self._pager.check(tables)
+        check_tree(self._tree, self._pager)
+
+    def _claim(self, nodes: Sequence[Node], chat: str) -> None:
+        new = self._tree.claim(nodes, chat)
+        if new and self._tier is not None:
+            self._tier.claim([node.key for node in new], chat)
+
+    def _key_before(self, table: PageTable, tokens: Sequence[int], index: int) -> bytes:
+        """The key of the page before the one at `index`."""
+        if not index:
+            return self._tree.root.key
+        node = self._tree.node_at(table.pages[index - 1])
+        if node is not None and node.depth == index - 1:
+            return node.key
+        size = self._pager.page_size
+        pages = [tokens[begin : begin + size] for begin in range(0, index * size, size)]
+        return chain_keys(self._tree.root.key, pages)[-1]
+
+    def _make_room(self, table: PageTable, missing: int) -> None:
+        """Evict until `table` can have `missing` more pages, or raise OutOfPages.
+
+        The last page that `table` shares with the tree alone need not be copied: the tree can let go of it.
+        That is the last resort, and makes a lone sequence's budget the whole arena.
+        """
+        short, evictable = missing - self._pager.free_pages, self._order.count()
+        if short <= evictable:
+            self._evict(max(short, min(self._batch, evictable)))
+            return
+        node = self._own_last(table)
+        if node is None or short > evictable + 1:
+            raise OutOfPages(
+                f"KV memory is full: {missing} more pages are needed, and {self.available_pages} of "
+                f"{self._pager.total_pages} are free or can be evicted"
+            )
+        self._evict(evictable)
+        self._spill(node)
+        self._tree.remove(node)
+
+    def _own_last(self, table: PageTable) -> Node | None:
+        """The node of the page that `table` writes next, when only it and the tree hold that page."""
+        index = table.length // self._pager.page_size
+        page = table.pages[index] if index < len(table.pages) else NO_PAGE
+        node = self._tree.node_at(page)
+        if node is None or self._pager.references(page) > 2 or self._tree.is_pinned(node):
+            return None
+        return node
+
+    def _evict(self, pages: int) -> None:
+        for _ in range(pages):
+            node = self._order.next()
+            if node is None:
+                raise AssertionError("fewer pages can be evicted than were counted")
+            self._spill(node)
+            self._tree.remove(node)
+        self.counts = replace(self.counts, evicted_pages=self.counts.evicted_pages + pages)
+
+    def _spill(self, node: Node) -> None:
+        if self._tier is None or node.offered or not node.key:
+            return
+        taken = spill_run(self._tier, self._store, node)
+        self.counts = replace(self.counts, spilled_pages=self.counts.spilled_pages + taken)

@@ -1,0 +1,299 @@
+"""The prefix tree: pages in memory, found again by the tokens that they hold; integers and no mlx.
+
+A node is a page: its token ids, and its place behind its parent. Children are found by their exact tokens, so
+a hash is never trusted. Only a last page may be partly filled, and it has no children. A node's owners are a
+subset of its parent's, because a chat claims the whole path. Without a sliding window every node has its page
+in memory; with one, a node whose page is gone stays while there are nodes behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.kv.chat_pages import ChatPages, Owners, PageCount
+from engine.kv.page_data import ROOT_KEY, chain_key
+from engine.kv.pager import NO_PAGE, Pager, PageTable
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A page of a sequence.
+
+    Attributes:
+        tokens: its ids; fewer than page_size only in a partly filled last page.
+        parent: the page before it; None in the root, which is no page.
+        depth: pages before it; -1 in the root.
+        key: `chain_key` of a full page; empty in a partly filled one.
+        page: where it lies in the arena, NO_PAGE when it is not in memory.
+        resident_children: children with a page in memory.
+        stamp: when it was last used, by the tree's clock.
+        offered: whether it was given to the SSD tier, which may have taken it or not.
+    """
+
+    tokens: Tokens
+    parent: Node | None
+    depth: int
+    key: bytes
+    page: int = NO_PAGE
+    children: dict[Tokens, Node] = field(default_factory=dict[Tokens, "Node"])
+    resident_children: int = 0
+    owners: Owners = frozenset()
+    stamp: int = 0
+    offered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What is in memory of a sequence: its first `length` tokens are usable.
+
+    Attributes:
+        nodes: of these tokens, from the root down; the last may hold more than the match.
+        first: of `nodes`, the first whose page is needed: more than 0 only with a sliding window.
+        length: tokens.
+    """
+
+    nodes: list[Node]
+    first: int
+    length: int
+
+
+class PrefixTree:
+    """All cached pages of one model. It is one holder of each page that is in memory."""
+
+    def __init__(self, pager: Pager, window: int | None = None) -> None:
+        """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
+        self._pager = pager
+        self.window = window
+        self.clock = 0
+        self.root = Node((), None, -1, ROOT_KEY)
+        self._nodes: list[Node | None] = [None] * pager.total_pages
+        self._chats = ChatPages()
+        self._pinned: set[str] = set()
+
+    @property
+    def chats(self) -> Mapping[str, PageCount]:
+        """Pages of each chat that are in memory."""
+        return self._chats.counts
+
+    @property
+    def has_pins(self) -> bool:
+        """Whether any chat is pinned."""
+        return bool(self._pinned)
+
+    def node_at(self, page: int) -> Node | None:
+        """The node whose page is `page`."""
+        return None if page == NO_PAGE else self._nodes[page]
+
+    def is_pinned(self, node: Node) -> bool:
+        """Whether a pinned chat owns `node`."""
+        return not self._pinned.isdisjoint(node.owners)
+
+    def pin(self, chat: str, pinned: bool) -> None:
+        """Whether the nodes of `chat`, those of later too, must stay in memory."""
+        (self._pinned.add if pinned else self._pinned.discard)(chat)
+
+    def match(self, tokens: Sequence[int], limit: int) -> Match:
+        """The longest usable beginning of the first `limit` of `tokens`; it may end inside a page."""
+        nodes = self._walk(tokens, limit)
+        size = self._pager.page_size
+        done = len(nodes) * size
+        child, common = self._best_child(
+            nodes[-1] if nodes else self.root, tokens[done : min(done + size, limit)]
+        )
+        if child is not None:
+            first = self._first_needed(nodes, done + common)
+            if first is not None:
+                return Match([*nodes, child], first, done + common)
+        while nodes:
+            first = self._first_needed(nodes, len(nodes) * size)
+            if first is not None:
+                return Match(nodes, first, len(nodes) * size)
+            nodes.pop()
+        return Match([], 0, 0)
+
+    def touch(self, nodes: Sequence[Node]) -> None:
+        """`nodes` are used now."""
+        self.clock = clock = self.clock + 1
+        for node in nodes:
+            node.stamp = clock
+
+    def claim(self, nodes: Sequence[Node], chat: str) -> list[Node]:
+        """`chat` owns `nodes`, a path from the root's children down; returns those that it did not before."""
+        new = [node for node in nodes if chat not in node.owners]
+        for node in new:
+            self._set_owners(node, node.owners | {chat})
+        return new
+
+    def insert(self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str) -> list[Node]:
+        """Make the pages of `table` findable: full ones, and with `whole` a partly filled last one.
+
+        Where the tree has an equal page already, the table gets that one in the place of its own. Returns the
+        nodes of full pages, which `chat` must claim next.
+
+        Args:
+            tokens: at least the first `table.length` ids of the sequence.
+        """
+        size = self._pager.page_size
+        full, rest = divmod(table.length, size)
+        self.clock = clock = self.clock + 1
+        nodes: list[Node] = []
+        node = self.root
+        for index in range(full):
+            page_tokens = tuple(tokens[index * size : (index + 1) * size])
+            child = node.children.get(page_tokens)
+            if child is None:
+                child = self._add(node, page_tokens, chain_key(node.key, page_tokens))
+                self._supersede(child, chat)
+            if table.pages[index] != NO_PAGE:
+                self._settle(child, table, index)
+                child.stamp = clock
+            nodes.append(child)
+            node = child
+        if whole and rest:
+            self._insert_rest(node, tuple(tokens[full * size : table.length]), table.pages[full], chat)
+        self._prune(node)
+        return nodes
+
+    def remove(self, node: Node) -> None:
+        """Let go of the page of `node`, and of the node when nothing is behind it.
+
+        Raises AssertionError where that would cut pages behind it off.
+        """
+        if node.resident_children and self.window is None:
+            raise AssertionError(f"page {node.page} has pages behind it in memory")
+        self._set_page(node, NO_PAGE)
+        self._prune(node)
+
+    def forget(self, chat: str) -> None:
+        """`chat` owns nothing any more; nodes that nobody owns and no table holds go."""
+        self._pinned.discard(chat)
+        for node in reversed(list(self.nodes())):
+            if chat in node.owners:
+                self._set_owners(node, node.owners - {chat})
+            if node.owners:
+                continue
+            if node.page in self._pager.idle_pages and (self.window or not node.resident_children):
+                self._set_page(node, NO_PAGE)
+            self._prune(node)
+
+    def clear(self) -> None:
+        """Let go of everything, whoever else holds it: what the pages hold cannot be trusted."""
+        for node in list(self.nodes()):
+            self._set_page(node, NO_PAGE)
+        self.root.children.clear()
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node, parents before their children."""
+        waiting = list(self.root.children.values())
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(node.children.values())
+
+    def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
+        """The nodes of whole pages within the first `limit` tokens, in memory or not."""
+        size, nodes, children = self._pager.page_size, list[Node](), self.root.children
+        for begin in range(0, limit - size + 1, size):
+            node = children.get(tuple(tokens[begin : begin + size]))
+            if node is None:
+                break
+            nodes.append(node)
+            children = node.children
+        return nodes
+
+    def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
+        """The child in memory that begins with most of `rest`, at least one, and how many."""
+        best, most = None, 0
+        for child in node.children.values():
+            if child.page == NO_PAGE or not rest or child.tokens[0] != rest[0]:
+                continue
+            common = _common(child.tokens, rest)
+            if common > most:
+                best, most = child, common
+        return best, most
+
+    def _first_needed(self, nodes: Sequence[Node], length: int) -> int | None:
+        """The first page that a continuation behind `length` tokens sees; None when one is not in memory.
+
+        `nodes` are those of whole pages; a partly used one behind them is there.
+        """
+        if self.window is None:
+            return 0
+        first = max(0, length - self.window + 1) // self._pager.page_size
+        return first if all(node.page != NO_PAGE for node in nodes[first:]) else None
+
+    def _add(self, parent: Node, tokens: Tokens, key: bytes) -> Node:
+        child = parent.children[tokens] = Node(tokens, parent, parent.depth + 1, key)
+        return child
+
+    def _settle(self, node: Node, table: PageTable, index: int) -> None:
+        """One page for both: the node's, or the table's where the node has none."""
+        if node.page == NO_PAGE:
+            self._set_page(node, table.pages[index])
+        elif node.page != table.pages[index]:
+            self._pager.swap(table, index, node.page)
+
+    def _supersede(self, node: Node, chat: str) -> None:
+        """Drop partly filled pages of `chat` alone beside `node` that hold a beginning of its tokens."""
+        parent = node.parent
+        assert parent is not None
+        for other in list(parent.children.values()):
+            short = len(other.tokens)
+            if short < len(node.tokens) and other.tokens == node.tokens[:short] and other.owners <= {chat}:
+                self._set_page(other, NO_PAGE)
+                self._prune(other)
+
+    def _insert_rest(self, parent: Node, tokens: Tokens, page: int, chat: str) -> None:
+        """A partly filled page, unless `chat` has a longer one that begins with it, or the page is known."""
+        if self._pager.is_cached(page):
+            return
+        for child in parent.children.values():
+            if chat in child.owners and child.page != NO_PAGE and child.tokens[: len(tokens)] == tokens:
+                child.stamp = self.clock
+                return
+        node = parent.children.get(tokens)
+        if node is None:
+            node = self._add(parent, tokens, b"")
+            self._set_page(node, page)
+            self._supersede(node, chat)
+        self._set_owners(node, node.owners | {chat})
+        node.stamp = self.clock
+
+    def _set_page(self, node: Node, page: int) -> None:
+        """Take or let go of a page, and everything that is counted by it."""
+        assert node.parent is not None
+        if node.page != NO_PAGE:
+            self._pager.uncache(node.page)
+            self._nodes[node.page] = None
+            self._chats.remove(node.owners)
+            node.parent.resident_children -= 1
+        node.page = page
+        if page != NO_PAGE:
+            self._pager.cache(page)
+            self._nodes[page] = node
+            self._chats.add(node.owners)
+            node.parent.resident_children += 1
+
+    def _set_owners(self, node: Node, owners: Owners) -> None:
+        if node.page != NO_PAGE:
+            self._chats.remove(node.owners)
+            self._chats.add(owners)
+        node.owners = owners
+
+    def _prune(self, node: Node) -> None:
+        """Take nodes out of the tree that have no page in memory and nothing behind them."""
+        while node.parent is not None and node.page == NO_PAGE and not node.children:
+            node.parent.children.pop(node.tokens, None)
+            node = node.parent
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

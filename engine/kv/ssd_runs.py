@@ -1,0 +1,96 @@
+"""Runs of pages between memory and SSD: which pages are spilled together, and which can be read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.kv.page_data import RUN_PAGES, PageData, SpilledRun, chain_key
+from engine.kv.pager import NO_PAGE
+from engine.kv.prefix_tree import Node, Tokens
+from engine.kv.stores import PageStore, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """Consecutive pages of a sequence that are on SSD: their keys and ids."""
+
+    keys: tuple[bytes, ...]
+    tokens: tuple[Tokens, ...]
+
+    def head(self, pages: int) -> StoredRun:
+        """The first `pages` of them."""
+        return StoredRun(self.keys[:pages], self.tokens[:pages])
+
+
+def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int, most: int | None) -> StoredRun:
+    """The pages behind the page `parent` that are on SSD, one after the other, at most `most`.
+
+    Args:
+        tokens: that follow `parent`; only whole pages of `size` of them count.
+    """
+    keys: list[bytes] = []
+    pages: list[Tokens] = []
+    count = len(tokens) // size
+    for index in range(count if most is None else min(count, most)):
+        page = tuple(tokens[index * size : (index + 1) * size])
+        parent = chain_key(parent, page)
+        if not tier.find(parent):
+            break
+        keys.append(parent)
+        pages.append(page)
+    return StoredRun(tuple(keys), tuple(pages))
+
+
+def read_run(tier: Tier, run: StoredRun) -> PageData | None:
+    """The content of `run`, or of its beginning when the tier finds that the rest is damaged."""
+    while run.keys:
+        data = tier.get(run.keys, run.tokens)
+        if data is not None:
+            return data
+        left = next((i for i, key in enumerate(run.keys) if not tier.find(key)), len(run.keys))
+        if left == len(run.keys):
+            return None
+        run = run.head(left)
+    return None
+
+
+def spill_run(tier: Tier, store: PageStore, node: Node) -> int:
+    """Offer `node` to the SSD, with those before and behind it in its run that the SSD has not.
+
+    Runs begin at every RUN_PAGES-th page of a sequence. Returns the pages that were taken.
+    """
+    nodes = _run_of(tier, node)
+    if not nodes:
+        return 0
+    parent = nodes[0].parent
+    assert parent is not None
+    run = SpilledRun(
+        parent.key,
+        tuple(node.key for node in nodes),
+        tuple(node.tokens for node in nodes),
+        store.read([node.page for node in nodes]),
+        tuple(node.owners for node in nodes),
+    )
+    is_taken = tier.put(run)
+    for node in nodes:
+        node.offered = True
+    return len(nodes) if is_taken else 0
+
+
+def _run_of(tier: Tier, node: Node) -> list[Node]:
+    """`node` and its neighbours of the same run that are in memory, full, and not on SSD."""
+    run = node.depth // RUN_PAGES
+
+    def belongs(other: Node) -> bool:
+        is_here = other.depth // RUN_PAGES == run and other.page != NO_PAGE and bool(other.key)
+        return is_here and not tier.find(other.key)
+
+    if not belongs(node):
+        return []
+    nodes = [node]
+    while (parent := nodes[0].parent) is not None and belongs(parent):
+        nodes.insert(0, parent)
+    while (child := next(filter(belongs, nodes[-1].children.values()), None)) is not None:
+        nodes.append(child)
+    return nodes

@@ -1,0 +1,90 @@
+"""What KV memory needs of the arena and of the SSD, and what it tells of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.kv.page_data import PageData, SpilledRun
+from engine.kv.pager import PageCopy
+
+
+class PageStore(Protocol):
+    """The arena: the content of pages."""
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page: all layers, keys and values."""
+        ...
+
+    def reserve(self, pages: int, limit: int) -> None:
+        """Make room for the pages 0 … pages-1, at most `limit`; what is stored stays."""
+        ...
+
+    def copy(self, copies: Sequence[PageCopy]) -> None:
+        """Copy pages, before anything is written to their targets."""
+        ...
+
+    def read(self, pages: Sequence[int]) -> PageData:
+        """The content of `pages`, in their order, in host memory."""
+        ...
+
+    def write(self, pages: Sequence[int], data: PageData) -> None:
+        """Store `data` in `pages`, in their order."""
+        ...
+
+
+class StoredBytes(Protocol):
+    """Bytes of a chat's pages on SSD; `shared` of them belong to other chats too."""
+
+    @property
+    def total(self) -> int: ...
+    @property
+    def shared(self) -> int: ...
+
+
+class Tier(Protocol):
+    """The SSD: full pages by their chain key. Nothing in it raises; it may refuse and it may lose."""
+
+    def find(self, key: bytes) -> bool:
+        """Whether page `key` is stored, or waits to be."""
+        ...
+
+    def put(self, run: SpilledRun) -> bool:
+        """Take `run` for writing; False when it is not taken."""
+        ...
+
+    def get(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
+        """Consecutive pages, verified; None when one is gone or damaged."""
+        ...
+
+    def claim(self, keys: Iterable[bytes], chat: str) -> None:
+        """The pages among `keys` that are stored are `chat`'s too."""
+        ...
+
+    def forget_chat(self, chat: str) -> None:
+        """Remove pages that are only `chat`'s."""
+        ...
+
+    def chat_bytes(self) -> Mapping[str, StoredBytes]:
+        """Bytes of each chat that has stored pages."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a prompt would find: tokens in memory, and tokens that the SSD could add behind them."""
+
+    cached_tokens: int
+    stored_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCounts:
+    """Pages since the start: that left memory, went to SSD, came back, were copied on write."""
+
+    evicted_pages: int = 0
+    spilled_pages: int = 0
+    restored_pages: int = 0
+    copied_pages: int = 0
