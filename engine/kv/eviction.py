@@ -14,9 +14,9 @@ Candidate = tuple[int, int, int, Node]
 class EvictionOrder:
     """The order of eviction.
 
-    Only idle nodes that no pinned chat owns may go. Without a sliding window a node goes after all nodes
-    behind it. With one it may go before them, and among nodes used at once the one nearest to the root goes
-    first: a continuation sees it last.
+    Only idle nodes that no pinned chat owns may go. Without a sliding window a node goes after those behind
+    it, unless they must all stay. With one it may go before them, and among nodes that were used at once the
+    one nearest to the root goes first: a continuation needs it least.
 
     Candidates are collected when none is left. A node that was used since then is newer than all that were
     collected, so it is passed over until the next time, and the order is exact.
@@ -29,15 +29,10 @@ class EvictionOrder:
         self._collected_at = 0
 
     def count(self) -> int:
-        """Nodes that may go, one after the other.
-
-        All idle ones that are not pinned: a table that holds a page holds those before it too, and whoever
-        owns a page owns those before it, so that no such node is kept by one behind it.
-        """
-        idle = self._pager.idle_pages
+        """Nodes that may go, one after the other: all idle ones that are not pinned."""
         if not self._tree.has_pins:
-            return len(idle)
-        return sum(not self._tree.is_pinned(node) for node in map(self._tree.node_at, idle) if node)
+            return len(self._pager.idle_pages)
+        return sum(self._may_go(node) for node in self._idle_nodes())
 
     def next(self) -> Node | None:
         """The node to remove now; the caller removes it. None when none may go."""
@@ -50,16 +45,17 @@ class EvictionOrder:
             self._collect()
         return None
 
+    def _idle_nodes(self) -> list[Node]:
+        return [node for page in self._pager.idle_pages if (node := self._tree.node_at(page))]
+
     def _may_go(self, node: Node) -> bool:
-        return (
-            node.page in self._pager.idle_pages
-            and not (node.resident_children and self._tree.window is None)
-            and not self._tree.is_pinned(node)
-        )
+        return node.page in self._pager.idle_pages and not self._tree.is_pinned(node)
 
     def _collect(self) -> None:
-        nodes = [self._tree.node_at(page) for page in self._pager.idle_pages]
-        self._candidates = [self._candidate(node) for node in nodes if node and self._may_go(node)]
+        nodes = [node for node in self._idle_nodes() if self._may_go(node)]
+        if self._tree.window is None:
+            nodes = [node for node in nodes if not node.resident_children] or nodes
+        self._candidates = [self._candidate(node) for node in nodes]
         self._collected_at = self._tree.clock
         heapify(self._candidates)
 

@@ -23,6 +23,10 @@ class KVMemory:
     each chunk, `keep` makes what was computed findable, `trim` gives back what a sliding window has left,
     `free` ends it. All methods belong to one thread. An error of the store (of the device) goes through; then
     `drop` is due.
+
+    Attributes:
+        tree: what is cached.
+        counts: what was done so far.
     """
 
     def __init__(
@@ -30,8 +34,8 @@ class KVMemory:
     ) -> None:
         """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
         self._pager, self._store, self._tier, self._window = pager, store, tier, window
-        self._tree = PrefixTree(pager, window)
-        self._order = EvictionOrder(self._tree, pager)
+        self.tree = PrefixTree(pager, window)
+        self._order = EvictionOrder(self.tree, pager)
         self._batch = max(1, min(RUN_PAGES, pager.total_pages // 64))
         self.counts = MemoryCounts()
 
@@ -47,12 +51,12 @@ class KVMemory:
 
     def lookup(self, tokens: Sequence[int]) -> Found:
         """What a prompt of `tokens` would find now. Nothing is changed."""
-        match = self._tree.match(tokens, len(tokens) - 1)
+        match = self.tree.match(tokens, len(tokens) - 1)
         if self._tier is None:
             return Found(match.length, 0)
         first = match.length // self._pager.page_size
         begin = first * self._pager.page_size
-        parent = match.nodes[first - 1] if first else self._tree.root
+        parent = match.nodes[first - 1] if first else self.tree.root
         run = stored_run(self._tier, parent.key, tokens[begin:-1], self._pager.page_size, None)
         end = begin + len(run.keys) * self._pager.page_size
         return Found(match.length, max(0, end - match.length))
@@ -62,8 +66,8 @@ class KVMemory:
 
         Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too.
         """
-        match = self._tree.match(tokens, len(tokens) - 1)
-        self._tree.touch(match.nodes[match.first :])
+        match = self.tree.match(tokens, len(tokens) - 1)
+        self.tree.touch(match.nodes[match.first :])
         self._claim(match.nodes[: match.length // self._pager.page_size], chat)
         pages = [node.page for node in match.nodes[match.first :]]
         return self._pager.share([NO_PAGE] * match.first + pages, match.length)
@@ -128,11 +132,11 @@ class KVMemory:
             tokens: at least the first `table.length` ids of the sequence, whose keys and values are computed.
             whole: a partly filled last page too: the sequence ends here.
         """
-        self._claim(self._tree.insert(tokens, table, whole, chat), chat)
+        self._claim(self.tree.insert(tokens, table, whole, chat), chat)
 
     def free(self, table: PageTable) -> None:
         """Give back all pages of `table`; those that were kept stay until they are evicted."""
-        self._tree.touch([node for page in table.pages if (node := self._tree.node_at(page))])
+        self.tree.touch([node for page in table.pages if (node := self.tree.node_at(page))])
         self._pager.free(table)
 
     def spill(self, pages: int | None = None) -> int:
@@ -142,7 +146,7 @@ class KVMemory:
         """
         if self._tier is None:
             return 0
-        nodes = [node for page in self._pager.idle_pages if (node := self._tree.node_at(page)) and node.key]
+        nodes = [node for page in self._pager.idle_pages if (node := self.tree.node_at(page)) and node.key]
         nodes.sort(key=lambda node: (node.stamp, node.depth), reverse=True)
         taken = 0
         for node in nodes:
@@ -166,23 +170,23 @@ class KVMemory:
 
     def drop(self) -> None:
         """Forget everything in memory, after a device error. The caller frees what is running."""
-        self._tree.clear()
+        self.tree.clear()
 
     def forget(self, chat: str) -> None:
         """Drop the pages of `chat` from memory and SSD, but those that others own or that are in use."""
-        self._tree.forget(chat)
+        self.tree.forget(chat)
         if self._tier is not None:
             self._tier.forget_chat(chat)
-            for node in self._tree.nodes():
+            for node in self.tree.nodes():
                 node.offered = False  # a file that went may have held pages of others
 
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the pages of `chat`, those of later too, must stay in memory."""
-        self._tree.pin(chat, pinned)
+        self.tree.pin(chat, pinned)
 
     def chats(self) -> Mapping[str, ChatMemory]:
         """Where the pages of each chat are, in bytes."""
-        memory = self._tree.chats
+        memory = self.tree.chats
         stored: Mapping[str, StoredBytes] = {} if self._tier is None else self._tier.chat_bytes()
         size, told = self._store.page_bytes, dict[str, ChatMemory]()
         for chat in (memory.keys() | stored.keys()) - {""}:
@@ -194,23 +198,23 @@ class KVMemory:
     def check(self, tables: Iterable[PageTable]) -> None:
         """Raise AssertionError unless everything adds up, `tables` being all that are in use."""
         self._pager.check(tables)
-        check_tree(self._tree, self._pager)
+        check_tree(self.tree, self._pager)
 
     def _claim(self, nodes: Sequence[Node], chat: str) -> None:
-        new = self._tree.claim(nodes, chat)
+        new = self.tree.claim(nodes, chat)
         if new and self._tier is not None:
             self._tier.claim([node.key for node in new], chat)
 
     def _key_before(self, table: PageTable, tokens: Sequence[int], index: int) -> bytes:
         """The key of the page before the one at `index`."""
         if not index:
-            return self._tree.root.key
-        node = self._tree.node_at(table.pages[index - 1])
+            return self.tree.root.key
+        node = self.tree.node_at(table.pages[index - 1])
         if node is not None and node.depth == index - 1:
             return node.key
         size = self._pager.page_size
         pages = [tokens[begin : begin + size] for begin in range(0, index * size, size)]
-        return chain_keys(self._tree.root.key, pages)[-1]
+        return chain_keys(self.tree.root.key, pages)[-1]
 
     def _make_room(self, table: PageTable, missing: int) -> None:
         """Evict until `table` can have `missing` more pages, or raise OutOfPages.
@@ -230,14 +234,14 @@ class KVMemory:
             )
         self._evict(evictable)
         self._spill(node)
-        self._tree.remove(node)
+        self.tree.remove(node)
 
     def _own_last(self, table: PageTable) -> Node | None:
         """The node of the page that `table` writes next, when only it and the tree hold that page."""
         index = table.length // self._pager.page_size
         page = table.pages[index] if index < len(table.pages) else NO_PAGE
-        node = self._tree.node_at(page)
-        if node is None or self._pager.references(page) > 2 or self._tree.is_pinned(node):
+        node = self.tree.node_at(page)
+        if node is None or self._pager.references(page) > 2 or self.tree.is_pinned(node):
             return None
         return node
 
@@ -247,7 +251,7 @@ class KVMemory:
             if node is None:
                 raise AssertionError("fewer pages can be evicted than were counted")
             self._spill(node)
-            self._tree.remove(node)
+            self.tree.remove(node)
         self.counts = replace(self.counts, evicted_pages=self.counts.evicted_pages + pages)
 
     def _spill(self, node: Node) -> None:

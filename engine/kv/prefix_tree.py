@@ -2,8 +2,8 @@
 
 A node is a page: its token ids, and its place behind its parent. Children are found by their exact tokens, so
 a hash is never trusted. Only a last page may be partly filled, and it has no children. A node's owners are a
-subset of its parent's, because a chat claims the whole path. Without a sliding window every node has its page
-in memory; with one, a node whose page is gone stays while there are nodes behind it.
+subset of its parent's, because a chat claims the whole path. A node whose page has left memory stays while
+there are nodes behind it; without a sliding window these cannot be used until it is back.
 """
 
 from __future__ import annotations
@@ -158,12 +158,7 @@ class PrefixTree:
         return nodes
 
     def remove(self, node: Node) -> None:
-        """Let go of the page of `node`, and of the node when nothing is behind it.
-
-        Raises AssertionError where that would cut pages behind it off.
-        """
-        if node.resident_children and self.window is None:
-            raise AssertionError(f"page {node.page} has pages behind it in memory")
+        """Let go of the page of `node`, and of the node when nothing is behind it."""
         self._set_page(node, NO_PAGE)
         self._prune(node)
 
@@ -175,7 +170,7 @@ class PrefixTree:
                 self._set_owners(node, node.owners - {chat})
             if node.owners:
                 continue
-            if node.page in self._pager.idle_pages and (self.window or not node.resident_children):
+            if node.page in self._pager.idle_pages:
                 self._set_page(node, NO_PAGE)
             self._prune(node)
 
@@ -194,11 +189,11 @@ class PrefixTree:
             waiting.extend(node.children.values())
 
     def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
-        """The nodes of whole pages within the first `limit` tokens, in memory or not."""
+        """The nodes of whole pages within the first `limit` tokens; with a window also those not in memory."""
         size, nodes, children = self._pager.page_size, list[Node](), self.root.children
         for begin in range(0, limit - size + 1, size):
             node = children.get(tuple(tokens[begin : begin + size]))
-            if node is None:
+            if node is None or (self.window is None and node.page == NO_PAGE):
                 break
             nodes.append(node)
             children = node.children

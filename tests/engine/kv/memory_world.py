@@ -1,0 +1,311 @@
+"""A world for KV memory: pages that remember which tokens wrote each of their slots, and sequences on them.
+
+A slot holds the number of the token chain that wrote it (every token up to and including its own), so that a
+page that is shared, read or restored in the wrong place is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.kv.memory import KVMemory
+from engine.kv.page_data import PageData, SpilledRun
+from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
+
+UNWRITTEN = -1
+
+
+class Chains:
+    """Numbers for token chains, the same number for the same chain only."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def after(self, chain: int, token: int) -> int:
+        return self._numbers.setdefault((chain, token), len(self._numbers) + 1)
+
+    def of(self, tokens: Iterable[int]) -> list[int]:
+        chain, numbers = 0, list[int]()
+        for token in tokens:
+            chain = self.after(chain, token)
+            numbers.append(chain)
+        return numbers
+
+
+class ChainStore:
+    """An arena that holds chain numbers. What was never reserved cannot be touched."""
+
+    def __init__(self, page_size: int) -> None:
+        self.page_size = page_size
+        self.slots: list[list[int]] = []
+        self.reads = 0
+
+    @property
+    def page_bytes(self) -> int:
+        return 100
+
+    def reserve(self, pages: int, limit: int) -> None:
+        assert pages <= limit
+        while len(self.slots) < pages:
+            self.slots.append([UNWRITTEN] * self.page_size)
+
+    def copy(self, copies: Sequence[PageCopy]) -> None:
+        for copy in copies:
+            self.slots[copy.target] = list(self.slots[copy.source])
+
+    def read(self, pages: Sequence[int]) -> PageData:
+        self.reads += 1
+        slots = [slot for page in pages for slot in self.slots[page]]
+        return PageData({"chains": np.array([[slots]], dtype=np.int64)}, self.page_size)
+
+    def write(self, pages: Sequence[int], data: PageData) -> None:
+        slots = data.arrays["chains"][0, 0].tolist()
+        assert len(slots) == len(pages) * self.page_size
+        for index, page in enumerate(pages):
+            self.slots[page] = slots[index * self.page_size : (index + 1) * self.page_size]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A page as the fake tier keeps it."""
+
+    tokens: tuple[int, ...]
+    data: PageData
+    owners: frozenset[str]
+
+
+@dataclass(frozen=True)
+class StoredSum:
+    total: int
+    shared: int
+
+
+@dataclass
+class FakeTier:
+    """The SSD as a dict. `is_full`: it takes nothing. `damaged`: pages that it has and cannot give."""
+
+    pages: dict[bytes, Stored] = field(default_factory=dict)
+    damaged: set[bytes] = field(default_factory=set)
+    is_full: bool = False
+    puts: list[int] = field(default_factory=list)
+
+    def find(self, key: bytes) -> bool:
+        return key in self.pages
+
+    def put(self, run: SpilledRun) -> bool:
+        assert not any(key in self.pages for key in run.keys), "a page was spilled twice"
+        if self.is_full:
+            return False
+        self.puts.append(run.data.pages)
+        for index, (key, tokens, owners) in enumerate(zip(run.keys, run.tokens, run.chats, strict=True)):
+            self.pages[key] = Stored(tokens, run.data.part(index, 1), owners)
+        return True
+
+    def get(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
+        for key in keys:
+            if key in self.damaged:
+                self.damaged.discard(key)
+                self.pages.pop(key, None)
+                return None
+        parts = [self.pages[key] for key in keys]
+        assert [part.tokens for part in parts] == list(tokens)
+        chains = np.concatenate([part.data.arrays["chains"] for part in parts], 2)
+        return PageData({"chains": chains}, parts[0].data.page_size)
+
+    def claim(self, keys: Iterable[bytes], chat: str) -> None:
+        for key in keys:
+            if stored := self.pages.get(key):
+                self.pages[key] = Stored(stored.tokens, stored.data, stored.owners | {chat})
+
+    def forget_chat(self, chat: str) -> None:
+        for key, stored in list(self.pages.items()):
+            if stored.owners == {chat}:
+                del self.pages[key]
+            else:
+                self.pages[key] = Stored(stored.tokens, stored.data, stored.owners - {chat})
+
+    def chat_bytes(self) -> Mapping[str, StoredSum]:
+        chats = {chat for stored in self.pages.values() for chat in stored.owners}
+        return {chat: self._sum(chat) for chat in chats}
+
+    def _sum(self, chat: str) -> StoredSum:
+        owners = [stored.owners for stored in self.pages.values() if chat in stored.owners]
+        return StoredSum(10 * len(owners), 10 * sum(len(chats) > 1 for chats in owners))
+
+
+@dataclass
+class Running:
+    """A running request: its ids, of which the first `table.length` are computed."""
+
+    tokens: list[int]
+    table: PageTable
+    chat: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a world."""
+
+    pages: int
+    page_size: int
+    window: int | None = None
+    has_tier: bool = True
+
+
+class World:
+    """KV memory on chain numbers, with the sequences that run on it."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.chains = Chains()
+        self.store = ChainStore(shape.page_size)
+        self.tier = FakeTier()
+        self.pager = Pager(shape.pages, shape.page_size)
+        self.memory = KVMemory(self.pager, self.store, self.tier if shape.has_tier else None, shape.window)
+        self.running: list[Running] = []
+        self.pinned: set[str] = set()
+
+    def begin(self, tokens: Sequence[int], chat: str = "") -> Running:
+        found = self.memory.lookup(tokens)
+        sequence = Running(list(tokens), self.memory.begin(tokens, chat), chat)
+        assert sequence.table.length == found.cached_tokens < len(tokens)
+        self.running.append(sequence)
+        self.look(sequence)
+        return sequence
+
+    def compute(self, sequence: Running, tokens: int) -> bool:
+        """Compute the next `tokens` ids; False, with nothing changed, where there are no pages for them."""
+        table = sequence.table
+        end = min(len(sequence.tokens), table.length + tokens)
+        before = (list(table.pages), self.pager.free_pages, set(self.pager.idle_pages))
+        try:
+            self.memory.grow(table, end)
+        except OutOfPages:
+            assert before == (table.pages, self.pager.free_pages, set(self.pager.idle_pages))
+            self._was_full(table, end)
+            return False
+        numbers = self.chains.of(sequence.tokens[:end])
+        size, pages, slots = self.shape.page_size, table.pages, self.store.slots
+        for position in range(table.length, end):
+            page = pages[position // size]
+            assert self.pager.references(page) == 1, "a page of others is written"
+            slots[page][position % size] = numbers[position]
+        table.length = end
+        self.look(sequence)
+        return True
+
+    def restore(self, sequence: Running) -> int:
+        before = sequence.table.length
+        gained = self.memory.restore(sequence.table, sequence.tokens, sequence.chat)
+        assert sequence.table.length == before + gained
+        assert not gained or sequence.table.length < len(sequence.tokens)
+        self.look(sequence)
+        return gained
+
+    def keep(self, sequence: Running, whole: bool = True) -> None:
+        self.memory.keep(sequence.table, sequence.tokens, sequence.chat, whole)
+        self.look(sequence)
+
+    def fork(self, sequence: Running) -> Running:
+        table = self.memory.fork(sequence.table)
+        other = Running(sequence.tokens[: table.length], table, sequence.chat)
+        self.running.append(other)
+        self.look(other)
+        return other
+
+    def trim(self, sequence: Running) -> None:
+        self.memory.trim(sequence.table)
+        self.look(sequence)
+
+    def free(self, sequence: Running) -> None:
+        self.memory.free(sequence.table)
+        self.running.remove(sequence)
+
+    def run(self, tokens: Sequence[int], chat: str = "", *, restore: bool = False) -> int:
+        """A whole request: begin, restore, compute, keep, free. Returns the tokens that were not computed."""
+        sequence = self.begin(tokens, chat)
+        while restore and self.restore(sequence):
+            pass
+        cached = sequence.table.length
+        assert self.compute(sequence, len(tokens))
+        self.keep(sequence)
+        self.free(sequence)
+        return cached
+
+    def drop(self) -> None:
+        """As after a device error: everything in the arena is gone."""
+        self.memory.drop()
+        for sequence in list(self.running):
+            self.free(sequence)
+        self.store.slots.clear()
+
+    def look(self, sequence: Running) -> None:
+        """Every token that the next one sees is the right one."""
+        table, size, slots = sequence.table, self.shape.page_size, self.store.slots
+        window = self.shape.window
+        first = 0 if window is None else max(0, table.length - window + 1)
+        numbers = self.chains.of(sequence.tokens[: table.length])
+        for position in range(first, table.length):
+            assert slots[table.pages[position // size]][position % size] == numbers[position]
+
+    def check(self) -> None:
+        """All books are right, and every sequence sees its own tokens."""
+        self.memory.check([sequence.table for sequence in self.running])
+        for sequence in self.running:
+            self.look(sequence)
+
+    @contextmanager
+    def keeps_pins(self) -> Iterator[None]:
+        """What pinned chats own stays in memory meanwhile, be it as a part of a fuller page."""
+        before = self.pinned_paths()
+        yield
+        after = self.pinned_paths()
+        assert all(any(path == other[: len(path)] for other in after) for path in before)
+
+    def pinned_paths(self) -> set[tuple[int, ...]]:
+        return {path for path, owners in self.cached().items() if owners & self.pinned}
+
+    def cached(self) -> dict[tuple[int, ...], frozenset[str]]:
+        """Every page in memory: the ids from the sequence's beginning to the page's end, and its owners."""
+        found: dict[tuple[int, ...], frozenset[str]] = {}
+        paths: dict[int, tuple[int, ...]] = {}
+        for node in self.memory.tree.nodes():
+            path = paths[id(node)] = paths.get(id(node.parent), ()) + node.tokens
+            if node.page != NO_PAGE:
+                found[path] = node.owners
+        return found
+
+    def longest_cached(self, tokens: Sequence[int], step: int = 1) -> int:
+        """The longest beginning of `tokens` without the last whose needed pages are all cached, by trial.
+
+        Only lengths that are multiples of `step` are tried.
+        """
+        size, window, paths = self.shape.page_size, self.shape.window, list(self.cached())
+        for length in range((len(tokens) - 1) // step * step, 0, -step):
+            first = 0 if window is None else max(0, length - window + 1) // size
+            ends = [min(length, end) for end in range((first + 1) * size, length + size, size)]
+            if all(any(self._holds(path, tokens, end) for path in paths) for end in ends):
+                return length
+        return 0
+
+    def _holds(self, path: tuple[int, ...], tokens: Sequence[int], end: int) -> bool:
+        """Whether the last page of `path` holds token end-1 of `tokens`, behind the same tokens."""
+        in_page = (len(path) - 1) // self.shape.page_size == (end - 1) // self.shape.page_size
+        return in_page and path[:end] == tuple(tokens[:end])
+
+    def _was_full(self, table: PageTable, end: int) -> None:
+        """OutOfPages was right: fewer pages are free or may go than are missing."""
+        held = {page for running in self.running for page in running.table.pages if page != NO_PAGE}
+        pinned = {page for page in range(self.shape.pages) if self._is_pinned(page)}
+        assert self.pager.missing(table, end) > self.shape.pages - len(held | pinned)
+        if len(self.running) == 1 and not pinned:
+            in_window = sum(page == NO_PAGE for page in table.pages)
+            assert self.pager.pages_for(end) - in_window > self.shape.pages
+
+    def _is_pinned(self, page: int) -> bool:
+        node = self.memory.tree.node_at(page)
+        return node is not None and bool(node.owners & self.pinned)
