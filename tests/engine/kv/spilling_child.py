@@ -1,7 +1,12 @@
-"""A process that spills for as long as it lives: `python -m tests.engine.kv.spilling_child FOLDER SEED CAP`."""
+"""Processes that spill for as long as they live: `python -m tests.engine.kv.spilling_child FOLDER CAP`.
+
+One process reads seeds, a line each, and forks a child for each, so that the imports are paid once. It prints
+the child's process id, the child prints "spilling", and when it is dead "dead" is printed.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from pathlib import Path
@@ -12,8 +17,8 @@ from engine.settings import SsdSettings
 from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, spilled
 
 
-def spill_forever(folder: Path, seed: int, cap: int) -> None:
-    """Write runs at the end of one of eight chains, read some back; the first line says that it has begun."""
+def spill_forever(folder: Path, cap: int, seed: int) -> None:
+    """Write runs at the end of one of eight chains, and read some back."""
     rng = random.Random(seed)
     tier = SsdTier(SsdSettings(folder, cap, 0), IDENTITY)
     parents = [ROOT_KEY] * 8
@@ -30,5 +35,16 @@ def spill_forever(folder: Path, seed: int, cap: int) -> None:
             parents[branch] = ROOT_KEY
 
 
+def main(folder: Path, cap: int) -> None:
+    """Fork a child for each line of standard input; the next when that one is dead."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            spill_forever(folder, cap, int(line))
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        print("dead", flush=True)
+
+
 if __name__ == "__main__":
-    spill_forever(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

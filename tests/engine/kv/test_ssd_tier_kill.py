@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import select
+import signal
 import subprocess
 import sys
 import time
@@ -20,21 +23,31 @@ KILLS = 200
 CAP = 60_000
 
 
-def spill_and_die(folder: Path, seed: int, after_s: float) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.kv.spilling_child", str(folder), str(seed), str(CAP)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    with child:
-        assert child.stdout is not None
-        assert child.stderr is not None
-        assert child.stdout.readline() == b"spilling\n"
-        try:
-            child.wait(after_s)  # the moment of death; it never ends by itself
-        except subprocess.TimeoutExpired:
-            child.kill()
-        assert child.stderr.read() == b""
+class Spillers:
+    """Children that spill to `folder`, one at a time, each until it is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.engine.kv.spilling_child", str(folder), str(CAP)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def spill_and_die(self, seed: int, after_s: float) -> None:
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{seed}\n")
+        process.stdin.flush()
+        lines = [process.stdout.readline().strip() for _ in range(2)]  # the child and its id, in any order
+        lines.remove("spilling")
+        ready, _, _ = select.select([process.stdout], [], [], after_s)
+        assert not ready, "it died by itself"
+        os.kill(int(lines[0]), signal.SIGKILL)
+        assert process.stdout.readline() == "dead\n"
+
+    def close(self) -> None:
+        _, errors = self.process.communicate()
+        assert errors == ""
+        assert self.process.returncode == 0
 
 
 def check(folder: Path) -> int:
@@ -64,13 +77,15 @@ def test_the_next_start_is_clean_wherever_the_process_was_killed(tmp_path: Path)
     rng = random.Random(4)
     seen = Counter[str]()
     begin = time.monotonic()
+    spillers = Spillers(tmp_path)
     for kill in range(KILLS):
-        spill_and_die(tmp_path, kill, rng.uniform(0, 0.12))
+        spillers.spill_and_die(kill, rng.uniform(0, 0.12))
         seen["leftovers"] += len(list(tmp_path.glob("*/.*.tmp")))
         seen["pages served"] += check(tmp_path)
         written = sum(path.stat().st_mtime_ns for path in tmp_path.glob("*/*.safetensors"))
         seen["changed"] += written != seen["at"]
         seen["at"] = written
+    spillers.close()
     print(f"\n{KILLS} kills in {time.monotonic() - begin:.0f} s: {dict(seen)}")
     assert seen["leftovers"] > 0  # some died in the middle of a write
     assert seen["changed"] > KILLS / 2
