@@ -15,17 +15,20 @@ from engine.speculation.draft import MOST_DRAFTED
 
 _REMEMBERED = 0.88  # share of the old evidence that a new observation leaves
 _REMEMBERED_UNTRIED = 0.97  # of a place that was not tried: it is worth another try one day
+_REMEMBERED_ON_SURPRISE = 0.25  # when a probe succeeds
 _FIRST_GUESS = 0.5  # acceptance before there is any evidence
 _GUESS_WEIGHT = 1.0  # observations that a guess counts as
 _WORTHWHILE = 1.03  # gain below which decoding goes on plainly
 _SLOPE = 0.1  # of a step's cost for each token more, before any was measured
-_STEPS_KEPT = 9  # per count of tokens
+_STEPS_KEPT = 5  # per count of tokens
+_STALE = 512  # steps after which a cost that was not met again is forgotten
 _SHARE = 0.008  # of the answer's time may be lost
-_PURSE = 6.0  # plain steps that may be lost at once
+_FIRST_PURSE = 2.0  # plain steps that may be lost at the beginning of an answer
+_PURSE = 6.0  # plain steps that may be lost at once, after as many were won
 _PROBE_COST = 0.45  # plain steps that one probe may cost more
 _PROBE_TOKENS = 4
 _LONGEST_PAUSE = 64  # plain steps between probes
-_BASELINE_EVERY = 64  # steps with drafts between two without, that a plain step's cost is known
+_BASELINE_EVERY = 128  # steps with drafts between those that measure a plain step again
 
 
 class StepCosts:
@@ -38,19 +41,25 @@ class StepCosts:
         self._latest: dict[int, deque[float]] = {}  # empty where only a first step was seen
         self._seconds: dict[int, float] = {}
         self._relative: dict[int, float] = {}  # what was worked out since the last step
+        self._steps = 0
+        self._met_at: dict[int, int] = {}
 
     def stepped(self, tokens: int, seconds: float) -> None:
         """A step of `tokens` took `seconds`, drafting included.
 
         The first of a count is not believed: kernels are compiled and graphs traced there.
         """
+        self._steps += 1
+        self._relative.clear()
+        if self._steps % _STALE == 0:
+            self._forget()
+        self._met_at[tokens] = self._steps
         latest = self._latest.get(tokens)
         if latest is None:
             self._latest[tokens] = deque(maxlen=_STEPS_KEPT)
             return
         latest.append(seconds)
         self._seconds[tokens] = statistics.median(latest)
-        self._relative.clear()
 
     @property
     def has_baseline(self) -> bool:
@@ -68,19 +77,25 @@ class StepCosts:
             self._relative[tokens] = self._interpolated(tokens) / self._seconds[1]
         return self._relative[tokens]
 
+    def _forget(self) -> None:
+        """One slow step must not keep its count from being tried for good."""
+        for tokens in [count for count in self._seconds if self._steps - self._met_at[count] >= _STALE]:
+            del self._seconds[tokens]
+            self._latest[tokens].clear()
+
     def _interpolated(self, tokens: int) -> float:
         seconds = self._seconds
         if tokens in seconds:
             return seconds[tokens]
-        below = max(count for count in seconds if count < tokens)
+        below = sorted(count for count in seconds if count < tokens)
         above = min((count for count in seconds if count > tokens), default=None)
         if above is not None:
-            slope = (seconds[above] - seconds[below]) / (above - below)
-        elif below > 1:
-            slope = max(0.0, (seconds[below] - seconds[1]) / (below - 1))
+            slope = (seconds[above] - seconds[below[-1]]) / (above - below[-1])
+        elif len(below) > 2:  # the step from one token to two tells little of those after it
+            slope = max(0.0, (seconds[below[-1]] - seconds[below[-2]]) / (below[-1] - below[-2]))
         else:
             slope = _SLOPE * seconds[1]
-        return seconds[below] + slope * (tokens - below)
+        return seconds[below[-1]] + slope * (tokens - below[-1])
 
 
 class _Evidence:
@@ -99,6 +114,11 @@ class _Evidence:
             self._tried[place] *= _REMEMBERED_UNTRIED
             self._taken[place] *= _REMEMBERED_UNTRIED
 
+    def fade(self, share: float) -> None:
+        """Leave `share` of the evidence."""
+        self._tried = [share * tried for tried in self._tried]
+        self._taken = [share * taken for taken in self._taken]
+
     def expected(self) -> list[float]:
         """Tokens that a step yields with 1, 2, … drafted. A place without evidence is like the one before."""
         expected, total, reach, guess = list[float](), 1.0, 1.0, _FIRST_GUESS
@@ -111,7 +131,11 @@ class _Evidence:
 
 
 class SpeculationGain:
-    """Decides for one sequence how many tokens to draft in the next step."""
+    """Decides for one sequence how many tokens to draft in the next step.
+
+    A draft's `match` is the kind of evidence that it is judged by: drafts of different kinds, such as after
+    longer and shorter runs of known tokens, are right more or less often.
+    """
 
     def __init__(self, costs: StepCosts | None = None) -> None:
         """
@@ -120,17 +144,23 @@ class SpeculationGain:
         """
         self._costs = StepCosts() if costs is None else costs
         self._evidence = defaultdict[int, _Evidence](_Evidence)  # by what speaks for a draft
-        self._purse = _PURSE  # plain steps that may be lost now
+        self._purse = _FIRST_PURSE  # plain steps that may be lost now
         self._pause = 0  # plain steps until the next probe
         self._pause_after_failure = 1
-        self._since_plain = 0  # steps with drafts
+        self._since_plain = 0  # steps with drafts since a plain one was measured
+        self._last_step = 0  # its tokens
+        self._probing = False
 
     def stepped(self, tokens: int, seconds: float) -> None:
-        """A step of `tokens`, the drafted ones included, took `seconds`, drafting included."""
-        self._costs.stepped(tokens, seconds)
-        self._since_plain += 1
+        """A step of `tokens`, the drafted ones included, took `seconds`, drafting included.
+
+        A plain step is measured only after another: a lone one is not overlapped with its neighbours.
+        """
+        if tokens > 1 or self._last_step == 1:
+            self._costs.stepped(tokens, seconds)
+            self._since_plain = self._since_plain + 1 if tokens > 1 else 0
+        self._last_step = tokens
         if tokens == 1:
-            self._since_plain = 0
             self._pause = max(0, self._pause - 1)
             self._earn(_SHARE)
 
@@ -145,7 +175,10 @@ class SpeculationGain:
             return
         if self._costs.has_baseline:
             self._earn((1 + accepted) * (1 + _SHARE) - self._costs.relative(1 + drafted))
-        self._evidence[match].add(drafted, accepted)
+        evidence = self._evidence[match]
+        if self._probing and accepted:
+            evidence.fade(_REMEMBERED_ON_SURPRISE)
+        evidence.add(drafted, accepted)
         if accepted:
             self._pause, self._pause_after_failure = 0, 1
         else:
@@ -153,23 +186,28 @@ class SpeculationGain:
             self._pause_after_failure = min(2 * self._pause_after_failure, _LONGEST_PAUSE)
 
     def best(self, most: int, match: int = 0) -> int:
-        """How many of at most `most` tokens to draft now; 0 to decode plainly."""
+        """How many of at most `most` tokens to draft now; 0 to decode plainly.
+
+        For a drafter that costs nothing, `most` is the length of a draft at hand, and `match` its own.
+        """
         if not self._costs.has_baseline or self._since_plain >= _BASELINE_EVERY:
             return 0
         most = min(most, MOST_DRAFTED)
-        affordable = [k for k in range(1, most + 1) if self._loss(k) <= self._purse]
-        if not affordable:
-            return 0
         expected = self._evidence[match].expected()
-        gain, best = max((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
-        if gain >= _WORTHWHILE:
-            return best
-        return 0 if self._pause else self._probe(affordable)
+        affordable = [k for k in range(1, most + 1) if self._loss(k) <= self._purse]
+        gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
+        gain, best = max(gains, default=(0.0, 0))
+        self._probing = gain < _WORTHWHILE
+        return self._probe(most) if self._probing else best
 
-    def _probe(self, affordable: list[int]) -> int:
-        """Tokens to draft where it does not seem to pay, to see whether it does by now."""
+    def _probe(self, most: int) -> int:
+        """Tokens to draft where it does not seem to pay, to see whether it does by now; mostly 0."""
+        if self._pause or most < 1:
+            return 0
         bearable = max(_PROBE_COST, 1.1 * self._loss(1))
-        return max((k for k in affordable if k <= _PROBE_TOKENS and self._loss(k) <= bearable), default=1)
+        cheap = [k for k in range(1, min(most, _PROBE_TOKENS) + 1) if self._loss(k) <= bearable]
+        tokens = max(cheap, default=1)
+        return tokens if self._loss(tokens) <= self._purse else 0
 
     def _loss(self, drafted: int) -> float:
         """Plain steps lost when nothing of `drafted` tokens is accepted."""
