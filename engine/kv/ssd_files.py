@@ -7,17 +7,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from engine.kv.page_file import (
-    CacheIdentity,
-    DamagedFile,
-    EncodedRun,
-    PageHeader,
-    StoredRun,
-    read_header,
-    read_run,
-)
+from engine.kv.page_file import EncodedRun, StoredRun, read_header, read_run, write_chats
+from engine.kv.page_header import CacheIdentity, DamagedFile, PageHeader
 from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, FoundFile, Ledger, SsdFolder, remove
 from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
 from engine.settings import SsdSettings
@@ -48,7 +42,7 @@ class SsdFiles:
         self._index = SsdIndex()
         self._ledger = Ledger()
         self._is_current = False
-        self._unsaved_use: set[Path] = set()
+        self._unsaved: set[Path] = set()
         self._read_bytes = self._read_s = 0.0
         self.removed_files = 0
 
@@ -102,11 +96,12 @@ class SsdFiles:
         has_space = self._folder.free_bytes() + self.total_bytes - size >= self._settings.floor_bytes
         return size <= self._settings.cap_bytes and has_space
 
-    def store(self, run: EncodedRun) -> bool:
+    def store(self, run: EncodedRun, is_wanted: Callable[[], bool]) -> bool:
         """Write a run, after removing older files that it needs the room of; False when there is no room.
 
-        Bytes are counted before they are written: a crash counts too many, never too few. Raises OSError, and
-        FolderBusy when another process holds the folder.
+        Also when it is no longer wanted once it is written; it is never found then. Bytes are counted before
+        they are written: a crash counts too many, never too few. Raises OSError, and FolderBusy when another
+        process holds the folder.
         """
         size = run.header.size
         with self._folder.locked():
@@ -119,10 +114,14 @@ class SsdFiles:
             path = self._folder.path_of(run.header.keys[-1])
             self._folder.write(path, run.buffers)
             with self._guard:
-                self._index.add(self._matched(path, self._now_ns(), run.header))
+                is_kept = is_wanted()
+                if is_kept:
+                    self._index.add(self._matched(path, self._now_ns(), run.header))
+            if not is_kept:
+                self._remove(path)
             self._touch(run.header.keys[-1])
-        self.save_use()
-        return True
+        self.save()
+        return is_kept
 
     def read(self, key: bytes) -> StoredRun | None:
         """The verified file that holds page `key`; None when there is none, or it was damaged and is gone."""
@@ -149,7 +148,7 @@ class SsdFiles:
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The stored pages among `keys` are `chat`'s too."""
         with self._guard:
-            self._index.claim(keys, chat)
+            self._unsaved.update(file.path for file in self._index.claim(keys, chat))
 
     def forget(self, keys: Iterable[bytes]) -> None:
         """Remove every file that holds one of `keys`."""
@@ -157,25 +156,33 @@ class SsdFiles:
             self._remove(path)
 
     def forget_chat(self, chat: str) -> None:
-        """Remove every file, of any model, with a page that is only `chat`'s."""
+        """Remove every file, of any model, with a page that is only `chat`'s; others are its no longer."""
         with self._guard:
-            orphaned = self._index.disown(chat)
+            orphaned, shared = self._index.disown(chat)
+            self._unsaved.update(file.path for file in shared)
         for file in orphaned:
             self._remove(file.path)
+        self.save()
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """Remove every file that holds one of `keys`, and count it: its pages were wrong."""
         for path in self._paths(keys):
             self._discard(path, "its pages disagree with the model")
 
-    def save_use(self) -> None:
-        """Write down which files were used, as their times: the next start drops the oldest first too."""
+    def save(self) -> None:
+        """Write down whose the files are, and when they were used, as their times.
+
+        So that the next start counts and drops as this one would. A crash loses what was not saved: no page.
+        """
         with self._guard:
-            stamps = [(path, file.used_ns) for path in self._unsaved_use if (file := self._index.get(path))]
-            self._unsaved_use.clear()
-        for path, used_ns in stamps:
+            files = [file for path in self._unsaved if (file := self._index.get(path))]
+            unsaved = [(file, file.header, tuple(file.chats), file.used_ns) for file in files]
+            self._unsaved.clear()
+        for file, header, chats, used_ns in unsaved:
             try:
-                os.utime(path, ns=(used_ns, used_ns))
+                if header is not None and chats != header.chats and write_chats(file.path, header, chats):
+                    file.header = replace(header, chats=chats)
+                os.utime(file.path, ns=(used_ns, used_ns))
             except (OSError, OverflowError):
                 continue  # gone, read-only, or a clock beyond what the disk can write down
 
@@ -193,7 +200,7 @@ class SsdFiles:
         with self._guard:
             place = self._index.find(key)
             used = self._index.touch(place.file, self._now_ns()) if place else []
-            self._unsaved_use.update(file.path for file in used)
+            self._unsaved.update(file.path for file in used)
             return used
 
     def _make_room(self, size: int, kept: int) -> bool:

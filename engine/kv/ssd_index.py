@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.kv.page_file import PageHeader
+from engine.kv.page_header import PageHeader
 
 
 @dataclass(slots=True, eq=False)
@@ -135,22 +135,25 @@ class SsdIndex:
             self._files.move_to_end(used.path)
         return chain
 
-    def claim(self, keys: Iterable[bytes], chat: str) -> None:
-        """The pages `keys` are `chat`'s too, as far as they are here."""
-        for place in [place for key in keys for place in self._places.get(key, ())]:
-            owners = place.file.chats[place.position]
-            self._set_chats(place, owners | {chat})
+    def claim(self, keys: Iterable[bytes], chat: str) -> list[StoredFile]:
+        """The pages `keys` are `chat`'s too, as far as they are here; returns the files that changed."""
+        new = [place for key in keys for place in self._places.get(key, ())]
+        new = [place for place in new if chat not in place.file.chats[place.position]]
+        for place in new:
+            self._set_chats(place, place.file.chats[place.position] | {chat})
+        return [place.file for place in new]
 
-    def disown(self, chat: str) -> list[StoredFile]:
-        """`chat` owns nothing any more; returns the files with a page that only it owned, of any model."""
-        orphaned: list[StoredFile] = []
-        for file in self._files.values():
-            if any(owners == frozenset((chat,)) for owners in file.chats):
-                orphaned.append(file)
+    def disown(self, chat: str) -> tuple[list[StoredFile], list[StoredFile]]:
+        """`chat` owns nothing any more: the files with a page that only it owned, and others that it had.
+
+        Of every model.
+        """
+        had = [file for file in self._files.values() if any(chat in owners for owners in file.chats)]
+        orphaned = [file for file in had if frozenset((chat,)) in file.chats]
+        for file in had:
             for position, owners in enumerate(file.chats):
-                if chat in owners:
-                    self._set_chats(Place(file, position), owners - {chat})
-        return orphaned
+                self._set_chats(Place(file, position), owners - {chat})
+        return orphaned, [file for file in had if file not in orphaned]
 
     def _set_chats(self, place: Place, owners: frozenset[str]) -> None:
         file, position = place.file, place.position

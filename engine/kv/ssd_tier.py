@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from engine.kv.page_data import PageData, SpilledRun, join
-from engine.kv.page_file import CacheIdentity
+from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes
@@ -90,9 +90,9 @@ class SsdTier:
         False when it is not taken: writing is off, too much waits, or cap and floor leave no room for it.
         """
         if all(self.find(key) for key in run.keys):
-            for key, owners in zip(run.keys, run.chats, strict=True):
-                for chat in owners:
-                    self._files.claim((key,), chat)
+            for chat in frozenset[str]().union(*run.chats):
+                owned = [key for key, owners in zip(run.keys, run.chats, strict=True) if chat in owners]
+                self.claim(owned, chat)
             return True
         try:
             has_room = self._files.may_hold(run.data.nbytes)
@@ -117,8 +117,10 @@ class SsdTier:
         return join(parts) if parts else None
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
-        """The pages among `keys` that are stored are `chat`'s too, until this object ends."""
-        self._files.claim(keys, chat)
+        """The pages among `keys` that are stored, or wait to be, are `chat`'s too."""
+        wanted = list(keys)
+        self._writer.claim(wanted, chat)
+        self._files.claim(wanted, chat)
 
     def forget(self, keys: Iterable[bytes]) -> None:
         """Remove the files that hold one of `keys`, with all that is in them."""
@@ -148,7 +150,7 @@ class SsdTier:
     def close(self, timeout: float) -> None:
         """Write what waits within `timeout` seconds and drop the rest; `put` takes nothing more."""
         self._writer.close(timeout)
-        self._files.save_use()
+        self._files.save()
 
     def _part(self, keys: Sequence[bytes], tokens: Tokens) -> PageData | None:
         """The first pages of `keys`, as many as one run holds."""

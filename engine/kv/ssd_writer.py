@@ -6,10 +6,12 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from engine.kv.page_data import SpilledRun
-from engine.kv.page_file import CacheIdentity, encode
+from engine.kv.page_file import encode
+from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import FolderBusy
 
@@ -47,18 +49,24 @@ class SsdWriter:
     def put(self, run: SpilledRun) -> bool:
         """Queue `run`; False when writing is off or too much waits."""
         with self._changed:
-            size = run.data.nbytes
-            if self._is_closed or self.reason or self._waiting_bytes + size > self._queue_bytes:
+            waiting = self._waiting_bytes + run.data.nbytes
+            if self._is_closed or self.reason or waiting > self._queue_bytes:
                 return False
-            self._take_out(self._waiting.get(run.keys[-1]))
-            self._waiting[run.keys[-1]] = run
-            self._places.update((key, (run, position)) for position, key in enumerate(run.keys))
-            self._waiting_bytes += size
+            self._queue(run)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="mlxr-ssd", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
             return True
+
+    def claim(self, keys: Sequence[bytes], chat: str) -> None:
+        """The pages among `keys` that wait are `chat`'s too."""
+        with self._changed:
+            for run in {id(place[0]): place[0] for key in keys if (place := self._places.get(key))}.values():
+                pairs = zip(run.keys, run.chats, strict=True)
+                owners = tuple(chats | {chat} if key in keys else chats for key, chats in pairs)
+                if owners != run.chats:
+                    self._queue(replace(run, chats=owners))
 
     def drop(self, keys: Iterable[bytes]) -> None:
         """Do not store the runs that hold one of `keys`."""
@@ -122,21 +130,25 @@ class SsdWriter:
             return next(iter(self._waiting.values()), None)
 
     def _store(self, run: SpilledRun) -> None:
+        encoded = encode(run, self._identity, int(self._clock()))
         try:
-            is_stored = self._files.store(encode(run, self._identity, int(self._clock())))
+            is_stored = self._files.store(encoded, lambda: self._waiting.get(run.keys[-1]) is run)
         except FolderBusy:
             is_stored = False
-        with self._changed:
-            is_wanted = self._waiting.get(run.keys[-1]) is run
-            self._take_out(run)
-        if is_stored and not is_wanted:
-            self._files.forget(run.keys)
-        elif is_stored:
+        if is_stored:
             self.written_pages += len(run.keys)
+        with self._changed:
+            self._take_out(run)
 
     def _drop_all(self) -> None:
         for run in list(self._waiting.values()):
             self._take_out(run)
+
+    def _queue(self, run: SpilledRun) -> None:
+        self._take_out(self._waiting.get(run.keys[-1]))
+        self._waiting[run.keys[-1]] = run
+        self._places.update((key, (run, position)) for position, key in enumerate(run.keys))
+        self._waiting_bytes += run.data.nbytes
 
     def _take_out(self, run: SpilledRun | None) -> None:
         if run is None or self._waiting.get(run.keys[-1]) is not run:

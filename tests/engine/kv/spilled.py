@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys
-from engine.kv.page_file import CacheIdentity
+from engine.kv.page_header import CacheIdentity
 
 PAGE_SIZE = 4
 IDENTITY = CacheIdentity("a-model", "bfloat16", PAGE_SIZE)

@@ -17,14 +17,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from engine.kv.page_data import ROOT_KEY, PageData, SpilledRun, chain_key, join
-from engine.kv.page_file import (
-    LAYOUT_VERSION,
-    CacheIdentity,
-    DamagedFile,
-    encode,
-    read_header,
-    read_run,
-)
+from engine.kv.page_file import encode, read_header, read_run, write_chats
+from engine.kv.page_header import LAYOUT_VERSION, CacheIdentity, DamagedFile
 from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, assert_holds, pages, spilled
 
 RUN = spilled(b"p" * 16, pages(7, 5), ("a", "b"))
@@ -53,7 +47,7 @@ def test_the_safetensors_library_reads_the_same(tmp_path: Path) -> None:
     data = {name.removeprefix("data."): array for name, array in found.items()}
     assert_holds(PageData(data, PAGE_SIZE), RUN.keys)
     with safe_open(path, framework="numpy") as opened:
-        assert opened.metadata()["version"] == str(LAYOUT_VERSION)
+        assert opened.metadata()["identity"] == IDENTITY.digest
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "float16", "float32"])
@@ -143,6 +137,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "odd key": lambda header: header["__metadata__"].update(keys="xyz"),
     "fewer keys": lambda header: header["__metadata__"].update(keys=RUN.keys[-1].hex()),
     "other parent": lambda header: header["__metadata__"].update(parent="00" * 16),
+    "chats of too few pages": lambda header: header["__metadata__"].update(chats='[[["a"]],[0,0]]'),
     "chats are no list": lambda header: header["__metadata__"].update(chats="7"),
     "chats are no JSON": lambda header: header["__metadata__"].update(chats="["),
     "no metadata strings": lambda header: header["__metadata__"].update(created=None),
@@ -171,11 +166,34 @@ def test_a_sealed_header_that_makes_no_sense_is_damage_and_nothing_worse(tmp_pat
 
 
 def test_a_long_header_is_read_whole(tmp_path: Path) -> None:
-    run = spilled(ROOT_KEY, pages(0, 16), [f"chat {number}" for number in range(100)])
+    run = spilled(ROOT_KEY, pages(0, 16), [f"chat {number}" for number in range(500)])
     path = written(tmp_path, run)
-    assert read_header(path, IDENTITY).payload_begin > 8192
+    assert read_header(path, IDENTITY).payload_begin > 4096
     assert read_header(path, IDENTITY).chats == run.chats
     assert_holds(read_run(path, IDENTITY).data, run.keys)
+
+
+def test_owners_are_written_anew_in_place(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    header, size = read_header(path, IDENTITY), path.stat().st_size
+    for owners in (("a", "b", "newcomer"), ("b",), ()):
+        chats = (frozenset(owners),) * 4 + (frozenset("z"),)
+        assert write_chats(path, header, chats)
+        assert read_header(path, IDENTITY) == replace(header, chats=chats)
+        assert_holds(read_run(path, IDENTITY).data, RUN.keys)
+        assert path.stat().st_size == size
+
+
+def test_owners_are_written_only_where_they_fit_and_belong(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    header = read_header(path, IDENTITY)
+    whole = path.read_bytes()
+    assert not write_chats(path, header, (frozenset(f"chat {n}" for n in range(100)),) * 5)
+    assert not write_chats(path, replace(header, created=13), header.chats)
+    assert path.read_bytes() == whole
+    path.write_bytes(damaged := whole[:300] + b"?" + whole[301:])
+    assert not write_chats(path, header, (frozenset("c"),) * 5)
+    assert path.read_bytes() == damaged
 
 
 def test_keys_and_parts_of_a_run_must_belong_together() -> None:

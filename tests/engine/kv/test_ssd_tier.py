@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from engine.kv.page_data import ROOT_KEY, SpilledRun
-from engine.kv.page_file import CacheIdentity, encode
+from engine.kv.page_file import encode
+from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_index import ChatBytes
 from engine.kv.ssd_tier import SsdTier
@@ -423,8 +424,31 @@ def test_bytes_are_counted_for_each_chat(tmp_path: Path) -> None:
     }
     assert tier.put(replace(run, chats=(frozenset(("d",)),) * 4))  # is there already, and now also d's
     assert tier.chat_bytes()["d"] == ChatBytes(4 * page, 3 * page)
+    before = tier.chat_bytes()
+    tier.close(1)
+    tier = opened(tmp_path)
+    assert tier.chat_bytes() == before
     tier.forget(run.keys[:1])
     assert tier.chat_bytes() == {"b": ChatBytes(2 * page, 0)}
+
+
+def test_a_page_that_waits_is_claimed_too(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():
+        assert tier.put(run)
+        tier.claim(run.keys[:1], "late")
+        assert tier.put(replace(run, chats=(frozenset(("later",)),) * 4))
+        assert_holds(tier.get(run.keys, run.tokens), run.keys)
+    assert tier.flush(10)
+    page = run.data.nbytes // 4
+    expected = {
+        "chat": ChatBytes(4 * page, 4 * page),
+        "late": ChatBytes(page, page),
+        "later": ChatBytes(4 * page, 4 * page),
+    }
+    assert tier.chat_bytes() == expected
+    assert opened(tmp_path).chat_bytes() == expected
 
 
 def test_a_forgotten_chat_leaves_nothing_that_was_only_its_own(tmp_path: Path) -> None:
@@ -441,6 +465,8 @@ def test_a_forgotten_chat_leaves_nothing_that_was_only_its_own(tmp_path: Path) -
     assert not opened(tmp_path, OTHER).find(elsewhere.keys[0])
     assert set(tier.chat_bytes()) == {"b"}
     assert tier.chat_bytes()["b"].shared == 0
+    tier = opened(tmp_path)  # without an end: a crash does not bring a forgotten chat back
+    assert set(tier.chat_bytes()) == {"b"}
     tier.forget_chat("b")
     assert found(tier, [shared, mixed, own_of_b, of_nobody]) == [False, False, False, True]
     assert len(page_files(tmp_path)) == 1
