@@ -59,10 +59,17 @@ def _bench() -> Subcommand:
     return bench
 
 
+def _replay() -> Subcommand:
+    from app.cli import replay
+
+    return replay
+
+
 COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("chat", "chat in the terminal; reads standard input when piped", _chat),
     CommandSpec("generate", "write one completion and end, for scripts", _generate),
     CommandSpec("doctor", "say what this machine has and what is wrong with it", _doctor),
     CommandSpec("bench", "measure speed on this machine, side by side with a peer", _bench),
+    CommandSpec("replay", "play a file of requests on one engine, to measure or reproduce", _replay),
     CommandSpec("kernels", "show which kernels run on this machine and why, or check them", _kernels),
 )

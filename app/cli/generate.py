@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from app.cli.inputs import checked_argument, natural, positive, read_text_file, token_ids
@@ -63,8 +64,7 @@ def run(args: Namespace) -> int:
         request = _request(args, prompt, sampling, model, terminal)
         finished = session.complete(request, lambda event: None if args.json else _stream(event, terminal))
     if args.json:
-        text = json.dumps(as_json(finished, model), ensure_ascii=False)
-        terminal.answer(text.translate(_C1_CONTROLS) + "\n")  # escaped: they could drive a terminal
+        terminal.answer(json_line(as_json(finished, model)))
     else:
         terminal.end_answer()
     return INTERRUPTED if finished.reason == "cancelled" else 0
@@ -92,6 +92,11 @@ def as_json(finished: Finished, model: ModelInfo) -> dict[str, object]:
         "launches": launches,
         "kernels": ours / sum(launches.values()) if launches else None,
     }
+
+
+def json_line(value: Mapping[str, object]) -> str:
+    """`value` as one line of JSON; control characters are escaped, since they could drive a terminal."""
+    return json.dumps(value, ensure_ascii=False).translate(_C1_CONTROLS) + "\n"
 
 
 def _prompt(args: Namespace) -> str | None:
