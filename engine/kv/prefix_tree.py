@@ -189,7 +189,7 @@ class PrefixTree:
             waiting.extend(node.children.values())
 
     def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
-        """The nodes of whole pages within the first `limit` tokens; with a window also those not in memory."""
+        """The nodes of whole pages within the first `limit` tokens; only a window lets a page be gone."""
         size, nodes, children = self._pager.page_size, list[Node](), self.root.children
         for begin in range(0, limit - size + 1, size):
             node = children.get(tuple(tokens[begin : begin + size]))

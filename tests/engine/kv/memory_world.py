@@ -236,6 +236,10 @@ class World:
         self.free(sequence)
         return cached
 
+    def pin(self, chat: str, pinned: bool) -> None:
+        self.memory.pin(chat, pinned)
+        (self.pinned.add if pinned else self.pinned.discard)(chat)
+
     def drop(self) -> None:
         """As after a device error: everything in the arena is gone."""
         self.memory.drop()
