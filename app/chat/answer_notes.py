@@ -14,12 +14,12 @@ NOTES = {
 
 
 def note_for(message: ChatMessage) -> str:
-    """The line under an answer; "" while it is being written."""
+    """What stands under an answer, a miss on a line of its own; "" while it is being written."""
     if message.status == "streaming":
         return ""
     missed = miss_words(message.missed_from, message.miss_reason)
-    parts = [NOTES.get(message.status, ""), numbers_of(message), missed]
-    return "  ·  ".join(part for part in parts if part)
+    ended = "  ·  ".join(part for part in (NOTES.get(message.status, ""), numbers_of(message)) if part)
+    return "\n".join(line for line in (ended, missed) if line)
 
 
 def numbers_of(message: ChatMessage) -> str:

@@ -120,12 +120,12 @@ class Answering(QObject):
 
     def _end(self, answer: Answer, event: Event) -> None:
         tree = self._chats.pop(answer.request_id).tree
-        *above, question, message = tree.line(answer.message.id)
+        ended = (answer.message,)
         if isinstance(event, Finished) and event.prompt_tokens:  # without: it ended before its turn came
-            question, message = with_tokens(above, question, message, event.prompt_tokens)
-            tree.replace(question)
+            is_only_answer = tree.versions(answer.message.id).count == 1
+            ended = with_tokens(tree.line(answer.message.id), event.prompt_tokens, is_only_answer)
+        for message in ended:
             tree.replace(message)
-            self._store.save(tree.get(question.id))
-        self._store.save(tree.get(message.id))
+            self._store.save(tree.get(message.id))
         self._unsaved.discard(answer.request_id)
         del self._answers[answer.request_id]

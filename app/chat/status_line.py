@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QWidget
 
 from app.chat.engine_status import StatusTexts
 
 HEIGHT = 32
+SIDE = 16
+GAP = 16
 
 
 class StatusLine(QWidget):
-    """Shows status texts; a field without one takes no room."""
+    """Shows status texts; a field without one takes no room. Where room is short, the last ones give way."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -27,8 +30,9 @@ class StatusLine(QWidget):
         self._pages = QLabel()
         self._pages.setToolTip("Pages of the KV cache in use, of those there are")
         row = QHBoxLayout(self)
-        row.setContentsMargins(16, 0, 16, 0)
-        row.setSpacing(16)
+        row.setContentsMargins(SIDE, 0, SIDE, 0)
+        row.setSpacing(GAP)
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.addWidget(self._model)
         row.addWidget(self._activity)
         row.addStretch(1)
@@ -46,7 +50,23 @@ class StatusLine(QWidget):
         ):
             if label.text() != words:
                 label.setText(words)
-            label.setVisible(bool(words))
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Show what there is room for."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Its words do not keep the window from being narrow."""
+        return QSize(0, HEIGHT)
+
+    def _fit(self) -> None:
+        room = self.width() - 2 * SIDE
+        for label in (self._model, self._activity, self._speed, self._context, self._pages):
+            needed = label.sizeHint().width() + GAP
+            label.setVisible(bool(label.text()) and needed <= room + GAP)
+            room -= needed if label.text() else 0
 
     @property
     def words(self) -> str:

@@ -31,14 +31,16 @@ def added_tokens(before: tuple[int, ...], prompt: tuple[int, ...]) -> tuple[int 
 
 
 def with_tokens(
-    above: Sequence[ChatMessage], question: ChatMessage, answer: ChatMessage, prompt: tuple[int, ...]
+    line: Sequence[ChatMessage], prompt: tuple[int, ...], is_only_answer: bool
 ) -> tuple[ChatMessage, ChatMessage]:
-    """The two messages with their tokens, so that along the path they are `prompt` and what was generated.
+    """The last question and answer of `line` with their tokens: along it they are `prompt` and the answer's.
 
-    `answer.tokens` are the generated ones. A question that was answered before keeps its tokens, which its
-    other answers stand on; where this prompt differs from them, the answer's own tokens begin there.
+    Until now the answer's tokens are those generated. A question with other answers keeps its tokens, or its
+    lack of them: those answers, and all that follows them, stand on it. Where this prompt differs from what
+    is above the answer, the answer's own tokens begin there.
     """
-    if question.tokens is None:
+    *above, question, answer = line
+    if is_only_answer:
         kept, tokens = added_tokens(tokens_along(above), prompt)
         return replace(question, tokens=tokens, kept_tokens=kept), answer
     kept, tokens = added_tokens(tokens_along((*above, question)), prompt)

@@ -224,6 +224,7 @@ class Transcript(QScrollArea):
         elif anchor:
             bar.setValue(anchor.y() - anchor_y)
         self._placing = False
+        self._show_jump()
         self._jump.move(
             (self.viewport().width() - self._jump.width()) // 2, self.height() - self._jump.height() - 16
         )
@@ -281,7 +282,10 @@ class Transcript(QScrollArea):
 
     def _follow(self, following: bool) -> None:
         self._following = following
-        self._jump.setVisible(not following)
+        self._show_jump()
+
+    def _show_jump(self) -> None:
+        self._jump.setVisible(not self._following and not self._at_end())
 
     @Slot(object)
     def _set_theme(self, theme: Theme) -> None:

@@ -82,7 +82,7 @@ class UserMessageView(MessageView):
         editor.set_ready(self._ready)
         editor.sent.connect(self.edited)
         editor.cancelled.connect(self.stop_editing)
-        editor.drafted.connect(self.drafted)
+        editor.drafted.connect(lambda words: self.drafted.emit(words))
         editor.height_changed.connect(self.height_changed)
         self._show_parts(False)
         editor.show()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.chat.tree import Versions
+from app.chat.user_message_view import UserMessageView
 from app.model_location import GUIDE
 from app.theme import DARK, LIGHT
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
+from engine import ChatMemory, ChatsCached, Refusal, WayOut
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
 
@@ -143,6 +147,99 @@ def test_sizes(desktop: Desktop, qtbot: QtBot, look: str, name: str, size: tuple
     say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
     save(desktop, f"{look}-{name}")
     assert desktop.window.size().toTuple() == size
+
+
+def talk_with_branches(qtbot: QtBot, desktop: Desktop) -> None:
+    """A question in two versions, the second one with three answers of which the middle one is on show."""
+    engine_of(desktop).reply = pieces(
+        "A page holds the keys and values of 16 tokens, in every layer of the model."
+    )
+    say(qtbot, desktop, "What is a page?")
+    edit = desktop.conversation.messages[0].id
+    say_with(qtbot, desktop, lambda: desktop.conversation.edit(edit, "What is a page, in one sentence?"))
+    for _ in range(2):
+        answer = desktop.conversation.messages[-1].id
+        say_with(qtbot, desktop, lambda answer=answer: desktop.conversation.regenerate(answer))
+    desktop.conversation.switch(desktop.conversation.messages[-1].id, -1)
+    engine_of(desktop).reply = pieces("As many as it has tokens, divided by 16 and rounded up.")
+    say(qtbot, desktop, "And how many pages does a chat take?")
+
+
+def say_with(qtbot: QtBot, desktop: Desktop, ask: Callable[[], bool]) -> None:
+    """Ask in some other way, and wait for the whole answer."""
+    assert ask()
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=10_000)
+
+
+SIZES = pytest.mark.parametrize("size", [(1080, 720), (640, 480)], ids=["wide", "narrow"])
+
+
+@SIZES
+def test_versions(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
+    talk_with_branches(qtbot, desktop)
+    save(desktop, f"{look}-versions-{size[0]}")
+    first = desktop.conversation.messages[0].id
+    assert desktop.conversation.versions(first) == Versions(2, 2)
+
+
+@SIZES
+def test_editor(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
+    talk_with_branches(qtbot, desktop)
+    desktop.window.activateWindow()
+    view = desktop.pane.transcript.view_of(desktop.conversation.messages[2].id)
+    assert isinstance(view, UserMessageView)
+    view.edit_button.click()
+    assert view.editor
+    qtbot.keyClicks(view.editor.focusProxy(), " Please answer with a number, and say how you got there.")
+    qtbot.waitUntil(lambda: "cached" in desktop.pane.status_line.words)
+    save(desktop, f"{look}-editor-{size[0]}")
+    assert not view.editor.visibleRegion().isEmpty()
+
+
+@SIZES
+def test_prediction(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
+    say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
+    desktop.pane.composer.set_text("And how many does this chat take?")
+    qtbot.waitUntil(lambda: "cached" in desktop.pane.status_line.words)
+    save(desktop, f"{look}-prediction-{size[0]}")
+
+
+@SIZES
+def test_miss(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
+    engine_of(desktop).reply = pieces("A page holds the keys and values of 16 tokens.")
+    engine_of(desktop).miss = (1512, "evicted")
+    say(qtbot, desktop, "What is a page?")
+    engine_of(desktop).miss = None
+    engine_of(desktop).hold_after = 0
+    desktop.conversation.send("And how many does this chat take?")
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == "prefilling")
+    save(desktop, f"{look}-miss-{size[0]}")
+
+
+def test_refusal(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    engine_of(desktop).reply = ()
+    engine_of(desktop).fail_with = "KV memory is full"
+    pinned = desktop.chats.rows[0].chat.id
+    ways = (WayOut("shorten", 1400), WayOut("evict", 96, pinned), WayOut("quantise", 8))
+    engine_of(desktop).refusal = Refusal(600, 512, ways)
+    say(qtbot, desktop, "Here is a very long text. Please shorten it.")
+    save(desktop, f"{look}-refusal")
+
+
+def test_dots(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
+    here, *others = [row.chat.id for row in desktop.chats.rows]
+    memory = {
+        here: ChatMemory(3_145_728, 1_048_576, 524_288),
+        others[0]: ChatMemory(0, 2_097_152, 0),
+        others[1]: ChatMemory(1_048_576, 0, 0),
+    }
+    desktop.chats.handle(ChatsCached(memory))
+    save(desktop, f"{look}-dots")
 
 
 def test_settings(desktop: Desktop, qtbot: QtBot, look: str) -> None:

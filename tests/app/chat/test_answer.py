@@ -6,7 +6,17 @@ import pytest
 
 from app.chat.answer import Answer, advance
 from app.store.records import ChatMessage
-from engine import Event, Failed, Finished, FinishReason, PrefillProgress, Stats, TextChunk, Timing
+from engine import (
+    CacheReport,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    PrefillProgress,
+    Stats,
+    TextChunk,
+    Timing,
+)
 
 TIMING = Timing(80.0, 10, 0, 500.0, 60.0)
 
@@ -25,6 +35,7 @@ def after(*events: Event) -> Answer:
 def test_it_waits_then_prefills_then_streams() -> None:
     assert start().phase == "waiting"
     reading = after(PrefillProgress("r", 512, 2000, 0))
+    assert reading.cached == 0
     assert (reading.phase, reading.prefill_done, reading.prefill_total) == ("prefilling", 512, 2000)
     streaming = advance(reading, TextChunk("r", "Hel", 1))
     streaming = advance(streaming, TextChunk("r", "lo", 2))
@@ -46,6 +57,26 @@ def test_finishing_keeps_tokens_and_timing(reason: FinishReason, status: str) ->
     assert end.message.text == "Hello"
     assert end.message.tokens == (7, 8)
     assert (end.message.ttft_ms, end.message.decode_tps) == (80.0, 60.0)
+
+
+def test_only_what_is_not_cached_is_to_be_read() -> None:
+    found = after(CacheReport("r", 8140, 8000, 112))
+    assert (found.phase, found.prefill_done, found.prefill_total, found.cached) == ("prefilling", 0, 28, 8112)
+    reading = advance(found, PrefillProgress("r", 8130, 8140, 8112))
+    assert (reading.prefill_done, reading.prefill_total, reading.cached) == (18, 28, 8112)
+    restoring = advance(found, PrefillProgress("r", 8000, 8140, 8112))
+    assert restoring.prefill_done == 0
+
+
+def test_what_was_read_again_is_kept_with_the_answer() -> None:
+    end = after(
+        CacheReport("r", 600, 512, 0, 512, "edited"),
+        TextChunk("r", "Hello", 2),
+        Finished("r", "stop", "Hello", (7, 8), (1, 2), None, TIMING),
+    )
+    assert (end.message.missed_from, end.message.miss_reason) == (512, "edited")
+    whole = after(CacheReport("r", 600, 512, 0))
+    assert (whole.message.missed_from, whole.message.miss_reason) == (None, "")
 
 
 def test_failing_keeps_what_was_written() -> None:

@@ -29,6 +29,13 @@ def test_other_ends_are_named(status: Status, note: str) -> None:
     assert note in note_for(replace(DONE, status=status))
 
 
+def test_a_miss_stands_on_a_line_of_its_own() -> None:
+    missed = replace(DONE, missed_from=1512, miss_reason="evicted")
+    numbers, reason = note_for(missed).split("\n")
+    assert numbers == note_for(DONE)
+    assert reason == "Read again from token 1,512: its memory was needed elsewhere"
+
+
 def test_nothing_is_said_while_it_is_written_or_unknown() -> None:
     assert note_for(replace(DONE, status="streaming")) == ""
     assert note_for(ChatMessage("c", "assistant", "text", status="failed")) == ""

@@ -50,6 +50,11 @@ def test_prefill_shows_how_far_it_is() -> None:
     assert status_texts(after(READY, PrefillProgress("r", 1800, 1800, 0))).activity == ""
 
 
+def test_prefill_counts_what_is_not_cached() -> None:
+    texts = status_texts(after(READY, PrefillProgress("r", 8122, 8140, 8112)))
+    assert texts.activity == "Reading 10 of 28 new tokens · 8,112 cached"
+
+
 def test_decoding_shows_the_pulse() -> None:
     texts = status_texts(after(READY, PrefillProgress("r", 9, 1800, 0), TextChunk("r", "a", 1), stats()))
     assert texts == StatusTexts("", "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.token_path import added_tokens, tokens_along
+from app.chat.token_path import added_tokens, tokens_along, with_tokens
 from app.store.records import ChatMessage
 
 tokens = st.lists(st.integers(0, 3), max_size=12).map(tuple)
@@ -41,3 +41,27 @@ def test_conversations_are_rebuilt_turn_by_turn(turns: list[tuple[tuple[int, ...
 
 def test_messages_without_tokens_add_none() -> None:
     assert tokens_along([message((1,)), message(None), message((2,))]) == (1, 2)
+
+
+@given(above=tokens, prompts=st.lists(st.tuples(tokens, tokens), min_size=1, max_size=4))
+def test_every_answer_to_a_question_stands_on_its_own_exact_prompt(
+    above: tuple[int, ...], prompts: list[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> None:
+    first, question = message(above), message(None)
+    answers: list[tuple[ChatMessage, tuple[int, ...]]] = []
+    for prompt, generated in prompts:
+        line = [first, question, message(generated)]
+        question, answer = with_tokens(line, prompt, is_only_answer=not answers)
+        answers.append((answer, prompt + generated))
+        for answered, expected in answers:
+            assert tokens_along([first, question, answered]) == expected
+
+
+def test_what_follows_an_answer_stands_on_it_whatever_other_answers_come() -> None:
+    question, none_told = message(None), message(())
+    line = [question, none_told, message(None), message((9,))]
+    below = with_tokens(line, (1, 2), is_only_answer=True)
+    other_line = [question, message((8,))]
+    asked_again, other = with_tokens(other_line, (3, 4), is_only_answer=False)
+    assert tokens_along([asked_again, none_told, *below]) == (1, 2, 9)
+    assert tokens_along([asked_again, other]) == (3, 4, 8)

@@ -1,0 +1,86 @@
+"""What is said of the cache."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from app.chat.cache_words import (
+    MISS_WORDS,
+    ChatPlace,
+    memory_words,
+    miss_words,
+    place_of,
+    prediction_words,
+    reading_words,
+    size_words,
+)
+from engine import ChatMemory, MissReason, Predicted
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, ""),
+        (0.0, ", less than 0.1 s"),
+        (0.094, ", less than 0.1 s"),
+        (0.2, ", about 0.2 s"),
+        (9.94, ", about 9.9 s"),
+        (9.96, ", about 10 s"),
+        (119.0, ", about 119 s"),
+        (300.0, ", about 5 min"),
+    ],
+)
+def test_a_prediction(seconds: float | None, words: str) -> None:
+    found = Predicted("p", prompt_tokens=8140, cached_tokens=8000, restored_tokens=112, seconds=seconds)
+    assert prediction_words(found) == "8,112 of 8,140 tokens cached" + words
+
+
+def test_reading() -> None:
+    assert reading_words(512, 2000, 0) == "Reading 512 of 2,000 tokens"
+    assert reading_words(28, 28, 8112) == "Reading 28 of 28 new tokens · 8,112 cached"
+
+
+def test_every_reason_of_a_miss_has_words() -> None:
+    assert set(MISS_WORDS) == set(get_args(MissReason))
+    assert miss_words(1512, "edited") == "Read again from token 1,512: the message was edited"
+    assert miss_words(0, "other model") == "Read again from the start: another model had read it"
+
+
+def test_without_a_miss_nothing_is_said() -> None:
+    assert miss_words(None, "") == ""
+    assert miss_words(5, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("memory", "place", "words"),
+    [
+        (None, "cold", ""),
+        (ChatMemory(0, 0, 0), "cold", ""),
+        (ChatMemory(2_100_000, 0, 0), "memory", "2.1 MB in memory"),
+        (ChatMemory(0, 65_536, 0), "ssd", "65.5 kB on SSD"),
+        (
+            ChatMemory(2_100_000, 500_000, 1_000_000),
+            "memory",
+            "2.1 MB in memory, 500 kB on SSD, 1.0 MB of it shared with other chats",
+        ),
+    ],
+)
+def test_where_a_chat_lies(memory: ChatMemory | None, place: ChatPlace, words: str) -> None:
+    assert (place_of(memory), memory_words(memory)) == (place, words)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (1, "0.0 kB"),
+        (99_900, "99.9 kB"),
+        (999_400, "999 kB"),
+        (999_600, "1.0 MB"),
+        (123_456_789, "123 MB"),
+        (1_234_000_000_000, "1,234.0 GB"),
+    ],
+)
+def test_sizes(size: int, words: str) -> None:
+    assert size_words(size) == words
