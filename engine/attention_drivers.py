@@ -98,7 +98,7 @@ class FunctionalDriver(_Layers):
 
     def repeat(self, x: mx.array) -> mx.array:
         """See `Driver.repeat`."""
-        step = FunctionalStep(self._arena, self.pager, self._table, 1)
+        step = FunctionalStep(self._arena, self.pager, [(self._table, 1)])
         out = self._through(step, [_after(self._base[0], x), *self._base[1:]])[-1]
         mx.eval(out)
         return out
@@ -106,7 +106,7 @@ class FunctionalDriver(_Layers):
     def _step(self, table: PageTable, rows: Rows) -> list[mx.array]:
         tokens = rows[0].shape[0]
         self._room(table, table.length + tokens)
-        outs = self._through(FunctionalStep(self._arena, self.pager, table, tokens), rows)
+        outs = self._through(FunctionalStep(self._arena, self.pager, [(table, tokens)]), rows)
         table.length += tokens
         return outs
 
@@ -139,7 +139,6 @@ class InPlaceDriver(_Layers):
         angles = self._rope.table(max(table.length for table in tables) + 1)
         step = InPlaceStep(self._kernels, pools, batch, angles)
         outs = self._through(step, rows)
-        pools.fences[:] = step.fences
         self._batches.stepped(batch.lengths + 1)
         for table in tables:
             table.length += 1
@@ -172,8 +171,9 @@ class InPlaceDriver(_Layers):
         values: list[mx.array],
         fences: list[mx.array],
     ) -> tuple[mx.array, list[mx.array]]:
-        step = InPlaceStep(self._kernels, ArenaPools(keys, values, fences), Batch(tables, lengths), angles)
-        return self._through(step, [_after(base[0], x), *base[1:]])[-1], step.fences
+        pools = ArenaPools(keys, values, list(fences))
+        step = InPlaceStep(self._kernels, pools, Batch(tables, lengths), angles)
+        return self._through(step, [_after(base[0], x), *base[1:]])[-1], pools.fences
 
 
 def _after(rows: mx.array, before: mx.array) -> mx.array:

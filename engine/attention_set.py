@@ -19,6 +19,7 @@ from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut, cuts
 from metal.errors import KernelError
 from metal.executors import Executor
+from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.trial_case import TOLERANCE, CaseBuilder, CaseSpec, Contender, Params
@@ -146,6 +147,7 @@ class SetCase:
             DecodeAttention(self._executor, launches, shape, self._cuts[name]),
             PageWrite(self._executor, launches, shape),
             PageGather(self._executor, launches, shape),
+            PageCopy(self._executor, launches, shape),
         )
         return InPlaceDriver(shape, layers, pages, kernels, self._executor)
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.kv.pager import Pager, PageTable
+from engine.kv.pager import PageTable
 from engine.loading.model import load_model
 from engine.machine import device_kind
 from engine.runner import Runner
@@ -48,8 +48,6 @@ class RunnerBench:
         settings = settings or EngineSettings()
         self._model = load_model(path, settings, lambda done, total: None)
         self._chunk = settings.prefill_chunk
-        pages = max(sequences * -(-tokens // settings.page_size) for sequences, tokens in loads)
-        self._model.pager = Pager(pages, settings.page_size)
         self._runner = Runner(self._model)
 
     def run_batch(self, prompts: Sequence[Sequence[int]], count: int) -> BatchRun:
@@ -57,7 +55,7 @@ class RunnerBench:
 
         Every token reaches the host, one step behind the device where the runner looks ahead.
         """
-        runner, tables = self._runner, [self._runner.new_table() for _ in prompts]
+        runner, tables = self._runner, [PageTable() for _ in prompts]
         firsts = [self._next_token(table, prompt) for table, prompt in zip(tables, prompts, strict=True)]
         tokens, steps = mx.array(firsts, dtype=mx.uint32), list[list[int]]()
         before = runner.launches.copy()
@@ -72,7 +70,7 @@ class RunnerBench:
         steps.append(cast("list[int]", tokens.tolist()))
         seconds = time.perf_counter() - began
         for table in tables:
-            runner.free(table)
+            self._model.memory.free(table)
         launches, own_share = _counted(runner.launches - before)
         return BatchRun(
             tokens=tuple(zip(*steps, strict=True)),
@@ -89,7 +87,7 @@ class RunnerBench:
         """
         if device_kind() == "CPU":
             return None
-        table, seconds = self._runner.new_table(), 0.0
+        table, seconds = PageTable(), 0.0
         tokens = mx.array([self._next_token(table, prompt)], dtype=mx.uint32)
         for _ in range(steps):
             mx.eval(tokens)
@@ -98,17 +96,17 @@ class RunnerBench:
             mx.async_eval(tokens)
             seconds += time.perf_counter() - began
         mx.eval(tokens)
-        self._runner.free(table)
+        self._model.memory.free(table)
         return seconds / steps
 
     def first_token_after(self, cached: Sequence[int], new: Sequence[int]) -> float:
         """Seconds to the first token of a prompt whose beginning, `cached`, is in pages already."""
-        table = self._runner.new_table()
+        table = PageTable()
         self._next_token(table, cached)
         began = time.perf_counter()
         self._next_token(table, new)
         seconds = time.perf_counter() - began
-        self._runner.free(table)
+        self._model.memory.free(table)
         return seconds
 
     def _next_token(self, table: PageTable, tokens: Sequence[int]) -> int:

@@ -1,37 +1,77 @@
-"""How many prompt tokens to compute at once."""
+"""How many prompt tokens to compute in a step."""
 
 from __future__ import annotations
 
-import time
-
 DISPATCH_SECONDS = 0.25
-"""How long one prefill chunk may take, so that cancel, other work and the screen stay responsive."""
+"""How long one step may take, so that cancel, other work and the screen stay responsive."""
+
+BESIDE = 1.8
+"""How many times as long as without it a step may take that computes part of a prompt beside answers."""
+
+_SMOOTHING = 0.3
+_FIRST_PAGES = 8
 
 
 class ChunkSizer:
-    """Chooses prefill chunks that last about DISPATCH_SECONDS, from the measured rate."""
+    """Chooses how many prompt tokens a step takes in, from what steps before it took.
+
+    Alone, a step lasts about DISPATCH_SECONDS. Beside running answers it lasts about BESIDE times a step of
+    theirs alone.
+    """
 
     def __init__(self, most: int, page_size: int) -> None:
         """`most` tokens at the most; chunks are whole pages where possible."""
         self._most = most
         self._page_size = page_size
         self._rate = 0.0
+        self._beside_rate = 0.0
+        self._decode_seconds: dict[int, float] = {}
 
     @property
     def rate(self) -> float:
         """Prompt tokens per second of the last full measurement; 0 before the first."""
         return self._rate
 
-    def next(self, remaining: int) -> int:
-        """Tokens to compute next, 1 … remaining."""
-        size = self._most if self._rate == 0.0 else min(self._most, int(self._rate * DISPATCH_SECONDS))
-        if self._rate == 0.0:
-            size = min(size, 8 * self._page_size)
-        size = max(self._page_size, size - size % self._page_size)
-        return min(size, self._most, remaining)
+    def next(self, remaining: int, answers: int = 0) -> int:
+        """Prompt tokens of the next step, 1 … remaining, beside so many running answers."""
+        if answers:
+            size = self._beside(answers)
+        elif self._rate == 0.0:
+            size = _FIRST_PAGES * self._page_size
+        else:
+            size = int(self._rate * DISPATCH_SECONDS)
+        if size > self._page_size:
+            size -= size % self._page_size
+        return max(1, min(size, self._most, remaining))
 
-    def measured(self, tokens: int, started: float) -> None:
-        """Note that `tokens` took from `started` (time.perf_counter) until now."""
-        seconds = time.perf_counter() - started
-        if tokens >= self._page_size and seconds > 0:
+    def filled(self, tokens: int, seconds: float, answers: int = 0) -> None:
+        """A step with `tokens` prompt tokens beside so many answers took `seconds`."""
+        if seconds <= 0 or tokens < min(self._page_size, 8):
+            return
+        if not answers:
             self._rate = tokens / seconds
+            return
+        alone = self._alone(answers)
+        if alone:
+            # What the tokens cost beside the step that would have been there anyway.
+            marginal = tokens / max(seconds - alone, 0.1 * seconds)
+            before = self._beside_rate or marginal
+            self._beside_rate = before + 0.5 * (marginal - before)
+
+    def decoded(self, answers: int, seconds: float) -> None:
+        """A step of so many answers, and nothing else, took `seconds`."""
+        before = self._decode_seconds.get(answers, seconds)
+        self._decode_seconds[answers] = before + _SMOOTHING * (seconds - before)
+
+    def _beside(self, answers: int) -> int:
+        alone = self._alone(answers)
+        if alone is None or not self._beside_rate:
+            return self._page_size
+        return max(self._page_size // 2, int(self._beside_rate * (BESIDE - 1) * alone))
+
+    def _alone(self, answers: int) -> float | None:
+        """What a step of so many answers takes, by the nearest number that was measured."""
+        if not self._decode_seconds:
+            return None
+        nearest = min(self._decode_seconds, key=lambda known: abs(known - answers))
+        return self._decode_seconds[nearest]

@@ -75,9 +75,8 @@ class DecodeStep:
         values: list[mx.array],
         fences: list[mx.array],
     ) -> tuple[mx.array, mx.array, list[mx.array]]:
-        step = InPlaceStep(
-            self._kernels.attention, ArenaPools(keys, values, fences), Batch(tables, lengths), angles
-        )
+        pools = ArenaPools(keys, values, list(fences))
+        step = InPlaceStep(self._kernels.attention, pools, Batch(tables, lengths), angles)
         hidden = self._decoder.hidden(tokens, self._ops, step)
         count = tokens.size // tables.shape[0]
-        return self._decoder.logits(hidden, self._ops), lengths + count, step.fences
+        return self._decoder.logits(hidden, self._ops), lengths + count, pools.fences

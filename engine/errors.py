@@ -4,7 +4,8 @@
     ├── ModelError            a model cannot be loaded: what is wrong with which file
     │   └── TokenizerError    its tokenizer or chat template cannot be used
     ├── InvalidRequest        a request asks for something impossible; the caller can mend it
-    │   ├── PromptTooLong     prompt and answer do not fit the context or the page budget
+    │   ├── PromptTooLong     prompt and answer do not fit the model's context
+    │   ├── Refused           KV memory cannot hold it: the numbers, and ways out
     │   └── NoModel           nothing is loaded
     └── NonFiniteLogits       the model produced NaN or infinity
 
@@ -12,6 +13,10 @@ Messages are one line for people: what, where, and what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.events import Refusal, WayOut
 
 
 class EngineError(Exception):
@@ -31,7 +36,39 @@ class InvalidRequest(EngineError):
 
 
 class PromptTooLong(InvalidRequest):
-    """The prompt does not fit the model's context or the page budget."""
+    """The prompt does not fit the model's context."""
+
+
+class Refused(InvalidRequest):
+    """KV memory cannot hold the request, whatever else is given up for it."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """`refusal`: the numbers, and what would help."""
+        super().__init__(
+            f"KV memory has {refusal.available_pages:,} pages for this request and it needs "
+            f"{refusal.needed_pages:,}; {words(refusal.ways_out)}"
+        )
+        self.refusal = refusal
+
+
+def words(ways_out: Sequence[WayOut]) -> str:
+    """What would help, for people: "a, b or c"."""
+    phrases = [_phrase(way) for way in ways_out] or ["use a smaller model"]
+    return " or ".join(filter(None, (", ".join(phrases[:-1]), phrases[-1])))
+
+
+def _phrase(way: WayOut) -> str:
+    match way.kind:
+        case "shorten":
+            return f"shorten it by {way.amount:,} tokens"
+        case "fewer answers":
+            return f"ask for at most {way.amount} answers" if way.amount > 1 else "ask for one answer"
+        case "evict":
+            return f"unpin chat {way.chat} ({way.amount:,} pages)"
+        case "smaller context":
+            return f"use a context of at most {way.amount:,} tokens"
+        case "quantise":
+            return f"keep the KV cache in {way.amount} bits"
 
 
 class NoModel(InvalidRequest):

@@ -23,6 +23,7 @@ from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor
+from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pick import Pick
@@ -93,6 +94,7 @@ class Kernels:
             DecodeAttention(executor, self.launches, shape, cut),
             PageWrite(executor, self.launches, shape),
             PageGather(executor, self.launches, shape),
+            PageCopy(executor, self.launches, shape),
             PrefillAttention(executor, self.launches, shape) if self._prefills_in_place(shape) else None,
         )
 

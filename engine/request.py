@@ -1,20 +1,19 @@
-"""One request in flight: its tokens, its pages, its text so far, and the clock."""
+"""One request in flight: its answers, each with its tokens, pages and text so far, and the clock."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-import mlx.core as mx
+from dataclasses import dataclass, field, replace
 
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.events import Finished, FinishReason, Timing, TokenLogprobs
+from engine.events import CacheReport, Finished, FinishReason, MissReason, Sample, Timing, TokenLogprobs
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
 from engine.sampling import Sampler
+from engine.scheduler import rank_of
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
 
@@ -29,43 +28,117 @@ class Clock:
     last_token: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A token that was drawn on the device and not read yet.
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One answer in the making.
 
     Attributes:
-        token: a scalar, uint32.
-        mass: log of the sum of exp(logits); not finite exactly when the logits make no distribution.
-        logits: (vocab,), what it was drawn from.
+        request: whose answer it is; `index` says which of its n.
+        table: its pages. `table.length` tokens of prompt + generated are in them, and one more while a step
+            is in flight whose input has not been read.
+        is_in_flight: whether a step was sent that draws its next token, which is not read yet.
+        reason: why it has ended; None while it goes on.
     """
 
-    token: mx.array
-    mass: mx.array
-    logits: mx.array
+    request: Request
+    index: int
+    sampler: Sampler
+    detokenizer: Detokenizer
+    stops: StopStrings
+    table: PageTable = field(default_factory=PageTable)
+    generated: list[int] = field(default_factory=list[int])
+    logprobs: list[TokenLogprobs] = field(default_factory=list[TokenLogprobs])
+    text: list[str] = field(default_factory=list[str])
+    is_in_flight: bool = False
+    reason: FinishReason | None = None
+
+    @property
+    def rank(self) -> float:
+        """Its place in the queue; less is earlier."""
+        return self.request.rank
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and answer that are known."""
+        return len(self.request.prompt) + len(self.generated)
+
+    @property
+    def pending(self) -> int:
+        """Tokens that are known and not in pages."""
+        return max(0, self.length - self.table.length)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a token may follow the one that is being drawn, or the last one."""
+        return len(self.generated) + self.is_in_flight < self.request.most_tokens
+
+    def tokens(self, begin: int, end: int) -> tuple[int, ...]:
+        """Tokens begin … end-1 of prompt and answer."""
+        prompt = self.request.prompt
+        if end <= len(prompt):
+            return prompt[begin:end]
+        offset = len(prompt)
+        return (*prompt[begin:], *self.generated[max(0, begin - offset) : end - offset])
+
+    def accept(self, token: int, is_end: bool) -> str:
+        """Take the next token. Returns text that may now be shown; `reason` is set when the answer ends."""
+        clock = self.request.clock
+        clock.last_token = time.perf_counter()
+        clock.first_token = clock.first_token or clock.last_token
+        self.generated.append(token)
+        shown, stopped = ("", False) if is_end else self.stops.add(self.detokenizer.add(token))
+        self.text.append(shown)
+        if is_end or stopped:
+            self.reason = "stop"
+        elif len(self.generated) >= self.request.most_tokens:
+            self.reason = "length"
+        return shown
+
+    def drain(self) -> str:
+        """The text still held back when an answer ends without a stop string."""
+        if self.stops.stopped:
+            return ""
+        rest, stopped = self.stops.add(self.detokenizer.finish())
+        if not stopped:
+            rest += self.stops.finish()
+        self.text.append(rest)
+        return rest
+
+    def sample(self) -> Sample:
+        """What has come of it."""
+        return Sample(
+            reason=self.reason or "cancelled",
+            text="".join(self.text),
+            tokens=tuple(self.generated),
+            logprobs=None if self.request.command.logprobs is None else tuple(self.logprobs),
+        )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """A Generate that was accepted.
 
-    `table.length` tokens of prompt + generated are in pages; the last generated one is not until the next
-    step. `ahead` is the draw of a step that was sent to the device before its input was read; that input, the
-    next token, then is in pages too. `launched_before` counts launches until its prefill began.
+    Attributes:
+        most_tokens: of each answer.
+        rank: its place in the queue (see engine.scheduler).
+        report: what it found in the cache, once its turn has come.
+        missed: where and why its chat's template or model broke with what was computed before.
+        launched_before: launches until its prefill began.
+        has_opened: whether its prompt was computed, and its answers have begun.
+        is_suspect: whether a step broke that it was in: it runs alone from then on.
     """
 
     command: Generate
     prompt: tuple[int, ...]
     most_tokens: int
-    table: PageTable
-    sampler: Sampler
-    detokenizer: Detokenizer
-    stops: StopStrings
     clock: Clock
-    generated: list[int] = field(default_factory=list[int])
-    logprobs: list[TokenLogprobs] = field(default_factory=list[TokenLogprobs])
-    text: list[str] = field(default_factory=list[str])
-    ahead: Draw | None = None
+    rank: float
+    missed: MissReason | None = None
+    sequences: list[Sequence] = field(default_factory=list[Sequence])
+    report: CacheReport | None = None
     launched_before: Counter[str] | None = None
+    has_opened: bool = False
+    is_suspect: bool = False
 
     @property
     def id(self) -> str:
@@ -73,55 +146,41 @@ class Request:
         return self.command.id
 
     @property
-    def unfilled(self) -> int:
-        """Prompt tokens not yet in pages."""
-        return max(0, len(self.prompt) - self.table.length)
+    def is_over(self) -> bool:
+        """Whether all its answers have ended."""
+        return all(sequence.reason is not None for sequence in self.sequences)
 
-    def accept(self, token: int, is_end: bool) -> tuple[str, FinishReason | None]:
-        """Take the next token. Returns text that may now be shown, and why the answer ends here, or None."""
-        self.clock.last_token = time.perf_counter()
-        if not self.generated:
-            self.clock.first_token = self.clock.last_token
-        self.generated.append(token)
-        shown, stopped = ("", False) if is_end else self.stops.add(self.detokenizer.add(token))
-        self.text.append(shown)
-        if is_end or stopped:
-            return shown, "stop"
-        return shown, "length" if len(self.generated) >= self.most_tokens else None
-
-    def drain(self) -> str:
-        """The text still held back when an answer ends without a stop string."""
-        rest, stopped = self.stops.add(self.detokenizer.finish())
-        if not stopped:
-            rest += self.stops.finish()
-        self.text.append(rest)
-        return rest
-
-    def finished(self, reason: FinishReason, launches: Mapping[str, int]) -> Finished:
+    def finished(self, launches: Mapping[str, int]) -> Finished:
         """The event that ends it; `launches` of decode steps since it began."""
+        first, *others = (sequence.sample() for sequence in self.sequences)
         return Finished(
             id=self.id,
-            reason=reason,
-            text="".join(self.text),
-            tokens=tuple(self.generated),
+            reason=first.reason,
+            text=first.text,
+            tokens=first.tokens,
             prompt_tokens=self.prompt,
-            logprobs=None if self.command.logprobs is None else tuple(self.logprobs),
+            logprobs=first.logprobs,
             timing=self.timing(),
             launches=dict(launches),
+            others=tuple(others),
         )
 
     def timing(self) -> Timing:
         """Durations and rates so far."""
-        clock, prefilled = self.clock, min(self.table.length, len(self.prompt))
+        clock, report = self.clock, self.report
+        reused = report.cached_tokens + report.restored_tokens if report else 0
+        done = len(self.prompt) if clock.first_token else self.sequences[0].table.length
+        computed = max(0, min(done, len(self.prompt)) - reused) if report else 0
         prefill_end = clock.first_token or time.perf_counter()
         prefill = prefill_end - clock.prefill_began if clock.prefill_began else 0.0
         decode = clock.last_token - clock.first_token
+        generated = max(len(sequence.generated) for sequence in self.sequences)
         return Timing(
             ttft_ms=1000 * (clock.first_token - clock.arrived) if clock.first_token else 0.0,
-            prefill_tokens=prefilled,
-            cached_tokens=0,
-            prefill_tps=prefilled / prefill if prefill > 0 else 0.0,
-            decode_tps=(len(self.generated) - 1) / decode if decode > 0 else 0.0,
+            prefill_tokens=computed,
+            cached_tokens=reused,
+            prefill_tps=computed / prefill if prefill > 0 else 0.0,
+            decode_tps=(generated - 1) / decode if decode > 0 else 0.0,
         )
 
 
@@ -139,15 +198,27 @@ def accept_command(command: Generate, model: LoadedModel, arrived: float) -> Req
             "answer included; shorten it or start a new chat"
         )
     room = context - len(prompt)
-    return Request(
+    request = Request(
         command=command,
         prompt=prompt,
         most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
-        table=PageTable(),
-        sampler=Sampler(command.sampling, model.config.vocab_size),
-        detokenizer=model.tokenizer.detokenizer(),
-        stops=StopStrings(command.stop),
         clock=Clock(arrived),
+        rank=rank_of(command.lane, arrived),
+    )
+    request.sequences += [_sequence(request, index, model) for index in range(command.n)]
+    return request
+
+
+def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
+    sampling = request.command.sampling
+    if index and sampling.seed is not None:
+        sampling = replace(sampling, seed=sampling.seed + index)
+    return Sequence(
+        request=request,
+        index=index,
+        sampler=Sampler(sampling, model.config.vocab_size),
+        detokenizer=model.tokenizer.detokenizer(),
+        stops=StopStrings(request.command.stop),
     )
 
 
@@ -157,6 +228,8 @@ def _prompt_ids(command: Generate, model: LoadedModel) -> list[int]:
         raise InvalidRequest("give exactly one of messages, prompt and tokens")
     if command.max_tokens is not None and command.max_tokens < 1:
         raise InvalidRequest(f"max_tokens is {command.max_tokens}; it must be at least 1")
+    if command.n < 1:
+        raise InvalidRequest(f"n is {command.n}; it must be at least 1")
     if command.logprobs is not None and command.logprobs < 0:
         raise InvalidRequest(f"logprobs is {command.logprobs}; it must be 0 or more")
     if command.messages is not None:

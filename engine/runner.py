@@ -1,37 +1,47 @@
-"""Runs the model on pages: one prefill chunk or one decode step at a time."""
+"""Runs the model on pages: one step, of new tokens of any number of sequences, at a time."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import mlx.core as mx
 
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
-from engine.kv.in_place import BatchTables, InPlacePrefill
+from engine.kernels import Kernels
+from engine.kv.in_place import BatchTables, InPlaceParts, InPlacePrefill, InPlaceStep
 from engine.kv.pager import PageTable
-from engine.kv.step import FunctionalStep, StepForm
+from engine.kv.step import FunctionalStep
+from engine.layers.attention import Attend
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, pick
 from engine.loading.model import LoadedModel
 from metal.decode_attention import MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """A prefill that the device may still be at: its tokens, and the fences it yields at its end."""
+class Part:
+    """What a step computes of one sequence.
 
-    tokens: int
-    fences: tuple[mx.array, ...]
+    Attributes:
+        table: its pages; room for the tokens is there already (`KVMemory.grow`).
+        tokens: how many it gets.
+        rows: of how many of the last of them logits are wanted; 0 inside a prompt.
+    """
+
+    table: PageTable
+    tokens: int = 1
+    rows: int = 1
 
 
 class Runner:
     """The forward passes of one loaded model, on its kernels or, where it has none, on MLX's own operations.
 
     Logits are not evaluated when they are returned. With kernels (`looks_ahead`) the next step may be built
-    from tokens that are not evaluated either; without, logits must be evaluated first: the arena's writes
-    hang on them.
+    before this one was waited for, from tokens that are not evaluated either; without, `results` must be
+    evaluated first.
 
     Attributes:
         tokens: that decode steps were for: one of each sequence in each step.
@@ -44,8 +54,10 @@ class Runner:
         self.tokens = 0
         self._launches: Counter[str] = Counter()
         self._operations = GraphCounter()
-        self._sent: _Sent | None = None
+        model.arena.copiers = None
         if self._kernels is not None:
+            attention = self._kernels.attention
+            model.arena.copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
             self._batches = BatchTables(model.pager.page_size, self._kernels.partition)
 
@@ -59,47 +71,62 @@ class Runner:
         """What decode steps have launched so far, by name; MLX's own operations with "mlx." before it."""
         return self._launches if self._kernels is None else self._step.launches
 
-    def new_table(self) -> PageTable:
-        """An empty page table."""
-        return PageTable()
+    @property
+    def results(self) -> tuple[mx.array, ...]:
+        """Evaluated, these mean that every step so far has ended, and that its pages are written."""
+        if self._kernels is not None:
+            return tuple(self._model.arena.pools.fences)
+        return tuple(self._model.arena.state())
 
-    def prefill(self, table: PageTable, tokens: Sequence[int], *, overlap: bool = False) -> int:
-        """Compute `tokens` behind those of `table` and store their keys and values.
+    def step(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
+        """Compute new tokens of sequences behind those in their pages, and store their keys and values.
 
-        With `overlap`, and kernels, it returns when the prefill before this one is done, so that the device
-        never waits for this thread; else when this one is. Returns how many tokens that was, 0 when none was
-        waited for.
+        Args:
+            parts: by their number of tokens, the smallest first.
+            tokens: of all parts, one part after the other, uint32 (Σ tokens,); where the runner looks ahead
+                they need not be evaluated.
+
+        Returns:
+            Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.
+
+        Raises:
+            ValueError: parts in another order.
+        """
+        counts = [part.tokens for part in parts]
+        if counts != sorted(counts):
+            raise ValueError(f"parts of {counts} tokens: the smallest come first")
+        is_decode = counts[-1] <= MAX_TOKENS and all(part.rows for part in parts)
+        if is_decode:
+            self.tokens += len(parts)
+        if self._kernels is None:
+            logits = self._functional(parts, tokens, is_counted=is_decode)
+        elif is_decode and counts[0] == counts[-1]:
+            logits = self._decode(parts, tokens)
+        else:
+            logits = self._in_place(parts, tokens, self._kernels)
+        for part in parts:
+            part.table.length += part.tokens
+        return logits
+
+    def prefill(self, table: PageTable, tokens: Sequence[int]) -> None:
+        """Compute `tokens` behind those of `table`, and wait for them.
 
         Raises OutOfPages when the arena cannot hold them.
         """
-        self._hidden(table, tokens)
-        if not overlap or self._kernels is None:
-            mx.eval(self._model.arena.state())
-            self._sent = None
-            return len(tokens)
-        fences = tuple(self._model.arena.pools.fences)
-        mx.async_eval(fences)
-        before, self._sent = self._sent, _Sent(len(tokens), fences)
-        if before is None:
-            return 0
-        mx.eval(before.fences)
-        return before.tokens
-
-    @property
-    def tokens_in_flight(self) -> int:
-        """Tokens of the prefill that was sent to the device and not waited for; 0 without one."""
-        return 0 if self._sent is None else self._sent.tokens
+        self._model.memory.grow(table, table.length + len(tokens))
+        self.step([Part(table, len(tokens), rows=0)], mx.array(tuple(tokens), dtype=mx.uint32))
+        mx.eval(self.results)
 
     def next_logits(self, table: PageTable, tokens: Sequence[int]) -> mx.array:
-        """Like prefill, and the float32 logits (vocab,) that follow the last token."""
-        self._sent = None  # whoever reads the logits waits for what was sent before
-        if len(tokens) <= (1 if self._kernels is None else MAX_TOKENS):
-            return self.decode([table], mx.array(tuple(tokens), dtype=mx.uint32))[-1]
-        hidden = self._hidden(table, tokens)
-        return self._model.decoder.logits(hidden[-1:], self._ops)[0]
+        """The float32 logits (vocab,) that follow `tokens` behind those of `table`; not evaluated.
+
+        Raises OutOfPages.
+        """
+        self._model.memory.grow(table, table.length + len(tokens))
+        return self.step([Part(table, len(tokens))], mx.array(tuple(tokens), dtype=mx.uint32))[0]
 
     def decode(self, tables: Sequence[PageTable], tokens: mx.array) -> mx.array:
-        """Float32 logits (tokens, vocab) after the next tokens of several sequences.
+        """Float32 logits (tokens, vocab) after the next tokens of several sequences; not evaluated.
 
         Args:
             tables: of the sequences; each gets as many tokens.
@@ -109,17 +136,9 @@ class Runner:
             OutOfPages: with no page allocated for the sequence it happened at.
         """
         count = tokens.size // len(tables)
-        self.tokens += len(tables)
-        if self._kernels is None:
-            return self._decode_functional(tables, tokens)
         for table in tables:
-            self._make_room(table, count)
-        longest = max(table.length for table in tables) + count
-        logits, lengths = self._step(tokens, self._batches.batch(tables, count), longest)
-        self._batches.stepped(lengths)
-        for table in tables:
-            table.length += count
-        return logits
+            self._model.memory.grow(table, table.length + count)
+        return self.step([Part(table, count, count) for table in tables], tokens)
 
     def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
         """The likeliest token of each row of logits (rows, vocab), and log Σ exp(logits); not evaluated.
@@ -132,53 +151,58 @@ class Runner:
         self._launches.update(PICK_OPERATIONS)
         return pick(logits)
 
-    def trim(self, table: PageTable) -> None:
-        """Give back pages that every layer's sliding window has left."""
-        window = self._model.config.largest_window
-        if window is not None:
-            self._model.pager.release_before(table, table.length - window + 1)
+    def _decode(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
+        """As many tokens of each sequence, at most 8: the step that is traced once."""
+        count, tables = parts[0].tokens, [part.table for part in parts]
+        longest = max(table.length for table in tables) + count
+        logits, lengths = self._step(tokens, self._batches.batch(tables, count), longest)
+        self._batches.stepped(lengths)
+        return _wanted(parts, logits)
 
-    def free(self, table: PageTable) -> None:
-        """Give back all pages of `table`."""
-        self._model.pager.free(table)
-
-    def drop_pages(self) -> None:
-        """Drop the arena's arrays: after a device error, what they hold cannot be trusted."""
-        self._model.arena.release()
-
-    def _hidden(self, table: PageTable, tokens: Sequence[int]) -> mx.array:
-        ids = mx.array(tuple(tokens), dtype=mx.uint32)
-        if self._kernels is None:
-            return self._functional(table, ids)[0]
-        self._make_room(table, len(tokens))
+    def _in_place(self, parts: Sequence[Part], tokens: mx.array, kernels: Kernels) -> mx.array:
+        """Parts of different sizes: short ones by decode attention, as many tokens each; long ones alone."""
         model = self._model
-        angles = model.decoder.rope.table(table.length + len(tokens))
-        step = InPlacePrefill(self._kernels.attention, model.arena, model.pager, table, len(tokens), angles)
-        hidden = model.decoder.hidden(ids, self._ops, step)
-        table.length += len(tokens)
-        return hidden
+        angles = model.decoder.rope.table(max(part.table.length + part.tokens for part in parts))
+        attends: list[tuple[int, Attend]] = []
+        for count, group in groupby(parts, lambda part: part.tokens):
+            tables = [part.table for part in group]
+            if count <= MAX_TOKENS:
+                batch = BatchTables(model.pager.page_size, kernels.partition).batch(tables, count)
+                attend = InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
+                attends.append((count * len(tables), attend))
+                continue
+            for table in tables:
+                attend = InPlacePrefill(kernels.attention, model.arena, model.pager, table, count, angles)
+                attends.append((count, attend))
+        attend = attends[0][1] if len(attends) == 1 else InPlaceParts(attends)
+        return self._logits(parts, model.decoder.hidden(tokens, self._ops, attend))
 
-    def _decode_functional(self, tables: Sequence[PageTable], tokens: mx.array) -> mx.array:
-        kernels = self._model.kernels
+    def _functional(self, parts: Sequence[Part], tokens: mx.array, *, is_counted: bool) -> mx.array:
+        model, kernels = self._model, self._model.kernels
         before = Counter[str]() if kernels is None else kernels.launches.copy()
-        parts = mx.split(tokens, len(tables))
-        steps = [self._functional(table, part) for table, part in zip(tables, parts, strict=True)]
-        logits = self._model.decoder.logits(mx.concatenate([hidden for hidden, _ in steps]), self._ops)
-        self._launches.update(self._operations(tuple(form for _, form in steps), logits))
-        if kernels is not None:
-            self._launches.update(kernels.launches - before)
+        step = FunctionalStep(model.arena, model.pager, [(part.table, part.tokens) for part in parts])
+        logits = self._logits(parts, model.decoder.hidden(tokens, self._ops, step))
+        if is_counted:
+            self._launches.update(self._operations(step.form, logits))
+            if kernels is not None:
+                self._launches.update(kernels.launches - before)
         return logits
 
-    def _functional(self, table: PageTable, tokens: mx.array) -> tuple[mx.array, StepForm]:
-        """Last hidden states, and the form of the step."""
-        model = self._model
-        self._make_room(table, tokens.size)
-        step = FunctionalStep(model.arena, model.pager, table, tokens.size)
-        hidden = model.decoder.hidden(tokens, self._ops, step)
-        table.length += tokens.size
-        return hidden, step.form
+    def _logits(self, parts: Sequence[Part], hidden: mx.array) -> mx.array:
+        """Of the rows that are wanted; hidden: (tokens, width) of all parts."""
+        if not any(part.rows for part in parts):
+            return mx.zeros((0, self._model.config.vocab_size))
+        return self._model.decoder.logits(_wanted(parts, hidden), self._ops)
 
-    def _make_room(self, table: PageTable, tokens: int) -> None:
-        model = self._model
-        model.pager.grow(table, table.length + tokens)
-        model.arena.reserve(model.pager.high_water, model.pager.total_pages)
+
+def _wanted(parts: Sequence[Part], rows: mx.array) -> mx.array:
+    """Of `rows`, one for each token of the parts, those whose logits are wanted."""
+    if all(part.rows == part.tokens for part in parts):
+        return rows
+    kept: list[mx.array] = []
+    end = 0
+    for part in parts:
+        end += part.tokens
+        if part.rows:
+            kept.append(rows[end - part.rows : end])
+    return kept[0] if len(kept) == 1 else mx.concatenate(kept)

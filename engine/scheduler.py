@@ -1,40 +1,112 @@
-"""Who runs next: one request at a time, in order of arrival. Pure Python."""
+"""Who waits, who runs, and who gives way: continuous batching over one pool of pages. Pure Python."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from engine.request import Request
+from engine.commands import Lane
+
+MAX_RUNNING = 32
+"""Most sequences that decode as one batch."""
+
+HEAD_START = 30.0
+"""Seconds by which a request from the window goes before one of a program. A program's that has waited for as
+long goes first: its rank does not change, and every new one's is later, so that none starves."""
 
 
-class Scheduler:
-    """A queue of accepted requests; the first one is active until it is removed."""
+def rank_of(lane: Lane, arrived: float) -> float:
+    """A request's place in the queue, less is earlier; `arrived` in seconds of a clock that never jumps."""
+    return arrived - (HEAD_START if lane == "window" else 0.0)
 
-    def __init__(self) -> None:
-        self._requests: deque[Request] = deque()
 
-    def __iter__(self) -> Iterator[Request]:
-        return iter(tuple(self._requests))
+class Ranked(Protocol):
+    """What is scheduled. Ranks do not change; of equals, who came first is first."""
 
     @property
-    def active(self) -> Request | None:
-        """The request to work on."""
-        return self._requests[0] if self._requests else None
+    def rank(self) -> float: ...
 
     @property
-    def queued(self) -> int:
-        """Requests that wait behind the active one."""
-        return max(0, len(self._requests) - 1)
+    def pending(self) -> int: ...
 
-    def add(self, request: Request) -> None:
-        """Append a request."""
-        self._requests.append(request)
 
-    def find(self, request_id: str) -> Request | None:
-        """The request called `request_id`, if it is still here."""
-        return next((request for request in self._requests if request.id == request_id), None)
+T = TypeVar("T", bound=Ranked)
 
-    def remove(self, request: Request) -> None:
-        """Take a request out, active or not."""
-        self._requests.remove(request)
+
+class Scheduler(Generic[T]):
+    """A queue and a running set. It knows ranks; who asks knows pages.
+
+    The best-ranked of the running never gives way, so that one is always getting on, whatever the others do.
+    """
+
+    def __init__(self, most: int = MAX_RUNNING) -> None:
+        """At most `most` run."""
+        self._most = most
+        self._waiting: list[T] = []
+        self._running: list[T] = []
+
+    def __iter__(self) -> Iterator[T]:
+        return iter((*self._running, *self._waiting))
+
+    @property
+    def running(self) -> Sequence[T]:
+        """Who holds pages, best rank first."""
+        return tuple(self._running)
+
+    @property
+    def waiting(self) -> Sequence[T]:
+        """Who does not, best rank first."""
+        return tuple(self._waiting)
+
+    @property
+    def next(self) -> T | None:
+        """Who would start now, if there are pages: the first in the queue, when a place is free.
+
+        While somebody's prompt is being computed only a better-ranked one starts.
+        """
+        if not self._waiting or len(self._running) >= self._most:
+            return None
+        first = self._waiting[0]
+        filling = self.filling
+        return first if filling is None or first.rank < filling.rank else None
+
+    @property
+    def filling(self) -> T | None:
+        """Whose prompt is computed next: of those with more than one token pending, the best-ranked."""
+        return next((item for item in self._running if item.pending > 1), None)
+
+    def add(self, item: T) -> None:
+        """Queue a newcomer, or one that gave way."""
+        _insert(self._waiting, item)
+
+    def start(self, item: T) -> None:
+        """It was waiting, and runs now."""
+        self._waiting.remove(item)
+        _insert(self._running, item)
+
+    def join(self, item: T) -> None:
+        """It runs at once: it came of one that does."""
+        _insert(self._running, item)
+
+    def victim(self, asking: T) -> T | None:
+        """Who gives its pages up for `asking`: the worst-ranked one that runs, if it stands behind it."""
+        worst = self._running[-1] if self._running else None
+        return worst if worst is not None and worst is not asking and worst.rank >= asking.rank else None
+
+    def give_way(self, item: T) -> None:
+        """It ran, and waits again."""
+        self._running.remove(item)
+        self.add(item)
+
+    def remove(self, item: T) -> None:
+        """Take it out, running or not."""
+        for items in (self._running, self._waiting):
+            if item in items:
+                items.remove(item)
+
+
+def _insert(items: list[T], item: T) -> None:
+    place = len(items)
+    while place and items[place - 1].rank > item.rank:
+        place -= 1
+    items.insert(place, item)

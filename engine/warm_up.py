@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.kv.pager import OutOfPages
+from engine.kv.memory import KVMemory
+from engine.kv.pager import OutOfPages, PageTable
 from engine.runner import Runner
 
 _CHUNK = 9  # more than a decode step takes
 
 
-def warm_up(runner: Runner) -> None:
+def warm_up(runner: Runner, memory: KVMemory) -> None:
     """Prefill without and with a history, a decode step and the greedy choice, on pages that are given back.
 
     Nothing of it is counted. A budget without so many pages is no error.
     """
-    table = runner.new_table()
+    table = PageTable()
     try:
         runner.prefill(table, [0] * _CHUNK)
         runner.prefill(table, [0] * _CHUNK)
@@ -24,6 +25,6 @@ def warm_up(runner: Runner) -> None:
     except OutOfPages:
         pass
     finally:
-        runner.free(table)
+        memory.free(table)
         runner.launches.clear()
         runner.tokens = 0

@@ -3,7 +3,7 @@
 Layout: (kv_heads, slots, head_dim), slot = page * page_size + offset. A head's consecutive slots are
 contiguous, so that a sequence whose pages are neighbours is read as a strided view, without a copy.
 
-Two sets of operations work on it, never both at once. The functional set is `write` and `read`: a write is an
+Two sets of operations work on it, never both at once. The functional set is `write_layer` and `read_layer`: a write is an
 MLX op that yields a new pool, which reuses the old buffer because nothing else holds it. That is true only
 while each step is evaluated before the next one is built; a step in flight would make MLX copy the whole
 pool. The in-place set (engine/kv/in_place.py) gets the arrays themselves, as `pools`, with their fences.
@@ -15,9 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
 
+from engine.kv.page_data import PageData
+from engine.kv.pager import PageCopy as PageCopied
 from engine.kv.pager import Span
 from metal.decode_attention import FENCE
+from metal.page_copy import PageCopy
+from metal.pools import Pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class Arena:
 
     It starts empty and grows, by at least doubling, to the pages that are really used: the budget is a limit,
     not a grab.
+
+    Attributes:
+        copiers: a kernel for each layer that copies pages in place; None in the functional set.
     """
 
     def __init__(self, layers: int, kv_heads: int, head_dim: int, page_size: int, dtype: mx.Dtype) -> None:
@@ -48,6 +56,7 @@ class Arena:
         self._keys = [self._pool(0) for _ in range(layers)]
         self._values = [self._pool(0) for _ in range(layers)]
         self._fences = [mx.zeros(FENCE, mx.int32) for _ in range(layers)]
+        self.copiers: Sequence[PageCopy] | None = None
 
     @property
     def pages(self) -> int:
@@ -89,22 +98,65 @@ class Arena:
         for pools in (self._keys, self._values):
             pools[:] = [self._pool(0) for _ in pools]
 
-    def write(self, layer: int, keys: mx.array, values: mx.array, spans: Sequence[Span]) -> None:
+    def write_layer(self, layer: int, keys: mx.array, values: mx.array, spans: Sequence[Span]) -> None:
         """Store (kv_heads, tokens, head_dim) keys and values in the slots of `spans`, in order."""
-        begin = 0
-        for span in spans:
-            end = begin + span.length
-            self._keys[layer][:, span.begin : span.end] = keys[:, begin:end]
-            self._values[layer][:, span.begin : span.end] = values[:, begin:end]
-            begin = end
+        _write(self._keys, layer, keys, spans)
+        _write(self._values, layer, values, spans)
 
-    def read(self, layer: int, spans: Sequence[Span]) -> tuple[mx.array, mx.array]:
+    def write_slots(self, layer: int, keys: mx.array, values: mx.array, slots: mx.array) -> None:
+        """Store (tokens, kv_heads, head_dim) keys and values in as many slots, int32 (tokens,)."""
+        self._keys[layer][:, slots] = keys.swapaxes(0, 1)
+        self._values[layer][:, slots] = values.swapaxes(0, 1)
+
+    def read_layer(self, layer: int, spans: Sequence[Span]) -> tuple[mx.array, mx.array]:
         """Keys and values of `spans`, each (kv_heads, tokens, head_dim): a view of one, a copy of more."""
         return self._gather(self._keys[layer], spans), self._gather(self._values[layer], spans)
+
+    def copy(self, copies: Sequence[PageCopied]) -> None:
+        """Copy pages onto others, in every layer; no page is both source and target."""
+        if self.copiers is None:
+            self._copy(copies)
+            return
+        pairs = mx.array([(copy.source, copy.target) for copy in copies], dtype=mx.int32)
+        for layer, kernel in enumerate(self.copiers):
+            pools = Pools(self._keys[layer], self._values[layer], self._fences[layer])
+            self._fences[layer] = kernel(pools, pairs)
+
+    def read(self, pages: Sequence[int]) -> PageData:
+        """What these pages hold, in host memory; waits for whoever writes them."""
+        self.synchronize()
+        spans = _spans(pages, self.page_size)
+        stacks = {
+            name: mx.stack([self._gather(pool, spans) for pool in pools])
+            for name, pools in (("keys", self._keys), ("values", self._values))
+        }
+        mx.eval(list(stacks.values()))
+        return PageData({name: np.array(_bits(stack)) for name, stack in stacks.items()}, self.page_size)
+
+    def write(self, pages: Sequence[int], data: PageData) -> None:
+        """Store what `read` gave in these pages; waits for whoever reads the pools."""
+        self.synchronize()
+        spans = _spans(pages, self.page_size)
+        for name, pools in (("keys", self._keys), ("values", self._values)):
+            for layer, rows in enumerate(data.arrays[name]):
+                _write(pools, layer, mx.array(rows).view(self._dtype), spans)
+        mx.eval(self._keys, self._values)
 
     def state(self) -> list[mx.array]:
         """Every array, for evaluating what was written."""
         return [*self._keys, *self._values, *self._fences]
+
+    def _copy(self, copies: Sequence[PageCopied]) -> None:
+        size = self.page_size
+        for pools in (self._keys, self._values):
+            sources = [
+                [mx.contiguous(pool[:, copy.source * size : (copy.source + 1) * size]) for copy in copies]
+                for pool in pools
+            ]
+            mx.eval(sources)  # a view of a pool in flight would make its next write copy the whole pool
+            for layer, parts in enumerate(sources):
+                for copy, part in zip(copies, parts, strict=True):
+                    pools[layer][:, copy.target * size : (copy.target + 1) * size] = part
 
     def _pool(self, pages: int) -> mx.array:
         kv_heads, head_dim = self._shape
@@ -114,3 +166,27 @@ class Arena:
     def _gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
         views = [pool[:, span.begin : span.end] for span in spans]
         return views[0] if len(views) == 1 else mx.concatenate(views, axis=1)
+
+
+def _write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Span]) -> None:
+    begin = 0
+    for span in spans:
+        end = begin + span.length
+        pools[layer][:, span.begin : span.end] = rows[:, begin:end]
+        begin = end
+
+
+def _spans(pages: Sequence[int], page_size: int) -> list[Span]:
+    spans: list[Span] = []
+    for page in pages:
+        begin = page * page_size
+        if spans and spans[-1].end == begin:
+            spans[-1] = Span(spans[-1].begin, begin + page_size)
+        else:
+            spans.append(Span(begin, begin + page_size))
+    return spans
+
+
+def _bits(array: mx.array) -> mx.array:
+    """The same memory as integers, for what numpy has no type for."""
+    return array.view(mx.uint16) if array.dtype == mx.bfloat16 else array

@@ -15,10 +15,11 @@ import mlx.core as mx
 from engine.kv.arena import Arena, ArenaPools
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.step import causal_mask
-from engine.layers.attention import AttentionLayer
+from engine.layers.attention import Attend, AttentionLayer
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.decode_attention import DecodeAttention, Pages
+from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
@@ -87,16 +88,18 @@ class AttentionKernels:
         prefill: many tokens' attention where their history lies; None where it is faster to gather the
             history for MLX's own attention.
         gather: that.
+        copy: pages onto others, before one of several holders writes.
     """
 
     decode: DecodeAttention
     write: PageWrite
     gather: PageGather
+    copy: PageCopy
     prefill: PrefillAttention | None = None
 
 
 class InPlaceStep:
-    """One step of a batch, 1 to 8 tokens a sequence: an Attend that leaves the next fences in `fences`."""
+    """One step of a batch, 1 to 8 tokens a sequence: an Attend that puts the next fences into `pools`."""
 
     def __init__(
         self,
@@ -106,7 +109,6 @@ class InPlaceStep:
         angles: mx.array,
     ) -> None:
         """`angles`: (positions, rotary_dims) of every position in use, of Rope.table."""
-        self.fences = list(pools.fences)
         self._kernels = kernels
         self._pools = pools
         self._batch = batch
@@ -120,9 +122,9 @@ class InPlaceStep:
             self._pools.values[index],
             self._batch.tables,
             self._batch.lengths,
-            self.fences[index],
+            self._pools.fences[index],
         )
-        out, self.fences[index] = self._kernels[layer.shape].decode(
+        out, self._pools.fences[index] = self._kernels[layer.shape].decode(
             qkv, self._angles, pages, norms=layer.norms
         )
         return out
@@ -192,3 +194,20 @@ class InPlacePrefill:
         if window not in self._masks:
             self._masks[window] = causal_mask(self._begin, self._end, first, window)
         return self._masks[window]
+
+
+class InPlaceParts:
+    """An Attend over rows of different kinds: each stretch of rows goes to an Attend of its own, in turn."""
+
+    def __init__(self, parts: Sequence[tuple[int, Attend]]) -> None:
+        """`parts`: numbers of rows, and who attends for them."""
+        self._parts = parts
+
+    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
+        """See Attend."""
+        outs: list[mx.array] = []
+        begin = 0
+        for rows, attend in self._parts:
+            outs.append(attend(layer, qkv[begin : begin + rows]))
+            begin += rows
+        return mx.concatenate(outs)

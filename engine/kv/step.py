@@ -1,11 +1,13 @@
-"""One forward pass over one sequence: where its keys and values go, and attention over its pages.
+"""One forward pass over sequences: where their keys and values go, and attention over their pages.
 
 This is the functional set: MLX's built-in attention on what the arena gives, and writes that yield new pools.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import mlx.core as mx
 
@@ -30,61 +32,103 @@ class Visible:
 
 
 class FunctionalStep:
-    """Tokens [start, start + tokens) of `table`, whose pages must exist already."""
+    """The next tokens of several sequences, whose pages must exist already: an Attend.
 
-    def __init__(self, arena: Arena, pager: Pager, table: PageTable, tokens: int) -> None:
-        self.start = table.length
+    All of a layer's writes come before its first read: a pool that somebody reads would be copied by the
+    next write.
+    """
+
+    def __init__(self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]]) -> None:
+        """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other."""
         self._arena = arena
-        self._pager = pager
-        self._table = table
-        self._end = table.length + tokens
-        self._written = pager.spans(table, self.start, self._end)
-        self._visible: dict[int | None, Visible] = {}
+        self._parts = [_Part(pager, table, tokens) for table, tokens in parts]
+        singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
+        self._singles = len(singles) if len(singles) > 1 else 0
+        if self._singles:
+            self._starts = mx.array([part.start for part in singles], dtype=mx.int32)
+            self._slots = mx.array([part.written[0].begin for part in singles], dtype=mx.int32)
 
     @property
-    def form(self) -> StepForm:
+    def form(self) -> tuple[StepForm, ...]:
         """The form of the step, when it was built for all layers."""
-        seen = [
-            (window or 0, len(visible.spans), _mask_kind(visible.mask))
-            for window, visible in self._visible.items()
-        ]
-        return ((self._end - self.start, len(self._written)), *seen)
+        return tuple(part.form for part in self._parts)
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend. A token at position p sees positions max(0, p - window + 1) … p, or all of 0 … p."""
-        shape, tokens = layer.shape, qkv.shape[0]
-        q, k, v = self._heads(layer, qkv)
-        self._arena.write(layer.index, k[0], v[0], self._written)
-        if shape.window not in self._visible:
-            self._visible[shape.window] = self._see(shape.window)
-        visible = self._visible[shape.window]
-        keys, values = self._arena.read(layer.index, visible.spans)
+        queries: list[mx.array] = []
+        if self._singles:
+            q, k, v = _heads(layer, qkv[: self._singles, None], self._starts)
+            self._arena.write_slots(layer.index, k[:, :, 0], v[:, :, 0], self._slots)
+            queries += mx.split(q, self._singles)
+        begin = self._singles
+        for part in self._parts[self._singles :]:
+            q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
+            self._arena.write_layer(layer.index, k[0], v[0], part.written)
+            queries.append(q)
+            begin += part.tokens
+        outs = [self._attend(layer, part, q) for part, q in zip(self._parts, queries, strict=True)]
+        return outs[0] if len(outs) == 1 else mx.concatenate(outs)
+
+    def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
+        shape, visible = layer.shape, part.sees(layer.shape.window)
+        keys, values = self._arena.read_layer(layer.index, visible.spans)
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)
         out = mx.fast.scaled_dot_product_attention(
             q, keys[None], values[None], scale=shape.scale, mask=visible.mask
         )
-        return out.reshape(shape.heads, tokens, -1).swapaxes(0, 1).reshape(tokens, -1)
+        return out.reshape(shape.heads, part.tokens, -1).swapaxes(0, 1).reshape(part.tokens, -1)
 
-    def _heads(self, layer: AttentionLayer, qkv: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        """Normed and rotated q (1, heads, tokens, head_dim), k and v (1, kv_heads, tokens, head_dim)."""
-        shape = layer.shape
-        heads = qkv.reshape(1, qkv.shape[0], -1, shape.head_dim)
-        q, k, v = mx.split(heads, [shape.heads, shape.heads + shape.kv_heads], axis=2)
-        if layer.norms is not None and shape.norm_epsilon is not None:
-            q = mx.fast.rms_norm(q, layer.norms.query, shape.norm_epsilon)
-            k = mx.fast.rms_norm(k, layer.norms.key, shape.norm_epsilon)
-        q = layer.rope(q.swapaxes(1, 2), self.start)
-        k = layer.rope(k.swapaxes(1, 2), self.start)
-        return q, k, v.swapaxes(1, 2)
+
+class _Part:
+    """Tokens [start, start + tokens) of a sequence: where they are written, and what they see."""
+
+    def __init__(self, pager: Pager, table: PageTable, tokens: int) -> None:
+        self.start, self.tokens = table.length, tokens
+        self.written = pager.spans(table, self.start, self.start + tokens)
+        self._pager, self._table = pager, table
+        self._visible: dict[int | None, Visible] = {}
+
+    @property
+    def form(self) -> StepForm:
+        seen = [
+            (window or 0, len(visible.spans), _mask_kind(visible.mask))
+            for window, visible in self._visible.items()
+        ]
+        return ((self.tokens, len(self.written)), *seen)
+
+    def sees(self, window: int | None) -> Visible:
+        """In layers with that window."""
+        if window not in self._visible:
+            self._visible[window] = self._see(window)
+        return self._visible[window]
 
     def _see(self, window: int | None) -> Visible:
+        end = self.start + self.tokens
         first = 0 if window is None else max(0, self.start - window + 1)
-        spans = self._pager.spans(self._table, first, self._end)
-        if self._end - self.start == 1:
+        spans = self._pager.spans(self._table, first, end)
+        if self.tokens == 1:
             return Visible(spans, None)
-        return Visible(spans, causal_mask(self.start, self._end, first, window))
+        return Visible(spans, causal_mask(self.start, end, first, window))
+
+
+def _heads(
+    layer: AttentionLayer, qkv: mx.array, start: int | mx.array
+) -> tuple[mx.array, mx.array, mx.array]:
+    """Normed and rotated q (n, heads, tokens, head_dim), k and v (n, kv_heads, tokens, head_dim).
+
+    qkv: (n, tokens, width) of n sequences; `start`: the position of their first token, or (n,) of each.
+    """
+    shape = layer.shape
+    heads = qkv.reshape(*qkv.shape[:2], -1, shape.head_dim)
+    q, k, v = mx.split(heads, [shape.heads, shape.heads + shape.kv_heads], axis=2)
+    if layer.norms is not None and shape.norm_epsilon is not None:
+        q = mx.fast.rms_norm(q, layer.norms.query, shape.norm_epsilon)
+        k = mx.fast.rms_norm(k, layer.norms.key, shape.norm_epsilon)
+    q = layer.rope(q.swapaxes(1, 2), start)
+    k = layer.rope(k.swapaxes(1, 2), start)
+    return q, k, v.swapaxes(1, 2)
 
 
 def _mask_kind(mask: mx.array | str | None) -> int:

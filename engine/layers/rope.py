@@ -24,8 +24,8 @@ class Rope:
         self._magnitude = attention_magnitude(config)
         mx.eval(self._periods, self._frequencies)
 
-    def __call__(self, x: mx.array, start: int) -> mx.array:
-        """x (1, heads, tokens, head_dim), whose first token stands at position `start`."""
+    def __call__(self, x: mx.array, start: int | mx.array) -> mx.array:
+        """x (n, heads, tokens, head_dim), whose first tokens stand at position `start`, or int32 (n,) each."""
         if self._magnitude != 1.0:
             x = x * self._magnitude
         return mx.fast.rope(

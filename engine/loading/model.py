@@ -15,6 +15,7 @@ from engine.events import ModelInfo
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.arena import Arena
+from engine.kv.memory import KVMemory
 from engine.kv.pager import Pager
 from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig, read_json
@@ -44,6 +45,7 @@ class LoadedModel:
     tokenizer: Tokenizer
     arena: Arena
     pager: Pager
+    memory: KVMemory
     kernels: Kernels | None
 
     def choose_kernels(self) -> None:
@@ -108,7 +110,7 @@ def load_model(
     config, ledger = files.config, weights.ledger
     choice, kernels = _open_kernels(decoder, settings)
     arena = Arena(config.layers, config.kv_heads, config.head_dim, settings.page_size, dtype)
-    pager = Pager(_arena_pages(config, arena, settings, ledger.weight_bytes), settings.page_size)
+    pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), settings.page_size)
     info = ModelInfo(
         path=str(folder),
         name=folder.resolve().name,
@@ -127,7 +129,8 @@ def load_model(
     )
     if kernels is not None:
         info = _with_kernels(info, kernels)
-    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager, kernels)
+    memory = KVMemory(pager, arena, window=config.largest_window)
+    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager, memory, kernels)
 
 
 def _open_kernels(decoder: Decoder, settings: EngineSettings) -> tuple[ExecutorChoice, Kernels | None]:
@@ -179,19 +182,14 @@ def _load_decoder(
     return decoder, weights
 
 
-def _context_pages(config: DecoderConfig, settings: EngineSettings) -> int:
-    # A request never holds more: where every layer has a window, pages that left it are given back.
-    tokens = config.context_length
-    if config.largest_window is not None:
-        tokens = min(tokens, config.largest_window + settings.prefill_chunk + settings.page_size)
-    return -(-tokens // settings.page_size)
-
-
-def _arena_pages(config: DecoderConfig, arena: Arena, settings: EngineSettings, weight_bytes: int) -> int:
+def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> int:
+    """Pages that KV memory may grow to: a limit, of which only what is used is taken."""
     budget = settings.kv_bytes
     if budget is None:
         budget = int(KV_SHARE * max(0, memory_bytes() - weight_bytes))
-    pages = min(budget // arena.page_bytes, _context_pages(config, settings))
+    pages = budget // arena.page_bytes
+    if settings.kv_pages is not None:
+        pages = min(pages, settings.kv_pages)
     if pages < 1:
         raise ModelError(
             f"one KV page takes {arena.page_bytes:,} bytes and the budget is {budget:,}; "
@@ -201,7 +199,11 @@ def _arena_pages(config: DecoderConfig, arena: Arena, settings: EngineSettings, 
 
 
 def _usable_context(config: DecoderConfig, pager: Pager, settings: EngineSettings) -> int:
-    if pager.total_pages >= _context_pages(config, settings):
+    """Most tokens that one request can hold at once, prompt and answer together."""
+    needed = config.context_length
+    if config.largest_window is not None:  # pages that left every layer's window are given back
+        needed = min(needed, config.largest_window + settings.prefill_chunk + settings.page_size)
+    if pager.total_pages >= pager.pages_for(needed):
         return config.context_length
     return min(config.context_length, pager.total_pages * pager.page_size)
 

@@ -86,9 +86,9 @@ def our_logits(model: LoadedModel, tokens: Sequence[int], chunk: int) -> mx.arra
     for begin in range(0, len(tokens), chunk):
         row = runner.next_logits(table, tokens[begin : begin + chunk])
         mx.eval(row)
-        runner.trim(table)
+        model.memory.trim(table)
         rows.append(row)
-    runner.free(table)
+    model.memory.free(table)
     return mx.stack(rows)
 
 
@@ -98,14 +98,14 @@ def our_greedy(
     runner, table = Runner(model), PageTable()
     for begin in range(0, len(tokens) - 1, chunk):
         runner.prefill(table, tokens[begin : min(begin + chunk, len(tokens) - 1)])
-        runner.trim(table)
+        model.memory.trim(table)
     generated, step = [], [tokens[-1]]
     for _ in range(count):
         token = int(mx.argmax(runner.next_logits(table, step)).item())
-        runner.trim(table)
+        model.memory.trim(table)
         generated.append(token)
         step = [token]
-    runner.free(table)
+    model.memory.free(table)
     assert model.pager.pages_used == 0
     return generated
 

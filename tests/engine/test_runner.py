@@ -125,9 +125,8 @@ def test_a_window_over_every_layer_keeps_only_its_pages(tmp_path: Path) -> None:
     runner, table = Runner(model), PageTable()
     for begin in range(0, PROMPT_TOKENS, 16):
         runner.prefill(table, prompt()[begin : begin + 16])
-        runner.trim(table)
+        model.memory.trim(table)
         assert model.pager.pages_used <= 32 // 16 + 1
-    assert model.pager.total_pages < PROMPT_TOKENS // 16
 
 
 def test_the_arena_grows_with_use_and_not_with_the_context(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_step_reads_weights_and_pages_once(bits: int, executor_name: str, tmp_
     model = load_model(model_folder(tmp_path, bits), settings, lambda done, total: None)
     bytes_read: Counter[str] = Counter()
     runner = counted(model, bytes_read)
-    table = runner.new_table()
+    table = PageTable()
     runner.prefill(table, [7 + token % 90 for token in range(CONTEXT)])
     bytes_read.clear()
     mx.eval(runner.decode([table], mx.array([9], dtype=mx.uint32)))

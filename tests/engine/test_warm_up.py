@@ -31,7 +31,7 @@ def test_nothing_is_counted_and_no_page_is_kept(model: LoadedModel) -> None:
     assert model.kernels is not None
     launched = model.kernels.launches.copy()
     runner = Runner(model)
-    warm_up(runner)
+    warm_up(runner, model.memory)
     warmed = set(model.kernels.launches - launched)
     assert {"page_write", "page_gather", "decode_attention", "matvec"} <= warmed
     assert (runner.launches.total(), runner.tokens, model.pager.pages_used) == (0, 0, 0)
@@ -40,7 +40,7 @@ def test_nothing_is_counted_and_no_page_is_kept(model: LoadedModel) -> None:
 
 def test_a_budget_of_one_page_is_no_error(model: LoadedModel) -> None:
     model.pager = Pager(1, model.pager.page_size)
-    warm_up(Runner(model))
+    warm_up(Runner(model), model.memory)
     assert model.pager.pages_used == 0
 
 
@@ -55,7 +55,7 @@ def test_a_budget_of_one_page_is_no_error(model: LoadedModel) -> None:
 def test_kernels_that_break_at_the_first_step_are_off_unless_asked_for(
     broken: str, is_forced: bool, stays: bool, model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_runner: Runner) -> None:
+    def fails(_runner: Runner, _memory: KVMemory) -> None:
         raise RuntimeError(broken)
 
     assert model.kernels is not None

@@ -1,0 +1,117 @@
+"""One step of the running sequences: what goes into it, sent to the device, and read when it is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from engine.draws import Drawing, Draws, draw
+from engine.request import Sequence
+from engine.runner import Part, Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The next `tokens` prompt tokens of a sequence."""
+
+    sequence: Sequence
+    tokens: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether a token is drawn behind it."""
+        return self.tokens == self.sequence.pending
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A step that the device is at, or has done.
+
+    Attributes:
+        sequences: whose next tokens `draws` are, in order.
+        draws: None when no prompt came to its end and nobody decodes.
+        logits: what they were drawn from, (sequences, vocab), where somebody asks for log-probabilities.
+        answers: how many sequences decode in it.
+        chunk: the prompt tokens that it computes.
+        waits: what is evaluated when all of it is done.
+        began: when it was sent, in seconds of time.perf_counter.
+    """
+
+    sequences: tuple[Sequence, ...]
+    draws: Draws | None
+    logits: mx.array | None
+    answers: int
+    chunk: Chunk | None
+    waits: tuple[mx.array, ...]
+    began: float
+
+    def read(self) -> tuple[list[int], list[float]]:
+        """Wait for it: tokens, and masses as in Draws, of `sequences`."""
+        if self.draws is None:
+            mx.eval(self.waits)
+            return [], []
+        return self.draws.read()
+
+
+def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: Sent | None) -> Sent:
+    """Send a step to the device: one token of each of `decoding`, and a chunk of a prompt.
+
+    Args:
+        decoding: room in pages is there. Those whose last token is in `before`, not read yet, come first.
+        before: the step that is in flight.
+    """
+    began = time.perf_counter()
+    parts = [Part(sequence.table) for sequence in decoding]
+    flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
+    rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
+    known = [sequence for sequence in decoding if not sequence.is_in_flight]
+    tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
+    drawn = list(decoding)
+    if chunk is not None:
+        begin = chunk.sequence.table.length
+        tokens += chunk.sequence.tokens(begin, begin + chunk.tokens)
+        parts.append(Part(chunk.sequence.table, chunk.tokens, rows=int(chunk.is_last)))
+        if chunk.is_last:
+            request = chunk.sequence.request
+            drawn += [chunk.sequence] if request.has_opened else request.sequences
+    logits = runner.step(parts, _inputs(before, rows, tokens))
+    if len(drawn) > logits.shape[0]:  # several answers begin behind one prompt
+        logits = logits[mx.array([min(row, logits.shape[0] - 1) for row in range(len(drawn))])]
+    draws = _draw(runner, logits, drawn, flying, before) if drawn else None
+    waits = runner.results
+    if draws is None:
+        mx.async_eval(waits)
+    else:
+        mx.async_eval(draws.tokens, draws.masses, waits)
+    wants_logits = any(sequence.request.command.logprobs is not None for sequence in drawn)
+    return Sent(tuple(drawn), draws, logits if wants_logits else None, len(decoding), chunk, waits, began)
+
+
+def _inputs(before: Sent | None, rows: Many[int], tokens: Many[int]) -> mx.array:
+    """Tokens of these rows of the step in flight, then those that are known."""
+    known = mx.array(tuple(tokens), dtype=mx.uint32)
+    if before is None or before.draws is None or not rows:
+        return known
+    drawn = before.draws.tokens
+    if list(rows) != list(range(drawn.shape[0])):
+        drawn = drawn[mx.array(rows)]
+    return mx.concatenate([drawn, known]) if tokens else drawn
+
+
+def _draw(
+    runner: Runner,
+    logits: mx.array,
+    sequences: Many[Sequence],
+    flying: dict[Sequence, int],
+    before: Sent | None,
+) -> Draws:
+    drawings: list[Drawing] = []
+    for sequence in sequences:
+        pending = None
+        if sequence.is_in_flight and before and before.draws and not sequence.sampler.is_greedy:
+            pending = before.draws.tokens[flying[sequence]]
+        drawings.append(Drawing(sequence.sampler, sequence.generated, sequence.request.prompt, pending))
+    return draw(logits, drawings, runner.pick)

@@ -1,0 +1,56 @@
+"""Why a prompt was not found in the cache as far as its chat had been computed. Pure Python."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from engine.events import MissReason
+
+_MOST_CHATS = 256
+
+
+class ChatPrefixes:
+    """The tokens that each chat was last computed as, of the chats asked for most recently."""
+
+    def __init__(self) -> None:
+        self._chains: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+
+    def computed(self, chat: str, tokens: tuple[int, ...]) -> None:
+        """Pages of `tokens` were computed for `chat`; "" is nobody."""
+        if chat:
+            self._chains[chat] = tokens
+            self._chains.move_to_end(chat)
+            if len(self._chains) > _MOST_CHATS:
+                self._chains.popitem(last=False)
+
+    def forget(self, chat: str) -> None:
+        """Nothing of it is expected in the cache any more."""
+        self._chains.pop(chat, None)
+
+    def miss(
+        self, chat: str, prompt: Sequence[int], reused: int, known: MissReason | None
+    ) -> tuple[int | None, MissReason | None]:
+        """From which token on `prompt` is computed although its chat had been computed that far, and why.
+
+        Args:
+            reused: tokens of it that were found, at most all but the last.
+            known: what is known to have changed in the chat, if anything.
+        """
+        last = self._chains.get(chat)
+        if last is None:
+            return (reused, known) if known else (None, None)
+        common = common_length(last, prompt)
+        if reused < min(common, len(prompt) - 1):
+            return reused, "evicted"
+        if common < min(len(last), len(prompt)):
+            return common, known or "edited"
+        return None, None
+
+
+def common_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens `a` and `b` begin with together."""
+    most = min(len(a), len(b))
+    if a[:most] == b[:most]:
+        return most
+    return next(index for index in range(most) if a[index] != b[index])

@@ -1,0 +1,115 @@
+"""The queue and the running set against a plain model: order, who gives way, and that nobody starves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from engine.scheduler import HEAD_START, Scheduler, rank_of
+
+MOST = 3
+
+
+@dataclass(eq=False)
+class Item:
+    rank: float
+    pending: int = 1
+
+
+def test_the_window_goes_first_and_a_program_that_has_waited_long_before_it() -> None:
+    assert rank_of("window", 100.0) < rank_of("api", 100.0 - HEAD_START + 0.1)
+    assert rank_of("api", 100.0 - HEAD_START - 0.1) < rank_of("window", 100.0)
+
+
+def test_programs_do_not_starve_behind_a_busy_window() -> None:
+    scheduler = Scheduler[Item](most=1)
+    program = Item(rank_of("api", 0.0))
+    scheduler.add(program)
+    for second in range(1, 100):
+        scheduler.add(Item(rank_of("window", float(second))))
+        first = scheduler.next
+        assert first is not None
+        scheduler.start(first)
+        scheduler.remove(first)
+        if first is program:
+            assert second <= HEAD_START + 1
+            return
+    raise AssertionError("it never ran")
+
+
+def test_a_better_ranked_prompt_is_computed_before_the_one_that_began() -> None:
+    scheduler = Scheduler[Item]()
+    slow, quick = Item(5.0, pending=9000), Item(1.0, pending=20)
+    scheduler.add(slow)
+    scheduler.start(slow)
+    scheduler.add(Item(7.0, pending=3))
+    assert scheduler.next is None  # it waits until the prompt before it is computed
+    scheduler.add(quick)
+    assert scheduler.next is quick
+    scheduler.start(quick)
+    assert scheduler.filling is quick
+    quick.pending = 1
+    assert scheduler.filling is slow
+
+
+class Comparison(RuleBasedStateMachine):
+    """Every item is waiting or running; both are sorted by rank and, of equals, by arrival."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = Scheduler[Item](MOST)
+        self.waiting: list[Item] = []
+        self.running: list[Item] = []
+
+    @rule(rank=st.integers(0, 5))
+    def arrives(self, rank: int) -> None:
+        item = Item(float(rank))
+        self.scheduler.add(item)
+        self.waiting.append(item)
+        self.waiting.sort(key=lambda waiting: waiting.rank)
+
+    @rule()
+    def starts(self) -> None:
+        first = self.scheduler.next
+        expected = self.waiting[0] if self.waiting and len(self.running) < MOST else None
+        assert first is expected
+        if first is not None:
+            self.scheduler.start(first)
+            self.running.append(self.waiting.pop(0))
+            self.running.sort(key=lambda running: running.rank)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def asks_for_pages(self, data: st.DataObject) -> None:
+        asking = data.draw(st.sampled_from(self.running))
+        victim = self.scheduler.victim(asking)
+        if victim is None:
+            assert asking is self.running[-1]
+            return
+        assert victim is self.running[-1]
+        assert victim.rank >= asking.rank
+        assert victim is not self.running[0]
+        self.scheduler.give_way(victim)
+        self.running.remove(victim)
+        self.waiting.append(victim)
+        self.waiting.sort(key=lambda waiting: waiting.rank)
+
+    @precondition(lambda self: self.running or self.waiting)
+    @rule(data=st.data())
+    def ends(self, data: st.DataObject) -> None:
+        item = data.draw(st.sampled_from([*self.running, *self.waiting]))
+        self.scheduler.remove(item)
+        (self.running if item in self.running else self.waiting).remove(item)
+
+    @invariant()
+    def agree(self) -> None:
+        assert list(self.scheduler.running) == self.running
+        assert list(self.scheduler.waiting) == self.waiting
+        assert list(self.scheduler) == [*self.running, *self.waiting]
+
+
+TestComparison = Comparison.TestCase
+TestComparison.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
