@@ -97,7 +97,7 @@ def _inputs(before: Sent | None, rows: Many[int], tokens: Many[int]) -> mx.array
         return known
     drawn = before.draws.tokens
     if list(rows) != list(range(drawn.shape[0])):
-        drawn = drawn[mx.array(rows)]
+        drawn = drawn[mx.array(list(rows))]
     return mx.concatenate([drawn, known]) if tokens else drawn
 
 

@@ -12,7 +12,17 @@ from queue import Empty, SimpleQueue
 
 import mlx.core as mx
 
-from engine.commands import Cancel, Command, Generate, LoadModel, Shutdown, UnloadModel
+from engine.commands import (
+    Cancel,
+    Command,
+    Forget,
+    Generate,
+    LoadModel,
+    Pin,
+    Predict,
+    Shutdown,
+    UnloadModel,
+)
 from engine.errors import NoModel
 from engine.events import Event, Failed, Finished, LoadProgress, ModelReady, ModelUnloaded
 from engine.idle_trials import IdleTrials
@@ -98,11 +108,15 @@ class Engine:
         wait = self._serving is None or not self._serving.busy
         if wait:
             self._rest()
+        idle_since = time.perf_counter()
         while True:
             try:
-                command, arrived = self._commands.get(block=wait)
+                command, arrived = self._commands.get(block=wait, timeout=self._patience())
             except Empty:
-                return True
+                if not wait:
+                    return True
+                self._tidy(time.perf_counter() - idle_since)
+                continue
             if isinstance(command, Shutdown):
                 return False
             if isinstance(command, _TrialEnded):
@@ -126,6 +140,18 @@ class Engine:
         if kernels is not None and not kernels.choice.is_forced:
             self._trials.begin(kernels.choice.selection)
 
+    def _patience(self) -> float | None:
+        """Seconds until there is something to tidy up; None when there is nothing."""
+        return None if self._serving is None else self._serving.next_tidying
+
+    def _tidy(self, idle_seconds: float) -> None:
+        if self._serving is None:
+            return
+        try:
+            self._serving.tidy(idle_seconds)
+        except Exception:  # nobody asked for it
+            log.exception("pages could not be put away")
+
     def _handle(self, command: Command, arrived: float) -> None:
         match command:
             case LoadModel():
@@ -135,6 +161,14 @@ class Engine:
             case Cancel():
                 if self._serving is not None:
                     self._serving.cancel(command.id)
+            case Predict():
+                self._guard(command.request.id, lambda: self._predict(command.request, arrived))
+            case Forget():
+                if self._serving is not None:
+                    self._serving.forget(command.chat)
+            case Pin():
+                if self._serving is not None:
+                    self._serving.pin(command.chat, command.pinned)
             case UnloadModel():
                 self._unload()
             case Shutdown():
@@ -169,15 +203,24 @@ class Engine:
         self._emit(LoadProgress(request_id, done, total))
 
     def _begin(self, command: Generate, arrived: float) -> None:
+        serving = self._loaded()
+        serving.add(accept_command(command, serving.model, serving.capacity(), arrived))
+
+    def _predict(self, command: Generate, arrived: float) -> None:
+        serving = self._loaded()
+        request = accept_command(command, serving.model, serving.capacity(), arrived)
+        self._emit(serving.predict(request))
+
+    def _loaded(self) -> Serving:
         if self._serving is None:
             raise NoModel("no model is loaded; open one first")
-        self._serving.add(accept_command(command, self._serving.model, arrived))
+        return self._serving
 
     def _unload(self) -> None:
         if self._serving is None:
             return
         path = self._serving.model.info.path
-        self._serving.cancel_all()
+        self._serving.close()
         self._serving = None
         mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
         mx.clear_cache()

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from engine.admission import Capacity, check_capacity
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.events import CacheReport, Finished, FinishReason, MissReason, Sample, Timing, TokenLogprobs
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
 from engine.sampling import Sampler
-from engine.scheduler import rank_of
+from engine.scheduler import MAX_RUNNING, rank_of
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
 
@@ -37,6 +38,7 @@ class Sequence:
         table: its pages. `table.length` tokens of prompt + generated are in them, and one more while a step
             is in flight whose input has not been read.
         is_in_flight: whether a step was sent that draws its next token, which is not read yet.
+        may_restore: whether the SSD may have more of its tokens than memory had; `begun_at` is what it had.
         reason: why it has ended; None while it goes on.
     """
 
@@ -50,6 +52,8 @@ class Sequence:
     logprobs: list[TokenLogprobs] = field(default_factory=list[TokenLogprobs])
     text: list[str] = field(default_factory=list[str])
     is_in_flight: bool = False
+    may_restore: bool = False
+    begun_at: int = 0
     reason: FinishReason | None = None
 
     @property
@@ -184,19 +188,21 @@ class Request:
         )
 
 
-def accept_command(command: Generate, model: LoadedModel, arrived: float) -> Request:
+def accept_command(command: Generate, model: LoadedModel, capacity: Capacity, arrived: float) -> Request:
     """Check and tokenise `command` for `model`.
 
-    Raises InvalidRequest for a request that cannot be served, PromptTooLong when its prompt leaves no room
-    for an answer within the context.
+    Raises InvalidRequest for a request that cannot be served: PromptTooLong when its prompt leaves no room for
+    an answer within the model's context, Refused when KV memory has too few pages for it.
     """
-    prompt = tuple(_prompt_ids(command, model))
-    context = model.info.context_length
+    prompt, missed = _prompt_of(command, model)
+    context = model.config.context_length
     if len(prompt) >= context:
         raise PromptTooLong(
             f"the prompt has {len(prompt):,} tokens and this model's context holds {context:,}, "
             "answer included; shorten it or start a new chat"
         )
+    context = model.info.context_length
+    check_capacity(min(len(prompt), model.most_resident), command.n, capacity)
     room = context - len(prompt)
     request = Request(
         command=command,
@@ -204,6 +210,7 @@ def accept_command(command: Generate, model: LoadedModel, arrived: float) -> Req
         most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
         clock=Clock(arrived),
         rank=rank_of(command.lane, arrived),
+        missed=missed,
     )
     request.sequences += [_sequence(request, index, model) for index in range(command.n)]
     return request
@@ -222,14 +229,19 @@ def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
     )
 
 
+def _prompt_of(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
+    """Its ids, and what has changed in a chat whose ids are not those it was computed as."""
+    return tuple(_prompt_ids(command, model)), None
+
+
 def _prompt_ids(command: Generate, model: LoadedModel) -> list[int]:
     given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
     if sum(given) != 1:
         raise InvalidRequest("give exactly one of messages, prompt and tokens")
     if command.max_tokens is not None and command.max_tokens < 1:
         raise InvalidRequest(f"max_tokens is {command.max_tokens}; it must be at least 1")
-    if command.n < 1:
-        raise InvalidRequest(f"n is {command.n}; it must be at least 1")
+    if not 1 <= command.n <= MAX_RUNNING:
+        raise InvalidRequest(f"n is {command.n}; it must be from 1 to {MAX_RUNNING}")
     if command.logprobs is not None and command.logprobs < 0:
         raise InvalidRequest(f"logprobs is {command.logprobs}; it must be 0 or more")
     if command.messages is not None:

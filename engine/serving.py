@@ -8,19 +8,26 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import mlx.core as mx
 
-from engine.batch import Chunk, Sent, send
+from engine.admission import Capacity, refused
+from engine.batch import Chunk, Sent
+from engine.batcher import Batcher
 from engine.cache_report import ChatPrefixes
 from engine.chunking import ChunkSizer
-from engine.errors import EngineError, NonFiniteLogits
+from engine.errors import EngineError, NonFiniteLogits, Refused
 from engine.events import (
+    CacheCounts,
     CacheReport,
+    ChatMemory,
+    ChatsCached,
     Event,
     Failed,
     FinishReason,
     KernelsChosen,
+    Predicted,
     PrefillProgress,
     Stats,
     TextChunk,
@@ -30,13 +37,23 @@ from engine.loading.model import LoadedModel
 from engine.request import Request, Sequence
 from engine.runner import Runner
 from engine.sampling import token_logprobs
-from engine.scheduler import Scheduler
 from engine.settings import EngineSettings
 from engine.stats import Pulse
 from engine.warm_up import warm_up
 from metal.trial_messages import tells_of_memory
 
 log = logging.getLogger(__name__)
+
+CLOSING_SECONDS = 5.0
+"""For which unloading a model may write pages to SSD."""
+
+SPILL_AFTER = 3.0
+"""Seconds of rest after which pages are written to SSD, SPILL_PAGES at a time."""
+
+FREE_AFTER = 300.0
+"""Seconds of rest after which pages that are on SSD leave memory."""
+
+SPILL_PAGES = 64
 
 
 class Serving:
@@ -52,39 +69,103 @@ class Serving:
         self._memory = model.memory
         self._runner = Runner(model)
         self._earlier, self._earlier_tokens = Counter[str](), 0
-        self._scheduler = Scheduler[Sequence]()
+        self._batcher = Batcher(
+            self._memory, model.pager, ChunkSizer(settings.prefill_chunk, settings.page_size)
+        )
         self._sent: Sent | None = None
         self._read_at = 0.0
-        self._chunks = ChunkSizer(settings.prefill_chunk, settings.page_size)
         self._prefixes = ChatPrefixes()
         self._pulse = Pulse()
-        self._preemptions = 0
+        self._counts = CacheCounts()
+        self._told_chats: dict[str, ChatMemory] = {}
+        self._pinned: set[str] = set()
+        self._kv_bits = settings.kv_bits
+        self._next_tidying: float | None = None
         self._warm_up()
 
     @property
     def busy(self) -> bool:
         """Whether there is a request to work on."""
-        return any(True for _ in self._scheduler)
+        return any(True for _ in self._batcher)
 
     def add(self, request: Request) -> None:
-        """Queue an accepted request; its other answers join when its prompt is computed."""
-        self._scheduler.add(request.sequences[0])
+        """Queue an accepted request."""
+        self._batcher.add(request)
 
     def cancel(self, request_id: str) -> None:
         """End a request as cancelled; ids that are not here are ignored."""
-        request = next((s.request for s in self._scheduler if s.request.id == request_id), None)
-        if request is not None:
-            self._cancel(request)
+        for request in self._requests():
+            if request.id == request_id:
+                self._cancel(request)
 
     def cancel_all(self) -> None:
         """End every request as cancelled."""
-        for request in {id(s.request): s.request for s in self._scheduler}.values():
+        for request in self._requests():
             self._cancel(request)
+
+    def _requests(self) -> list[Request]:
+        return list({id(sequence.request): sequence.request for sequence in self._batcher}.values())
 
     def _cancel(self, request: Request) -> None:
         for sequence in request.sequences:
             if sequence.reason is None:
                 self._end(sequence, "cancelled")
+
+    def close(self) -> None:
+        """End every request, and put what is worth keeping on SSD, for CLOSING_SECONDS at most."""
+        self.cancel_all()
+        if self.model.tier is not None:
+            until = time.perf_counter() + CLOSING_SECONDS
+            while (left := until - time.perf_counter()) > 0 and self._memory.spill(SPILL_PAGES):
+                self.model.tier.flush(left)
+            self.model.tier.close(max(0.0, until - time.perf_counter()))
+
+    @property
+    def next_tidying(self) -> float | None:
+        """Seconds of rest after which `tidy` has something to do; None when it has nothing."""
+        return self._next_tidying
+
+    def tidy(self, idle_seconds: float) -> None:
+        """Nobody has asked for anything so long: pages go to SSD, a few at a time, and later leave memory."""
+        if self._memory.spill(SPILL_PAGES):
+            self._next_tidying = 0.02
+        elif idle_seconds < FREE_AFTER:
+            self._next_tidying = FREE_AFTER
+        else:
+            self._next_tidying = None
+            if self._memory.evict_all() and not self._memory.cached_pages:
+                self.model.arena.release()
+                mx.clear_cache()
+        self._tell_stats()
+
+    def predict(self, request: Request) -> Predicted:
+        """What it would find, were it sent now."""
+        found = self._memory.lookup(request.prompt)
+        reused = found.cached_tokens + found.stored_tokens
+        begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
+        return Predicted(
+            request.id, len(request.prompt), found.cached_tokens, found.stored_tokens, None, begin, reason
+        )
+
+    def forget(self, chat: str) -> None:
+        """Drop the cached pages of a chat."""
+        self._memory.forget(chat)
+        self._prefixes.forget(chat)
+        self._tell_chats()
+
+    def pin(self, chat: str, pinned: bool) -> None:
+        """Keep the cached pages of a chat in memory, or no longer."""
+        self._memory.pin(chat, pinned)
+        (self._pinned.add if pinned else self._pinned.discard)(chat)
+
+    def capacity(self) -> Capacity:
+        """What KV memory has for a request with nobody beside it."""
+        pages, chats = self.model.pager, self._memory.chats()
+        pinned = {
+            chat: chats[chat].memory_bytes // self.model.arena.page_bytes
+            for chat in self._pinned & chats.keys()
+        }
+        return Capacity(pages.total_pages, pages.page_size, pinned, self._kv_bits)
 
     def choose_kernels(self) -> None:
         """Take into use what trials have chosen; for when there is no request. Pages stay as they are."""
@@ -125,9 +206,11 @@ class Serving:
     def work(self) -> None:
         """Send a step of the running requests, and read the one that was sent before."""
         try:
-            self._start_waiting()
+            if sequence := self._batcher.start():
+                self._started(sequence)
+            self._restore_some()
             before, self._sent = self._sent, None
-            following = self._send(before)
+            following = self._batcher.send(self._runner, before)
             if following is not None and not self._runner.looks_ahead:
                 before, following = following, None
             self._sent = following
@@ -138,99 +221,33 @@ class Serving:
         if self._pulse.due(time.perf_counter()):
             self._tell_stats()
 
-    def _start_waiting(self) -> None:
-        sequence = self._scheduler.next
-        if sequence is None or not self._may_start(sequence):
+    def _started(self, sequence: Sequence) -> None:
+        """It began, for the first time or again after it gave way."""
+        sequence.begun_at = sequence.table.length
+        if not sequence.request.clock.prefill_began:
+            sequence.request.clock.prefill_began = time.perf_counter()
+            sequence.request.launched_before = self._launches()
+
+    def _restore_some(self) -> None:
+        """Read a run of pages back from SSD for a sequence that has just begun; then it is told of."""
+        sequence = next((s for s in self._batcher.running if s.may_restore), None)
+        if sequence is None:
             return
-        request = sequence.request
-        sequence.table = self._memory.begin(sequence.tokens(0, sequence.length), request.command.chat)
-        self._scheduler.start(sequence)
+        request, table = sequence.request, sequence.table
+        tokens = sequence.tokens(0, sequence.length)
+        if self._memory.restore(table, tokens, request.command.chat):
+            return  # the next run is read after the next step
+        sequence.may_restore = False
+        cached = min(sequence.begun_at, table.length)
+        restored = table.length - cached
+        self._count(cached_tokens=cached, restored_tokens=restored)
         if request.report is None:
-            request.clock.prefill_began = time.perf_counter()
-            request.launched_before = self._launches()
-            self._report(request, sequence.table.length)
-
-    def _may_start(self, sequence: Sequence) -> bool:
-        """Whether it can begin beside those that run: alone it can always."""
-        running = self._scheduler.running
-        if not running:
-            return True
-        if sequence.request.is_suspect or any(other.request.is_suspect for other in running):
-            return False
-        needed = self.model.pager.pages_for(sequence.length + 1) + len(running)
-        return needed <= self._memory.available_pages
-
-    def _report(self, request: Request, cached: int) -> None:
-        chat = request.command.chat
-        begin, reason = self._prefixes.miss(chat, request.prompt, cached, request.missed)
-        request.report = CacheReport(request.id, len(request.prompt), cached, 0, begin, reason)
-        self._emit(request.report)
-        self._tell_prefill(request)
-
-    def _send(self, before: Sent | None) -> Sent | None:
-        """The next step; None when there is nothing to compute before the last one is read."""
-        flying, known = self._decoding(before)
-        room = [s for s in sorted([*flying, *known], key=lambda s: s.rank) if self._has_room(s, 1, before)]
-        running = self._scheduler.running
-        decoding = [s for s in (*flying, *known) if s in room and s in running]
-        chunk = self._next_chunk(len(decoding), before)
-        decoding = [s for s in decoding if s in self._scheduler.running]
-        if not decoding and chunk is None:
-            return None
-        sent = send(self._runner, decoding, chunk, before)
-        for sequence in sent.sequences:
-            sequence.is_in_flight = True
-            if sequence.index and not sequence.request.has_opened:
-                sequence.table = self._memory.fork(sequence.request.sequences[0].table)
-                self._scheduler.join(sequence)
-        for sequence in sent.sequences:
-            sequence.request.has_opened = True
-        return sent
-
-    def _decoding(self, before: Sent | None) -> tuple[list[Sequence], list[Sequence]]:
-        """Who decodes in the next step: those whose last token is in flight, and those whose is known."""
-        flying: list[Sequence] = []
-        known: list[Sequence] = []
-        for sequence in self._scheduler.running:
-            if sequence.is_in_flight:
-                if self._runner.looks_ahead and sequence.may_go_on:
-                    flying.append(sequence)
-            elif sequence.pending == 1:
-                known.append(sequence)
-        order = {s: row for row, s in enumerate(before.sequences)} if before else {}
-        return sorted(flying, key=lambda s: order.get(s, 0)), known
-
-    def _next_chunk(self, answers: int, before: Sent | None) -> Chunk | None:
-        filling = self._scheduler.filling
-        if filling is None:
-            return None
-        size = self._chunks.next(filling.pending, answers)
-        return Chunk(filling, size) if self._has_room(filling, size, before) else None
-
-    def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
-        """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""
-        if sequence not in self._scheduler.running:
-            return False  # it gave way itself
-        while True:
-            try:
-                self._memory.grow(sequence.table, sequence.table.length + tokens)
-                return True
-            except OutOfPages:
-                if before is not None:
-                    return False  # when the step in flight is read there may be room
-                victim = self._scheduler.victim(sequence)
-                if victim is None:
-                    if len(self._scheduler.running) == 1:
-                        raise
-                    return False
-                self._give_way(victim)
-
-    def _give_way(self, sequence: Sequence) -> None:
-        """Take back the pages of a running answer; it goes on later, from its tokens."""
-        self._keep(sequence)
-        self._memory.free(sequence.table)
-        self._scheduler.give_way(sequence)
-        self._preemptions += 1
+            begin, reason = self._prefixes.miss(
+                request.command.chat, request.prompt, table.length, request.missed
+            )
+            request.report = CacheReport(request.id, len(request.prompt), cached, restored, begin, reason)
+            self._emit(request.report)
+            self._tell_prefill(request)
 
     def _read(self, sent: Sent) -> None:
         tokens, masses = sent.read()
@@ -247,21 +264,21 @@ class Serving:
             else:
                 self._fail(sequence.request, _not_finite(self.model.info.name))
         if sent.chunk is not None and sent.chunk.sequence.reason is None:
-            self._filled(sent.chunk.sequence)
-        for sequence in self._scheduler.running:
-            self._memory.trim(sequence.table)
+            self._filled(sent.chunk)
+        self._batcher.trim()
 
     def _measure(self, sent: Sent, seconds: float) -> None:
         if sent.chunk is not None:
-            self._chunks.filled(sent.chunk.tokens, seconds, sent.answers)
+            self._batcher.chunks.filled(sent.chunk.tokens, seconds, sent.answers)
         elif sent.answers:
-            self._chunks.decoded(sent.answers, seconds)
+            self._batcher.chunks.decoded(sent.answers, seconds)
 
-    def _filled(self, sequence: Sequence) -> None:
-        """A chunk of its prompt is computed."""
-        self._keep(sequence, whole=False)
-        if not sequence.request.clock.first_token:
-            self._tell_prefill(sequence.request)
+    def _filled(self, chunk: Chunk) -> None:
+        """A chunk of a prompt is computed."""
+        self._count(computed_tokens=chunk.tokens)
+        self._batcher.keep(chunk.sequence, whole=False)
+        if not chunk.is_last:
+            self._tell_prefill(chunk.sequence.request)
 
     def _accept(self, sequence: Sequence, token: int, logits: mx.array | None) -> None:
         request = sequence.request
@@ -282,45 +299,36 @@ class Serving:
         request, sequence.reason = sequence.request, reason
         if rest := sequence.drain():
             self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
-        self._keep(sequence)
+        self._batcher.keep(sequence)
         self._prefixes.computed(request.command.chat, sequence.tokens(0, sequence.table.length))
-        self._release(sequence)
+        self._batcher.release(sequence)
         if request.is_over:
             before = request.launched_before
             self._emit(request.finished({} if before is None else self._launches() - before))
             self._rest()
 
-    def _keep(self, sequence: Sequence, *, whole: bool = True) -> None:
-        """What is computed of it may be found by others."""
-        table = sequence.table
-        table.length = min(table.length, sequence.length)  # a step in flight is one further
-        self._memory.keep(
-            table, sequence.tokens(0, table.length), sequence.request.command.chat, whole=whole
-        )
-
-    def _release(self, sequence: Sequence) -> None:
-        self._memory.free(sequence.table)
-        self._scheduler.remove(sequence)
-
     def _rest(self) -> None:
         """What the allocator keeps for reuse goes back to the system while there is nothing to do."""
         if not self.busy:
             mx.clear_cache()
+            self._next_tidying = None if self.model.tier is None else SPILL_AFTER
             self._tell_stats()
 
     def _fail(self, request: Request, error: Exception) -> None:
         """It ends here; the others go on."""
         for sequence in request.sequences:
             sequence.reason = sequence.reason or "cancelled"
-            self._release(sequence)
+            self._batcher.release(sequence)
         self._emit(failure(request.id, error))
         self._rest()
 
     def _broke(self, error: Exception) -> None:
         """A step broke: its culprit fails; where that is not known, all in it start again, one at a time."""
         self._sent = None
-        running = self._scheduler.running
+        running = self._batcher.running
         requests = list({id(sequence.request): sequence.request for sequence in running}.values())
+        if isinstance(error, OutOfPages):
+            error = self._refused(requests[0], error)
         if not isinstance(error, EngineError):
             self._drop_pages()
             self._doubt_kernels(error)
@@ -329,17 +337,20 @@ class Serving:
             return
         log.warning("a step of %d requests broke (%s); they start again, one at a time", len(requests), error)
         for sequence in running:
-            sequence.is_in_flight = False
             sequence.request.is_suspect = True
-            self._memory.free(sequence.table)
-            self._scheduler.give_way(sequence)
+            self._batcher.restart(sequence)
+
+    def _refused(self, request: Request, error: OutOfPages) -> Exception:
+        """It ran alone, and pages that are pinned stand in its way."""
+        longest = max(sequence.table.length for sequence in request.sequences) + 1
+        needed = self.model.pager.pages_for(longest) + len(request.sequences) - 1
+        return refused(needed, request.command.n, len(request.prompt), self.capacity())
 
     def _drop_pages(self) -> None:
         """After a device error, what pages hold cannot be trusted."""
-        for sequence in self._scheduler:
+        for sequence in self._batcher.running:
             self._memory.free(sequence.table)
-            sequence.table.length = 0
-        self._memory.clear()
+        self._memory.drop()
         self.model.arena.release()
 
     def _tell_prefill(self, request: Request) -> None:
@@ -357,19 +368,24 @@ class Serving:
         """That these decode steps were for."""
         return self._earlier_tokens + self._runner.tokens
 
+    def _count(self, **more: int) -> None:
+        self._counts = replace(
+            self._counts, **{name: getattr(self._counts, name) + n for name, n in more.items()}
+        )
+
     def _tell_stats(self) -> None:
-        now, running = time.perf_counter(), self._scheduler.running
+        now, running = time.perf_counter(), self._batcher.running
         launches, tokens = self._launches(), max(1, self._tokens())
         ours = sum(count for name, count in launches.items() if not name.startswith("mlx."))
         self._pulse.sent(now)
         self._emit(
             Stats(
                 active_id=running[0].request.id if running else "",
-                queued=len(self._scheduler.waiting),
+                queued=self._batcher.waiting,
                 context_tokens=sum(sequence.table.length for sequence in running),
                 decode_tps=self._pulse.decode_tps(now) if running else 0.0,
-                prefill_tps=self._chunks.rate,
-                pages_used=self._memory.held_pages,
+                prefill_tps=self._batcher.chunks.rate,
+                pages_used=self.model.pager.pages_used,
                 total_pages=self.model.pager.total_pages,
                 memory_bytes=mx.get_active_memory(),
                 peak_memory_bytes=mx.get_peak_memory(),
@@ -378,8 +394,31 @@ class Serving:
                 mlx_launches_per_token=(launches.total() - ours) / tokens,
                 running=len(running),
                 cached_pages=self._memory.cached_pages,
+                cache=self._cache_counts(),
             )
         )
+        self._tell_chats()
+
+    def _cache_counts(self) -> CacheCounts:
+        counts, tier = self._memory.counts, self.model.tier
+        return replace(
+            self._counts,
+            evicted_pages=counts.evicted_pages,
+            spilled_pages=counts.spilled_pages,
+            restored_pages=counts.restored_pages,
+            copied_pages=counts.copied_pages,
+            preemptions=self._batcher.preemptions,
+            spilled_bytes_today=tier.spilled_bytes_today if tier else 0,
+            ssd_bytes=tier.ssd_bytes if tier else 0,
+            quarantined_files=tier.quarantined_files if tier else 0,
+        )
+
+    def _tell_chats(self) -> None:
+        """Where chats' pages lie, if that has changed since it was told."""
+        chats = dict(self._memory.chats())
+        if chats != self._told_chats:
+            self._told_chats = chats
+            self._emit(ChatsCached(chats))
 
 
 def _not_finite(name: str) -> NonFiniteLogits:
@@ -391,7 +430,8 @@ def _not_finite(name: str) -> NonFiniteLogits:
 def failure(request_id: str, error: Exception) -> Failed:
     """The event for a request that raised: an EngineError's own line, or what broke."""
     if isinstance(error, EngineError):
-        return Failed(request_id, str(error), type(error).__name__)
+        refusal = error.refusal if isinstance(error, Refused) else None
+        return Failed(request_id, str(error), type(error).__name__, refusal=refusal)
     detail = "".join(traceback.format_exception(error))
     return Failed(
         request_id,

@@ -3,10 +3,11 @@
 Layout: (kv_heads, slots, head_dim), slot = page * page_size + offset. A head's consecutive slots are
 contiguous, so that a sequence whose pages are neighbours is read as a strided view, without a copy.
 
-Two sets of operations work on it, never both at once. The functional set is `write_layer` and `read_layer`: a write is an
-MLX op that yields a new pool, which reuses the old buffer because nothing else holds it. That is true only
-while each step is evaluated before the next one is built; a step in flight would make MLX copy the whole
-pool. The in-place set (engine/kv/in_place.py) gets the arrays themselves, as `pools`, with their fences.
+Two sets of operations work on it, never both at once. The functional set is `write_layer`, `write_slots` and
+`read_layer`: a write is an MLX op that yields a new pool, which reuses the old buffer because nothing else
+holds it. That is true only while each step is evaluated before the next one is built; a step in flight would
+make MLX copy the whole pool. The in-place set (engine/kv/in_place.py) gets the arrays themselves, as `pools`,
+with their fences.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
-from engine.kv.page_data import PageData
+from engine.kv.page_data import Array, PageData
 from engine.kv.pager import PageCopy as PageCopied
 from engine.kv.pager import Span
 from metal.decode_attention import FENCE
@@ -131,7 +132,8 @@ class Arena:
             for name, pools in (("keys", self._keys), ("values", self._values))
         }
         mx.eval(list(stacks.values()))
-        return PageData({name: np.array(_bits(stack)) for name, stack in stacks.items()}, self.page_size)
+        arrays: dict[str, Array] = {name: np.array(_bits(stack)) for name, stack in stacks.items()}
+        return PageData(arrays, self.page_size)
 
     def write(self, pages: Sequence[int], data: PageData) -> None:
         """Store what `read` gave in these pages; waits for whoever reads the pools."""

@@ -25,7 +25,7 @@ class Rope:
         mx.eval(self._periods, self._frequencies)
 
     def __call__(self, x: mx.array, start: int | mx.array) -> mx.array:
-        """x (n, heads, tokens, head_dim), whose first tokens stand at position `start`, or int32 (n,) each."""
+        """x (n, heads, tokens, head_dim); `start`: the first token's position, or int32 (n,) of each."""
         if self._magnitude != 1.0:
             x = x * self._magnitude
         return mx.fast.rope(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -16,9 +16,12 @@ from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
+from engine.kv.page_file import CacheIdentity
 from engine.kv.pager import Pager
+from engine.kv.ssd_tier import SsdTier
 from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig, read_json
+from engine.loading.fingerprint import model_fingerprint
 from engine.loading.weights import TensorHeader, Weights, read_headers, total_bytes
 from engine.machine import compute_dtype, device_kind, memory_bytes
 from engine.models import configure
@@ -37,7 +40,10 @@ KV_SHARE = 0.5
 
 @dataclass(slots=True)
 class LoadedModel:
-    """A model ready to run, with its own arena, pager and, where the executor has any, kernels."""
+    """A model ready to run, with its own KV memory and, where the executor has any, kernels.
+
+    `most_resident`: tokens of one sequence that are in pages at once, however long it is.
+    """
 
     info: ModelInfo
     config: DecoderConfig
@@ -46,7 +52,9 @@ class LoadedModel:
     arena: Arena
     pager: Pager
     memory: KVMemory
+    tier: SsdTier | None
     kernels: Kernels | None
+    most_resident: int
 
     def choose_kernels(self) -> None:
         """Choose anew what runs on kernels, after trials, and say so in `info`.
@@ -68,9 +76,13 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model folder whose configuration and headers were read and checked; no weight is in memory."""
+    """A model folder whose configuration and headers were read and checked; no weight is in memory.
+
+    `raw` is config.json as it is.
+    """
 
     folder: Path
+    raw: Mapping[str, object]
     config: DecoderConfig
     headers: dict[str, TensorHeader]
     tokenizer: Tokenizer
@@ -93,7 +105,7 @@ def open_model(folder: Path) -> ModelFiles:
         config_bos=next(iter(_token_ids(raw.get("bos_token_id"))), None),
     )
     stored = raw.get("torch_dtype") or raw.get("dtype") or "bfloat16"
-    return ModelFiles(folder, config, headers, tokenizer, str(stored))
+    return ModelFiles(folder, raw, config, headers, tokenizer, str(stored))
 
 
 def load_model(
@@ -129,8 +141,18 @@ def load_model(
     )
     if kernels is not None:
         info = _with_kernels(info, kernels)
-    memory = KVMemory(pager, arena, window=config.largest_window)
-    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager, memory, kernels)
+    tier = _open_tier(files, settings, info.dtype)
+    memory = KVMemory(pager, arena, tier, config.largest_window)
+    resident = _most_resident(config, settings)
+    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager, memory, tier, kernels, resident)
+
+
+def _open_tier(files: ModelFiles, settings: EngineSettings, dtype: str) -> SsdTier | None:
+    """The SSD cache of this model's pages; None where it is switched off."""
+    if settings.ssd is None:
+        return None
+    fingerprint = model_fingerprint(files.raw, sorted({header.file for header in files.headers.values()}))
+    return SsdTier(settings.ssd, CacheIdentity(fingerprint, dtype, settings.page_size, settings.kv_bits))
 
 
 def _open_kernels(decoder: Decoder, settings: EngineSettings) -> tuple[ExecutorChoice, Kernels | None]:
@@ -198,12 +220,16 @@ def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> i
     return pages
 
 
+def _most_resident(config: DecoderConfig, settings: EngineSettings) -> int:
+    if config.largest_window is None:
+        return config.context_length
+    # Pages that left every layer's window are given back.
+    return min(config.context_length, config.largest_window + settings.prefill_chunk + settings.page_size)
+
+
 def _usable_context(config: DecoderConfig, pager: Pager, settings: EngineSettings) -> int:
-    """Most tokens that one request can hold at once, prompt and answer together."""
-    needed = config.context_length
-    if config.largest_window is not None:  # pages that left every layer's window are given back
-        needed = min(needed, config.largest_window + settings.prefill_chunk + settings.page_size)
-    if pager.total_pages >= pager.pages_for(needed):
+    """Most tokens that one request can hold, prompt and answer together."""
+    if pager.total_pages >= pager.pages_for(_most_resident(config, settings)):
         return config.context_length
     return min(config.context_length, pager.total_pages * pager.page_size)
 

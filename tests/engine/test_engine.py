@@ -28,6 +28,7 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
+from engine.machine import memory_bytes
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -46,7 +47,7 @@ def test_loading_reports_progress_and_then_what_is_loaded(listener: Listener, fo
     model = ready.model
     assert (model.name, model.family, model.context_length, model.page_size) == ("tiny", "llama", 1024, 16)
     assert model.parameters == sum(t.size for t in load_file(folder / "model.safetensors").values())
-    assert model.total_pages == 64
+    assert model.total_pages * model.page_bytes <= memory_bytes() // 2
     assert model.executor == "reference"
     assert model.has_chat_template
 
@@ -135,7 +136,7 @@ def test_an_answer_that_fills_the_context_ends_as_length(listener: Listener, fol
 
 def test_a_window_lets_the_context_outgrow_the_arena(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "m", "mistral", sliding_window=32, max_position_embeddings=600)
-    with running_engine(EngineSettings(prefill_chunk=16)) as listener:
+    with running_engine(EngineSettings(prefill_chunk=16, kv_pages=5)) as listener:
         model = listener.load(folder).model
         assert model.total_pages * model.page_size < model.context_length == 600
         listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
@@ -243,8 +244,8 @@ def test_stats_tell_pages_and_tokens_while_running(listener: Listener, folder: P
     busy = [event for event in listener.events if isinstance(event, Stats) and event.active_id == "a"]
     assert busy
     for stats in busy:
-        assert stats.pages_used == -(-stats.context_tokens // 16)
-        assert stats.total_pages == 64
+        assert stats.pages_used in (-(-stats.context_tokens // 16), -(-(stats.context_tokens + 1) // 16))
+        assert stats.pages_used < stats.total_pages
 
 
 def test_an_executor_this_build_lacks_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import EngineSettings, Event, KernelsChosen
-from engine.kv.pager import Pager
+from engine.kv.memory import KVMemory
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.serving import Serving
@@ -38,8 +38,10 @@ def test_nothing_is_counted_and_no_page_is_kept(model: LoadedModel) -> None:
     assert our_greedy(model, prompt()[:40], 16, 8) == expected
 
 
-def test_a_budget_of_one_page_is_no_error(model: LoadedModel) -> None:
-    model.pager = Pager(1, model.pager.page_size)
+def test_a_budget_of_one_page_is_no_error(executor_name: str, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model", head_dim=64, num_attention_heads=4)
+    settings = EngineSettings(executor=executor_name, cache=BUILD.parent, kv_pages=1)
+    model = load_model(folder, settings, lambda done, total: None)
     warm_up(Runner(model), model.memory)
     assert model.pager.pages_used == 0
 

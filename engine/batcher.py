@@ -1,0 +1,157 @@
+"""Who runs, on which pages: requests begin, share steps, give way when pages run out, and let go of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.batch import Chunk, Sent, send
+from engine.chunking import ChunkSizer
+from engine.kv.memory import KVMemory
+from engine.kv.pager import OutOfPages, Pager
+from engine.request import Request, Sequence
+from engine.runner import Runner
+from engine.scheduler import Scheduler
+
+
+class Batcher:
+    """The sequences of one model's requests, waiting and running.
+
+    Attributes:
+        chunks: how long prompts are cut.
+        preemptions: sequences that gave their pages up for a while.
+    """
+
+    def __init__(self, memory: KVMemory, pager: Pager, chunks: ChunkSizer) -> None:
+        self.chunks = chunks
+        self.preemptions = 0
+        self._memory, self._pager = memory, pager
+        self._scheduler = Scheduler[Sequence]()
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._scheduler)
+
+    @property
+    def running(self) -> tuple[Sequence, ...]:
+        """Those that hold pages, best rank first."""
+        return tuple(self._scheduler.running)
+
+    @property
+    def waiting(self) -> int:
+        """How many do not."""
+        return len(self._scheduler.waiting)
+
+    def add(self, request: Request) -> None:
+        """Queue an accepted request; its other answers join when its prompt is computed."""
+        self._scheduler.add(request.sequences[0])
+
+    def start(self) -> Sequence | None:
+        """Let the next one begin, on what memory has of its tokens; None when nobody can."""
+        sequence = self._scheduler.next
+        if sequence is None or not self._may_start(sequence):
+            return None
+        sequence.table = self._memory.begin(
+            sequence.tokens(0, sequence.length), sequence.request.command.chat
+        )
+        sequence.may_restore = True
+        self._scheduler.start(sequence)
+        return sequence
+
+    def send(self, runner: Runner, before: Sent | None) -> Sent | None:
+        """The next step; None when there is nothing to compute before the last one is read.
+
+        Raises OutOfPages when the only sequence that runs cannot get on.
+        """
+        decoding = self._decoding(runner, before)
+        roomy = {s for s in sorted(decoding, key=lambda s: s.rank) if self._has_room(s, 1, before)}
+        chunk = self._chunk(len(roomy), before)
+        decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
+        if not decoding and chunk is None:
+            return None
+        sent = send(runner, decoding, chunk, before)
+        for sequence in sent.sequences:
+            sequence.is_in_flight = True
+            if sequence.index and not sequence.request.has_opened:
+                sequence.table = self._memory.fork(sequence.request.sequences[0].table)
+                self._scheduler.join(sequence)
+        for sequence in sent.sequences:
+            sequence.request.has_opened = True
+        return sent
+
+    def keep(self, sequence: Sequence, *, whole: bool = True) -> None:
+        """What is computed of it may be found by others; `whole`: nothing more will be."""
+        table = sequence.table
+        # A step in flight is one token further; that one is not known yet.
+        table.length = min(table.length, sequence.length)
+        tokens = sequence.tokens(0, table.length)
+        self._memory.keep(table, tokens, sequence.request.command.chat, whole=whole)
+
+    def trim(self) -> None:
+        """Give back pages that windows have left."""
+        for sequence in self._scheduler.running:
+            self._memory.trim(sequence.table)
+
+    def release(self, sequence: Sequence) -> None:
+        """It has ended."""
+        self._memory.free(sequence.table)
+        self._scheduler.remove(sequence)
+
+    def restart(self, sequence: Sequence) -> None:
+        """It runs, and goes back to the queue with the tokens that are known; its pages are lost."""
+        sequence.is_in_flight = False
+        self._memory.free(sequence.table)
+        self._scheduler.give_way(sequence)
+
+    def _may_start(self, sequence: Sequence) -> bool:
+        """Whether it can begin beside those that run: alone it can always."""
+        running = self._scheduler.running
+        if not running:
+            return True
+        if sequence.request.is_suspect or any(other.request.is_suspect for other in running):
+            return False
+        needed = self._pager.pages_for(sequence.length + 1) + len(running)
+        return needed <= self._memory.available_pages
+
+    def _decoding(self, runner: Runner, before: Sent | None) -> list[Sequence]:
+        """Who decodes in the next step: first those whose last token is in flight, in that step's order."""
+        known: list[Sequence] = []
+        flying: list[Sequence] = []
+        for sequence in self._scheduler.running:
+            if sequence.is_in_flight:
+                if runner.looks_ahead and sequence.may_go_on:
+                    flying.append(sequence)
+            elif sequence.pending == 1 and not sequence.may_restore:
+                known.append(sequence)
+        rows = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
+        return [*sorted(flying, key=lambda sequence: rows[sequence]), *known]
+
+    def _chunk(self, answers: int, before: Sent | None) -> Chunk | None:
+        filling = self._scheduler.filling
+        if filling is None or filling.may_restore:
+            return None
+        size = self.chunks.next(filling.pending, answers)
+        return Chunk(filling, size) if self._has_room(filling, size, before) else None
+
+    def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
+        """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""
+        if sequence not in self._scheduler.running:
+            return False  # it gave way itself
+        while True:
+            try:
+                self._memory.grow(sequence.table, sequence.table.length + tokens)
+                return True
+            except OutOfPages:
+                if before is not None:
+                    return False  # when the step in flight is read there may be room
+                victim = self._scheduler.victim(sequence)
+                if victim is None:
+                    if len(self._scheduler.running) == 1:
+                        raise
+                    return False
+                self._give_way(victim)
+
+    def _give_way(self, sequence: Sequence) -> None:
+        """Take back the pages of a running answer; it goes on later, from its tokens."""
+        self.keep(sequence)
+        self._memory.free(sequence.table)
+        self._scheduler.give_way(sequence)
+        self.preemptions += 1
