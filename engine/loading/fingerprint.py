@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import cast
 
@@ -49,26 +51,34 @@ def model_fingerprint(config: Mapping[str, object], files: Iterable[Path]) -> st
     tensors = sorted((t for file in files for t in _tensors(file)), key=lambda tensor: tensor.name)
     relevant = {name: value for name, value in config.items() if name not in _WITHOUT_EFFECT}
     digest = hashlib.blake2b(json.dumps(relevant, sort_keys=True).encode(), digest_size=16)
-    opened: dict[Path, int] = {}
-    try:
+    with ExitStack() as stack:
+        opened = {file: stack.enter_context(_open(file)) for file in {tensor.file for tensor in tensors}}
         for tensor in tensors:
-            if tensor.file not in opened:
-                opened[tensor.file] = os.open(tensor.file, os.O_RDONLY)
             digest.update(repr((tensor.name, tensor.dtype, tensor.shape)).encode())
             digest.update(_sample(opened[tensor.file], tensor))
-    except OSError as error:
-        raise ModelError(f"{error.filename} cannot be read ({error.strerror})") from error
-    finally:
-        for descriptor in opened.values():
-            os.close(descriptor)
     return digest.hexdigest()
 
 
-def _sample(descriptor: int, tensor: _Tensor) -> bytes:
+def _open(file: Path) -> FileIO:
+    try:
+        return file.open("rb", buffering=0)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> ModelError:
+    return ModelError(f"{file} cannot be read ({error.strerror}); check the disk and its permissions")
+
+
+def _sample(file: FileIO, tensor: _Tensor) -> bytes:
     size = tensor.end - tensor.begin
-    if size <= 2 * SAMPLE:
-        return os.pread(descriptor, size, tensor.begin)
-    return os.pread(descriptor, SAMPLE, tensor.begin) + os.pread(descriptor, SAMPLE, tensor.end - SAMPLE)
+    try:
+        if size <= 2 * SAMPLE:
+            return os.pread(file.fileno(), size, tensor.begin)
+        begin = os.pread(file.fileno(), SAMPLE, tensor.begin)
+        return begin + os.pread(file.fileno(), SAMPLE, tensor.end - SAMPLE)
+    except OSError as error:
+        raise _unreadable(tensor.file, error) from error
 
 
 def _tensors(file: Path) -> list[_Tensor]:
@@ -79,14 +89,17 @@ def _tensors(file: Path) -> list[_Tensor]:
                 raise ValueError(f"a header of {length} bytes")
             entries = cast("dict[str, dict[str, object]]", json.loads(opened.read(length)))
         entries.pop("__metadata__", None)
-        return [_tensor(name, entry, file, 8 + length) for name, entry in entries.items()]
+        size = file.stat().st_size - 8 - length
+        return [_tensor(name, entry, file, 8 + length, size) for name, entry in entries.items()]
     except OSError as error:
-        raise ModelError(f"{file} cannot be read ({error.strerror})") from error
+        raise _unreadable(file, error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{file} is damaged or no safetensors file ({error}); download it again") from error
 
 
-def _tensor(name: str, entry: Mapping[str, object], file: Path, data: int) -> _Tensor:
+def _tensor(name: str, entry: Mapping[str, object], file: Path, data: int, size: int) -> _Tensor:
     begin, end = cast("tuple[int, int]", entry["data_offsets"])
+    if not 0 <= begin <= end <= size:
+        raise ValueError(f"tensor {name} is not in it")
     shape = tuple(cast("list[int]", entry["shape"]))
     return _Tensor(name, str(entry["dtype"]), shape, file, data + begin, data + end)
