@@ -60,7 +60,7 @@ class ChainStore:
     def read(self, pages: Sequence[int]) -> PageData:
         self.reads += 1
         slots = [slot for page in pages for slot in self.slots[page]]
-        return PageData({"chains": np.array([[slots]], dtype=np.int64)}, self.page_size)
+        return PageData({"chains": np.array([[slots]], dtype=np.uint32)}, self.page_size)
 
     def write(self, pages: Sequence[int], data: PageData) -> None:
         slots = data.arrays["chains"][0, 0].tolist()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable, Span
+from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable, Span
 
 PAGES, SIZE = 12, 4
 
@@ -55,50 +58,203 @@ def test_a_pager_without_pages_is_refused() -> None:
         Pager(0, SIZE)
 
 
+def grown(pager: Pager, tokens: int) -> PageTable:
+    table = PageTable()
+    pager.grow(table, tokens)
+    table.length = tokens
+    return table
+
+
+def test_a_fork_shares_all_pages_and_copies_only_the_last_when_it_writes() -> None:
+    pager = Pager(PAGES, SIZE)
+    first = grown(pager, 10)
+    second = pager.fork(first)
+    assert (second, pager.free_pages) == (first, PAGES - 3)
+    assert pager.grow(second, 11) == [PageCopy(source=2, target=3)]
+    assert (first.pages, second.pages) == ([0, 1, 2], [0, 1, 3])
+    assert pager.grow(first, 11) == []  # nobody else holds its last page any more
+    assert [pager.references(page) for page in range(5)] == [2, 2, 1, 1, 0]
+
+
+def test_a_fork_at_the_end_of_a_page_copies_nothing() -> None:
+    pager = Pager(PAGES, SIZE)
+    second = pager.fork(grown(pager, 8))
+    assert pager.grow(second, 9) == []
+    assert second.pages == [0, 1, 2]
+
+
+def test_pages_that_were_made_ready_are_not_shared_with_a_fork() -> None:
+    pager = Pager(PAGES, SIZE)
+    first = grown(pager, 8)
+    pager.grow(first, 12)
+    assert pager.fork(first).pages == [0, 1]
+
+
+def test_a_sequence_that_was_cut_back_writes_no_page_that_others_hold() -> None:
+    pager = Pager(PAGES, SIZE)
+    first = grown(pager, 12)
+    second = pager.fork(first)
+    second.length = 4
+    assert pager.grow(second, 12) == []  # what is in the two pages is not its own any more: nothing to copy
+    assert (first.pages, second.pages) == ([0, 1, 2], [0, 3, 4])
+
+
+def test_a_copy_that_does_not_fit_changes_nothing() -> None:
+    pager = Pager(3, SIZE)
+    first = grown(pager, 10)
+    second = pager.fork(first)
+    with pytest.raises(OutOfPages, match="1 more pages are needed and 0 of 3 are free"):
+        pager.grow(second, 11)
+    assert (second.pages, pager.references(2)) == ([0, 1, 2], 2)
+
+
+def test_shrinking_gives_back_what_is_behind() -> None:
+    pager = Pager(PAGES, SIZE)
+    table = grown(pager, 12)
+    pager.shrink(table, 5)
+    assert (table.pages, table.length, pager.free_pages) == ([0, 1], 5, PAGES - 2)
+
+
+def test_a_page_that_only_the_tree_holds_is_idle_and_not_used() -> None:
+    pager = Pager(PAGES, SIZE)
+    table = grown(pager, 8)
+    pager.cache(0)
+    assert (set(pager.idle_pages), pager.pages_used) == (set(), 2)
+    pager.free(table)
+    assert (set(pager.idle_pages), pager.pages_used, pager.free_pages) == ({0}, 0, PAGES - 1)
+    table = pager.share([0], 4)
+    assert (set(pager.idle_pages), pager.pages_used) == (set(), 1)
+    pager.free(table)
+    pager.uncache(0)
+    assert pager.free_pages == PAGES
+
+
+def test_the_high_water_mark_is_lowered_to_what_is_held() -> None:
+    pager = Pager(PAGES, SIZE)
+    low, high = grown(pager, 8), grown(pager, 16)
+    pager.free(high)
+    assert pager.high_water == 6
+    pager.lower_high_water()
+    assert pager.high_water == 2
+    pager.free(low)
+    pager.lower_high_water()
+    assert pager.high_water == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda pager: pager.release([0]), "page 0 was given back twice"),
+        (lambda pager: pager.retain([0]), "page 0 is free"),
+        (lambda pager: pager.uncache(0), "page 0 is not in the prefix tree"),
+    ],
+)
+def test_a_page_that_nobody_holds_cannot_be_used(wrong: Callable[[Pager], None], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        wrong(Pager(PAGES, SIZE))
+
+
+def test_the_check_names_a_page_that_is_counted_wrongly() -> None:
+    pager = Pager(PAGES, SIZE)
+    grown(pager, 8)
+    with pytest.raises(AssertionError, match="page 0 has 0 holders and is counted 1 times"):
+        pager.check([])
+
+
 class PagerMachine(RuleBasedStateMachine):
-    """Random growth, release and free of a few tables."""
+    """Random growth, forks, sharing with a tree, release and free of a few tables.
+
+    Every write has a number of its own; a table must always find its own numbers again.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.pager = Pager(PAGES, SIZE)
         self.tables = [PageTable() for _ in range(4)]
-        self.tokens = [0] * 4
+        self.written: list[list[int]] = [[] for _ in range(4)]
         self.first = [0] * 4
+        self.slots = [0] * (PAGES * SIZE)
+        self.cached: set[int] = set()
+        self.writes = 0
 
     @rule(which=st.integers(0, 3), more=st.integers(1, 20))
-    def grow(self, which: int, more: int) -> None:
-        table, wanted = self.tables[which], self.tokens[which] + more
-        missing = -(-wanted // SIZE) - len(table.pages)
-        if missing > PAGES - self.owned():
-            with pytest.raises(OutOfPages):
-                self.pager.grow(table, wanted)
-        else:
-            self.pager.grow(table, wanted)
-            self.tokens[which] = wanted
+    def write(self, which: int, more: int) -> None:
+        table, wanted = self.tables[which], len(self.written[which]) + more
+        before = (list(table.pages), self.held())
+        try:
+            copies = self.pager.grow(table, wanted)
+        except OutOfPages:
+            last = table.pages[table.length // SIZE :][:1]
+            taken = -(-wanted // SIZE) - len(table.pages) + sum(self.held()[page] > 1 for page in last)
+            assert taken > self.held().count(0)
+            assert (table.pages, self.held()) == before
+            return
+        assert len(copies) <= 1
+        for copy in copies:
+            source, target = copy.source * SIZE, copy.target * SIZE
+            self.slots[target : target + SIZE] = self.slots[source : source + SIZE]
+        for token in range(table.length, wanted):
+            self.writes += 1
+            self.slots[table.pages[token // SIZE] * SIZE + token % SIZE] = self.writes
+            self.written[which].append(self.writes)
+        table.length = wanted
+
+    @rule(one=st.integers(0, 3), other=st.integers(0, 3))
+    def fork(self, one: int, other: int) -> None:
+        if one != other:
+            self.pager.free(self.tables[other])
+            self.tables[other] = self.pager.fork(self.tables[one])
+            self.written[other] = list(self.written[one])
+            self.first[other] = self.first[one]
 
     @rule(which=st.integers(0, 3), share=st.floats(0, 1))
     def release(self, which: int, share: float) -> None:
-        token = int(self.tokens[which] * share)
+        token = int(len(self.written[which]) * share)
         self.pager.release_before(self.tables[which], token)
         self.first[which] = max(self.first[which], token // SIZE * SIZE)
 
-    @precondition(lambda self: any(self.tokens))
+    @rule(which=st.integers(0, 3), share=st.floats(0, 1))
+    def shrink(self, which: int, share: float) -> None:
+        tokens = max(self.first[which], int(len(self.written[which]) * share))
+        self.pager.shrink(self.tables[which], tokens)
+        del self.written[which][tokens:]
+
+    @rule(page=st.integers(0, PAGES - 1))
+    def cache(self, page: int) -> None:
+        if page in self.cached:
+            self.pager.uncache(page)
+            self.cached.discard(page)
+        elif self.held()[page]:
+            self.pager.cache(page)
+            self.cached.add(page)
+
+    @precondition(lambda self: any(self.written))
     @rule(which=st.integers(0, 3))
     def free(self, which: int) -> None:
         self.pager.free(self.tables[which])
-        self.tokens[which] = self.first[which] = 0
+        self.written[which], self.first[which] = [], 0
 
-    def owned(self) -> int:
-        return sum(page != NO_PAGE for table in self.tables for page in table.pages)
+    def held(self) -> list[int]:
+        """How many hold each page."""
+        pages = [page for table in self.tables for page in table.pages] + list(self.cached)
+        return [pages.count(page) for page in range(PAGES)]
 
     @invariant()
-    def every_page_has_one_owner_and_every_token_one_slot(self) -> None:
-        pages = [page for table in self.tables for page in table.pages if page != NO_PAGE]
-        assert len(pages) == len(set(pages)) == self.pager.pages_used
-        for table, first, tokens in zip(self.tables, self.first, self.tokens, strict=True):
-            spans = self.pager.spans(table, first, tokens)
+    def every_page_is_counted(self) -> None:
+        held = self.held()
+        assert [self.pager.references(page) for page in range(PAGES)] == held
+        assert self.pager.free_pages == held.count(0)
+        assert set(self.pager.idle_pages) == {page for page in self.cached if held[page] == 1}
+        assert self.pager.pages_used == PAGES - held.count(0) - len(self.pager.idle_pages)
+        self.pager.check(self.tables)
+
+    @invariant()
+    def every_token_is_where_it_was_written(self) -> None:
+        for table, first, written in zip(self.tables, self.first, self.written, strict=True):
+            spans = self.pager.spans(table, first, len(written))
             slots = [slot for span in spans for slot in range(span.begin, span.end)]
-            assert slots == [table.pages[t // SIZE] * SIZE + t % SIZE for t in range(first, tokens)]
+            assert [self.slots[slot] for slot in slots] == written[first:]
+            assert all(left.end != right.begin for left, right in pairwise(spans))
 
 
 TestPagerMachine = PagerMachine.TestCase
