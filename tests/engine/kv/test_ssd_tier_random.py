@@ -138,6 +138,8 @@ class TierMachine(RuleBasedStateMachine):
             return
         file = files[which % len(files)]
         whole = bytearray(file.read_bytes())
+        if not whole:
+            return
         position = int(where * len(whole))
         if cut:
             del whole[position:]
@@ -151,6 +153,8 @@ class TierMachine(RuleBasedStateMachine):
         for tier in self.tiers:
             tier.close(10)
             assert tier.reason == ""
+        for identity in self.identities:
+            self.opened(identity)  # each removes what is damaged of its own model
         self.tiers = [self.opened(identity) for identity in self.identities]
         for tier, identity in zip(self.tiers, self.identities, strict=True):
             assert tier.ssd_bytes == self.disk.taken() <= CAP
