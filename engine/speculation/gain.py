@@ -27,7 +27,7 @@ _FIRST_PURSE = 2.0  # plain steps that may be lost at the beginning of an answer
 _PURSE = 6.0  # plain steps that may be lost at once, after as many were won
 _PROBE_COST = 0.45  # plain steps that one probe may cost more
 _PROBE_TOKENS = 4
-_LONGEST_PAUSE = 64  # plain steps between probes
+_LONGEST_PAUSE = 64  # steps between probes
 _BASELINE_EVERY = 128  # steps with drafts between those that measure a plain step again
 
 
@@ -99,9 +99,16 @@ class StepCosts:
 
 
 class _Evidence:
-    """How often the i-th drafted token was accepted after those before it were; old evidence fades."""
+    """How often the i-th drafted token was accepted after those before it were; old evidence fades.
+
+    Attributes:
+        probe_at: the step from which on it may be tried again where it does not pay.
+        pause: steps that the next failure keeps it from being tried.
+    """
 
     def __init__(self) -> None:
+        self.probe_at = 0
+        self.pause = 1
         self._tried = [0.0] * MOST_DRAFTED
         self._taken = [0.0] * MOST_DRAFTED
 
@@ -145,8 +152,7 @@ class SpeculationGain:
         self._costs = StepCosts() if costs is None else costs
         self._evidence = defaultdict[int, _Evidence](_Evidence)  # by what speaks for a draft
         self._purse = _FIRST_PURSE  # plain steps that may be lost now
-        self._pause = 0  # plain steps until the next probe
-        self._pause_after_failure = 1
+        self._steps = 0
         self._since_plain = 0  # steps with drafts since a plain one was measured
         self._last_step = 0  # its tokens
         self._probing = False
@@ -160,8 +166,8 @@ class SpeculationGain:
             self._costs.stepped(tokens, seconds)
             self._since_plain = self._since_plain + 1 if tokens > 1 else 0
         self._last_step = tokens
+        self._steps += 1
         if tokens == 1:
-            self._pause = max(0, self._pause - 1)
             self._earn(_SHARE)
 
     def accepted(self, drafted: int, accepted: int, match: int = 0) -> None:
@@ -180,10 +186,10 @@ class SpeculationGain:
             evidence.fade(_REMEMBERED_ON_SURPRISE)
         evidence.add(drafted, accepted)
         if accepted:
-            self._pause, self._pause_after_failure = 0, 1
+            evidence.pause = 1
         else:
-            self._pause = self._pause_after_failure
-            self._pause_after_failure = min(2 * self._pause_after_failure, _LONGEST_PAUSE)
+            evidence.probe_at = self._steps + evidence.pause
+            evidence.pause = min(2 * evidence.pause, _LONGEST_PAUSE)
 
     def best(self, most: int, match: int = 0) -> int:
         """How many of at most `most` tokens to draft now; 0 to decode plainly.
@@ -193,17 +199,18 @@ class SpeculationGain:
         if not self._costs.has_baseline or self._since_plain >= _BASELINE_EVERY:
             return 0
         most = min(most, MOST_DRAFTED)
-        expected = self._evidence[match].expected()
+        evidence = self._evidence[match]
+        expected = evidence.expected()
         affordable = [k for k in range(1, most + 1) if self._loss(k) <= self._purse]
         gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
         gain, best = max(gains, default=(0.0, 0))
         self._probing = gain < _WORTHWHILE
-        return self._probe(most) if self._probing else best
+        if not self._probing:
+            return best
+        return self._probe(most) if most > 0 and self._steps >= evidence.probe_at else 0
 
     def _probe(self, most: int) -> int:
         """Tokens to draft where it does not seem to pay, to see whether it does by now; mostly 0."""
-        if self._pause or most < 1:
-            return 0
         bearable = max(_PROBE_COST, 1.1 * self._loss(1))
         cheap = [k for k in range(1, min(most, _PROBE_TOKENS) + 1) if self._loss(k) <= bearable]
         tokens = max(cheap, default=1)

@@ -1,0 +1,242 @@
+"""How much is drafted, judged by the speed it brings in simulated texts on simulated machines."""
+
+import random
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.speculation.draft import MOST_DRAFTED
+from engine.speculation.gain import SpeculationGain, StepCosts
+
+Cost = Callable[[int], float]  # of a step, by its tokens, in plain steps
+Acceptance = Callable[[int], float]  # chance that the token at a place is guessed right
+
+COSTS: dict[str, Cost] = {
+    "flat": lambda tokens: 1.0,
+    "slope 0.08": lambda tokens: 1 + 0.08 * (tokens - 1),
+    "slope 0.3": lambda tokens: 1 + 0.3 * (tokens - 1),
+    "cliff at 3": lambda tokens: 1 + 0.05 * (tokens - 1) if tokens < 3 else 3 + 0.05 * tokens,
+    "jump at 2": lambda tokens: 1.0 if tokens == 1 else 1.25 + 0.02 * tokens,
+    "dear": lambda tokens: 1.0 if tokens == 1 else 4.0,
+}
+
+
+@dataclass
+class Run:
+    """What decoding a text took."""
+
+    tokens: int = 0
+    plain_steps: float = 0.0  # of time
+    drafts: list[int] = field(default_factory=list)
+
+    @property
+    def speed(self) -> float:
+        """Relative to decoding without drafts."""
+        return self.tokens / self.plain_steps
+
+
+def decoded(
+    cost: Cost,
+    acceptance: Acceptance,
+    *,
+    length: int = 1000,
+    seed: int = 0,
+    fixed: int | None = None,
+    costs: StepCosts | None = None,
+    found: float = 1.0,
+    kinds: int = 1,
+) -> Run:
+    """A text of `length` tokens; a step's time is 5% noisy.
+
+    Args:
+        fixed: draft that many instead of asking.
+        found: how often there is a guess at all.
+        kinds: of guesses, taken by chance.
+    """
+    chance, run, gain = random.Random(seed), Run(), SpeculationGain(costs)
+    while run.tokens < length:
+        kind = chance.randrange(kinds)
+        most = MOST_DRAFTED if chance.random() < found else 0
+        drafted = gain.best(most, kind) if fixed is None else min(fixed, most)
+        right = 0
+        while right < drafted and chance.random() < acceptance(run.tokens + right):
+            right += 1
+        took = cost(1 + drafted)
+        gain.stepped(1 + drafted, took * 0.02 * (1 + 0.05 * abs(chance.gauss(0, 1))))
+        gain.accepted(drafted, right, kind)
+        run.tokens += right + 1
+        run.plain_steps += took
+        run.drafts.append(drafted)
+    return run
+
+
+def speeds(cost: Cost, acceptance: Acceptance, **options: object) -> list[float]:
+    return [decoded(cost, acceptance, seed=seed, **options).speed for seed in range(8)]
+
+
+@pytest.mark.parametrize("kinds", [1, 4])
+@pytest.mark.parametrize("found", [1.0, 0.2])
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+def test_text_that_never_matches_is_hardly_slowed(cost: Cost, found: float, kinds: int) -> None:
+    assert min(speeds(cost, lambda place: 0.0, found=found, kinds=kinds)) >= 0.97
+
+
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.3])
+def test_guesses_that_are_seldom_right_cost_little(cost: Cost, rate: float) -> None:
+    assert min(speeds(cost, lambda place: rate)) >= 0.97
+
+
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+def test_a_short_answer_is_hardly_slowed_once_costs_are_known(cost: Cost) -> None:
+    for seed in range(8):
+        costs = StepCosts()
+        decoded(cost, lambda place: 0.5, costs=costs, seed=seed)
+        assert decoded(cost, lambda place: 0.0, costs=costs, length=100, seed=seed).speed >= 0.96
+
+
+@pytest.mark.parametrize("rate", [0.8, 0.95, 1.0])
+@pytest.mark.parametrize("name", [name for name in COSTS if name != "dear"])
+def test_where_text_copies_it_is_nearly_as_fast_as_the_best_fixed_draft(name: str, rate: float) -> None:
+    def fixed(count: int) -> float:
+        return statistics.mean(speeds(COSTS[name], lambda place: rate, fixed=count))
+
+    best = max(fixed(count) for count in range(MOST_DRAFTED + 1))
+    assert statistics.mean(speeds(COSTS[name], lambda place: rate)) >= 0.92 * best
+
+
+@pytest.mark.parametrize("name", ["flat", "slope 0.08", "jump at 2"])
+def test_copying_is_half_again_as_fast_at_least(name: str) -> None:
+    assert min(speeds(COSTS[name], lambda place: 0.8)) >= 1.5
+    assert min(speeds(COSTS[name], lambda place: 0.95, found=0.9)) >= 1.5
+
+
+@pytest.mark.parametrize("name", ["flat", "slope 0.08", "slope 0.3", "jump at 2"])
+def test_drafts_come_back_when_copying_begins(name: str) -> None:
+    """The latter half copies. Without a delay it would take the share of time that `possible` says."""
+    cost = COSTS[name]
+    run = [decoded(cost, lambda place: 0.97 * (place >= 600), length=1200, seed=s).speed for s in range(8)]
+    copying = statistics.mean(speeds(cost, lambda place: 0.97))
+    possible = 1200 / (600 + 600 / copying)
+    assert min(run) >= 0.9 * possible
+
+
+@pytest.mark.parametrize("name", ["flat", "slope 0.08", "slope 0.3", "cliff at 3", "jump at 2"])
+def test_drafts_end_when_copying_ends(name: str) -> None:
+    run = [decoded(COSTS[name], lambda place: 0.97 * (place < 300), length=1300, seed=s) for s in range(8)]
+    copying = [decoded(COSTS[name], lambda place: 0.97, length=300, seed=s) for s in range(8)]
+    for whole, part in zip(run, copying, strict=True):
+        assert whole.plain_steps <= part.plain_steps * 1.25 + 1000 / 0.97
+
+
+def test_weak_guesses_do_not_spoil_strong_ones() -> None:
+    """Half of the guesses are always wrong, half always right, and they can be told apart by their match."""
+    gain, chance, drafted = SpeculationGain(), random.Random(1), {2: list[int](), 16: list[int]()}
+    for _ in range(600):
+        match = chance.choice((2, 16))
+        count = gain.best(MOST_DRAFTED, match)
+        gain.stepped(1 + count, 1 + 0.3 * count)
+        gain.accepted(count, count if match == 16 else 0, match)
+        drafted[match].append(count)
+    assert statistics.mean(drafted[16][100:]) > 6
+    assert statistics.mean(drafted[2][100:]) < 0.2
+
+
+def test_nothing_is_drafted_before_a_plain_step_was_measured_twice() -> None:
+    gain = SpeculationGain()
+    for _ in range(3):
+        assert gain.best(7) == 0
+        gain.stepped(1, 1.0)
+    assert gain.best(7) > 0
+
+
+def test_a_new_sequence_drafts_at_once_where_costs_are_known() -> None:
+    costs = StepCosts()
+    costs.stepped(1, 9.0)
+    costs.stepped(1, 1.0)
+    assert SpeculationGain(costs).best(7) > 0
+
+
+def test_a_plain_step_between_two_with_drafts_is_not_measured() -> None:
+    """It waits for the device alone; plain steps in a row overlap."""
+    costs = StepCosts()
+    gain = SpeculationGain(costs)
+    for tokens, seconds in [(1, 9.0), (1, 9.0), (1, 1.0), (1, 1.0), (4, 9.0), (4, 2.0), (1, 9.0), (4, 2.0)]:
+        gain.stepped(tokens, seconds)
+    assert costs.relative(4) == 2.0
+
+
+def test_copying_without_end_measures_plain_steps_again() -> None:
+    gain, plain, steps = SpeculationGain(), 0, 1000
+    for _ in range(steps):
+        count = gain.best(7)
+        plain += count == 0
+        gain.stepped(1 + count, 1.0)
+        gain.accepted(count, count)
+    assert 8 <= plain <= 0.03 * steps
+
+
+def test_never_more_than_asked_for() -> None:
+    gain = SpeculationGain()
+    for step in range(400):
+        most = step % 10 - 1
+        count = gain.best(most)
+        assert 0 <= count <= max(0, min(most, MOST_DRAFTED))
+        gain.stepped(1 + count, 1.0)
+        gain.accepted(count, count)
+
+
+@pytest.mark.parametrize(("drafted", "accepted"), [(2, 3), (1, -1), (MOST_DRAFTED + 1, 0)])
+def test_more_accepted_than_drafted_is_refused(drafted: int, accepted: int) -> None:
+    with pytest.raises(ValueError, match=f"{accepted} of {drafted} drafted tokens"):
+        SpeculationGain().accepted(drafted, accepted)
+
+
+def test_costs_lie_on_lines_between_what_was_measured() -> None:
+    costs = StepCosts()
+    for tokens, seconds in [(1, 2.0), (3, 3.0), (7, 4.0)]:
+        costs.stepped(tokens, 99.0)  # compiling
+        for noise in (0.0, 50.0, 0.0, -0.5, 0.0):
+            costs.stepped(tokens, seconds + noise)
+    expected = [1.0, 1.25, 1.5, 1.625, 1.75, 1.875, 2.0, 2.125]
+    assert [costs.relative(tokens) for tokens in range(1, 9)] == expected
+
+
+def test_costs_before_a_plain_step_are_refused() -> None:
+    costs = StepCosts()
+    costs.stepped(1, 5.0)
+    assert not costs.has_baseline
+    with pytest.raises(ValueError, match="no step of one token"):
+        costs.relative(2)
+
+
+def test_one_slow_step_does_not_end_drafts_for_good() -> None:
+    """The second step of each count takes a thousand times as long; the text is copied all the time."""
+    costs, seen = StepCosts(), dict[int, int]()
+
+    def hiccup(tokens: int) -> float:
+        seen[tokens] = seen.get(tokens, 0) + 1
+        return 1000.0 if tokens > 1 and seen[tokens] == 2 else 1 + 0.08 * (tokens - 1)
+
+    decoded(hiccup, lambda place: 1.0, length=12000, costs=costs)
+    assert decoded(COSTS["slope 0.08"], lambda place: 1.0, costs=costs).speed >= 3
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    curve=st.lists(st.floats(0, 2), min_size=MOST_DRAFTED, max_size=MOST_DRAFTED),
+    pattern=st.lists(st.sampled_from([0.0, 0.0, 0.1, 0.5, 1.0]), min_size=1, max_size=4),
+    seed=st.integers(0, 99),
+)
+def test_on_no_machine_is_any_text_slowed_much(curve: list[float], pattern: list[float], seed: int) -> None:
+    """Steps of more tokens cost more by any amounts; acceptance changes every 250 tokens."""
+    run = decoded(
+        lambda tokens: 1 + sum(curve[: tokens - 1]),
+        lambda place: pattern[place // 250 % len(pattern)],
+        seed=seed,
+    )
+    assert run.speed >= 0.95
