@@ -19,7 +19,8 @@ class EvictionOrder:
     one nearest to the root goes first: a continuation needs it least.
 
     Candidates are collected when none is left. A node that was used since then is newer than all that were
-    collected, so it is passed over until the next time, and the order is exact.
+    collected, so it is passed over until the next time, and the order is exact: a table's nodes count as used
+    when it is freed, and whoever lets nodes go in another way calls `restart`.
     """
 
     def __init__(self, tree: PrefixTree, pager: Pager) -> None:
@@ -33,6 +34,10 @@ class EvictionOrder:
         if not self._tree.has_pins:
             return len(self._pager.idle_pages)
         return sum(self._may_go(node) for node in self._idle_nodes())
+
+    def restart(self) -> None:
+        """Collect candidates anew: pins or owners have changed."""
+        self._candidates.clear()
 
     def next(self) -> Node | None:
         """The node to remove now; the caller removes it. None when none may go."""

@@ -175,6 +175,7 @@ class KVMemory:
     def forget(self, chat: str) -> None:
         """Drop the pages of `chat` from memory and SSD, but those that others own or that are in use."""
         self.tree.forget(chat)
+        self._order.restart()
         if self._tier is not None:
             self._tier.forget_chat(chat)
             for node in self.tree.nodes():
@@ -183,6 +184,7 @@ class KVMemory:
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the pages of `chat`, those of later too, must stay in memory."""
         self.tree.pin(chat, pinned)
+        self._order.restart()
 
     def chats(self) -> Mapping[str, ChatMemory]:
         """Where the pages of each chat are, in bytes."""
