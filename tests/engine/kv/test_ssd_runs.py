@@ -1,0 +1,104 @@
+"""Runs between memory and SSD: aligned, only what is missing, and read as far as it is sound."""
+
+from __future__ import annotations
+
+from engine.kv.page_data import ROOT_KEY, RUN_PAGES, chain_keys
+from engine.kv.pager import Pager, PageTable
+from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.ssd_runs import StoredRun, read_run, spill_run, stored_run
+from tests.engine.kv.memory_world import ChainStore, FakeTier
+
+SIZE = 2
+
+
+def planted(pages: int, window: int | None = None) -> tuple[PrefixTree, ChainStore, list[Node]]:
+    """A tree with one sequence of `pages` full pages, and its nodes in order."""
+    pager, store, table = Pager(64, SIZE), ChainStore(SIZE), PageTable()
+    tree, tokens = PrefixTree(pager, window), [*range(pages * SIZE)]
+    pager.grow(table, len(tokens))
+    store.reserve(pages, pages)
+    for page in range(pages):
+        store.slots[page] = [page * SIZE, page * SIZE + 1]
+    table.length = len(tokens)
+    nodes = tree.insert(tokens, table, True, "chat")
+    tree.claim(nodes, "chat")
+    return tree, store, nodes
+
+
+def stored_pages(tier: FakeTier) -> list[int]:
+    return sorted(page.tokens[0] // SIZE for page in tier.pages.values())
+
+
+def test_a_run_is_what_lies_between_multiples_of_its_length() -> None:
+    _, store, nodes = planted(2 * RUN_PAGES + 3)
+    tier = FakeTier()
+    assert spill_run(tier, store, nodes[-1]) == 3
+    assert spill_run(tier, store, nodes[RUN_PAGES + 5]) == RUN_PAGES
+    assert stored_pages(tier) == list(range(RUN_PAGES, 2 * RUN_PAGES + 3))
+    assert spill_run(tier, store, nodes[-2]) == 0
+
+
+def test_a_run_keeps_to_what_is_in_memory_and_not_on_ssd() -> None:
+    tree, store, nodes = planted(8, window=4)
+    tier = FakeTier()
+    tree.remove(nodes[2])
+    assert spill_run(tier, store, nodes[1]) == 2
+    tier.pages.pop(nodes[0].key)
+    assert spill_run(tier, store, nodes[0]) == 1
+    assert spill_run(tier, store, nodes[5]) == 5
+    assert stored_pages(tier) == [0, 1, 3, 4, 5, 6, 7]
+
+
+def test_a_run_carries_content_owners_and_the_page_before_it() -> None:
+    _, store, nodes = planted(RUN_PAGES + 1)
+    tier = FakeTier()
+    spill_run(tier, store, nodes[-1])
+    stored = tier.pages[nodes[-1].key]
+    assert stored.owners == {"chat"}
+    assert stored.data.arrays["chains"].tolist() == [[list(stored.tokens)]]
+
+
+def test_what_is_refused_counts_as_offered() -> None:
+    _, store, nodes = planted(3)
+    assert spill_run(FakeTier(is_full=True), store, nodes[2]) == 0
+    assert all(node.offered for node in nodes)
+
+
+def test_stored_pages_are_counted_up_to_the_first_that_is_missing() -> None:
+    _, store, nodes = planted(6)
+    tier = FakeTier()
+    spill_run(tier, store, nodes[0])
+    tokens = [*range(13)]
+    keys = chain_keys(ROOT_KEY, [tokens[begin : begin + SIZE] for begin in range(0, 12, SIZE)])
+    assert stored_run(tier, ROOT_KEY, tokens, SIZE, None).keys == keys
+    assert stored_run(tier, ROOT_KEY, tokens[:5], SIZE, None).keys == keys[:2]
+    assert stored_run(tier, keys[1], tokens[4:], SIZE, 3) == StoredRun(keys[2:5], ((4, 5), (6, 7), (8, 9)))
+    del tier.pages[keys[4]]
+    assert stored_run(tier, ROOT_KEY, tokens, SIZE, None).keys == keys[:4]
+    assert stored_run(tier, ROOT_KEY, [9, *tokens], SIZE, None).keys == ()
+
+
+def test_a_run_is_read_up_to_the_damage() -> None:
+    _, store, nodes = planted(6)
+    tier = FakeTier()
+    spill_run(tier, store, nodes[0])
+    run = stored_run(tier, ROOT_KEY, [*range(12)], SIZE, None)
+    tier.damaged.update((run.keys[5], run.keys[3]))
+    data = read_run(tier, run)
+    assert data is not None
+    assert data.pages == 3
+    tier.damaged.add(run.keys[0])
+    assert read_run(tier, run) is None
+    assert read_run(tier, run.head(0)) is None
+
+
+def test_a_tier_that_has_a_page_and_cannot_give_it_is_not_asked_for_ever() -> None:
+    class Stubborn(FakeTier):
+        def get(self, keys: object, tokens: object) -> None:
+            self.puts.append(0)
+
+    _, store, nodes = planted(3)
+    tier = Stubborn()
+    spill_run(tier, store, nodes[0])
+    assert read_run(tier, StoredRun(tuple(n.key for n in nodes), tuple(n.tokens for n in nodes))) is None
+    assert tier.puts == [3, 0]
