@@ -211,6 +211,34 @@ def test_bias_and_penalties(
         np.testing.assert_allclose(np.array(got), expected, rtol=1e-5, atol=1e-4)
 
 
+@settings(deadline=None)
+@given(params=ADJUSTED, generated=TOKENS, draft=TOKENS, prompt=TOKENS)
+def test_bias_and_penalties_of_rows_are_those_of_each_beginning(
+    params: SamplingParams, generated: list[int], draft: list[int], prompt: list[int]
+) -> None:
+    rows = mx.array(np.stack([some_logits(seed) for seed in range(len(draft) + 1)]).astype(np.float32))
+    got = Adjustment(params, VOCAB).apply_rows(rows, generated, prompt, draft)
+    alone = Adjustment(params, VOCAB)
+    expected = [alone.apply(row, [*generated, *draft[:count]], prompt) for count, row in enumerate(rows)]
+    np.testing.assert_allclose(np.array(got), np.array(mx.stack(expected)), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("params", [SamplingParams(), *FILTERS], ids=label)
+def test_rows_are_drawn_as_one_after_another_would_be(params: SamplingParams) -> None:
+    seeded = SamplingParams(**{name: getattr(params, name) for name in params.__slots__} | {"seed": 2})
+    rows = mx.array(np.stack([some_logits(seed) for seed in range(8)]).astype(np.float32))
+    sampler, draft = Sampler(seeded, VOCAB), [4] * 7
+    alone = [int(sampler.sample(row, [], []).item()) for row in rows]
+    assert Sampler(seeded, VOCAB).sample_rows(rows, [], [], draft).tolist() == alone
+
+
+@pytest.mark.parametrize("params", FILTERS, ids=label)
+def test_the_filtered_distributions_of_rows_are_those_of_each(params: SamplingParams) -> None:
+    rows = mx.array(np.stack([some_logits(seed) for seed in range(4)]).astype(np.float32))
+    expected = mx.stack([filtered_logprobs(row, params) for row in rows])
+    np.testing.assert_allclose(np.array(filtered_logprobs(rows, params)), np.array(expected), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("params", "expected"),
     [

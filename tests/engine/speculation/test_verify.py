@@ -215,6 +215,19 @@ def test_a_drawn_token_is_kept_as_often_as_the_two_laws_overlap(params: Sampling
     assert abs(kept / rounds - rate) < 4 * math.sqrt(rate * (1 - rate) / rounds)
 
 
+def test_where_a_drafter_overstates_every_token_the_law_is_kept() -> None:
+    """q is twice p, so that nothing is left of max(p - q, 0); 4 standard deviations, token by token."""
+    rounds, params, model, draw = 400, LAWS[0], some_model(8), np.random.default_rng(5)
+    p = law(model(PROMPT), params, [])
+    sampler, seen = Sampler(SamplingParams(temperature=1.0, seed=1), VOCAB), Counter[int]()
+    for _ in range(rounds):
+        token = int(draw.choice(VOCAB, p=p))
+        draft = SampledDraft((token,), 0, mx.array(2 * p[None], dtype=mx.float32))
+        seen[check(model, sampler, [], draft).tokens[0]] += 1
+    for token in range(VOCAB):
+        assert abs(seen[token] / rounds - p[token]) < 4 * math.sqrt(p[token] * (1 - p[token]) / rounds)
+
+
 def test_a_draft_from_the_law_itself_is_always_kept() -> None:
     params, model, draw = SamplingParams(temperature=1.0, seed=3), some_model(9), np.random.default_rng(4)
     sampler = Sampler(params, VOCAB)
