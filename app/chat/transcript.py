@@ -79,10 +79,6 @@ class Transcript(QScrollArea):
         """How many messages exist as widgets."""
         return len(self._stack.views)
 
-    def view_of(self, message_id: str) -> MessageView | None:
-        """The message's widget; None while it has none."""
-        return next((view for view in self._stack.views if view.message.id == message_id), None)
-
     def show_messages(self, messages: Sequence[ChatMessage]) -> None:
         """Show another conversation, from its end; what is above is built when it is needed."""
         self._throttle.reset()
@@ -105,10 +101,11 @@ class Transcript(QScrollArea):
         self._change_end(messages)
         self._follow(False)
         self._stack.build_below(self._line_width())
-        self._place()
-        while self._lacks_below(0):
+        self._stack.place(self._left())
+        while self._lacks_below(0):  # first: a column that is too short would scroll
             self._stack.build_below(self._line_width())
-            self._place()
+            self._stack.place(self._left())
+        self._place()
         self._follow(self._at_end())
         self._work.start()
 
@@ -211,11 +208,14 @@ class Transcript(QScrollArea):
         # Of the whole width, scroll bar or not: nothing moves when one appears.
         return max(120, min(COLUMN_WIDTH, self.width() - 2 * SIDE))
 
+    def _left(self) -> int:
+        return (self.width() - self._line_width()) // 2
+
     def _place(self) -> None:
         """Stack the views, and keep on show what was on show."""
         anchor = None if self._following else self._first_visible()
         anchor_y = anchor.y() - self.verticalScrollBar().value() if anchor else 0
-        height = self._stack.place((self.width() - self._line_width()) // 2)
+        height = self._stack.place(self._left())
         self._placing = True
         self._stack.resize(self.viewport().width(), max(height, self.viewport().height()))
         bar = self.verticalScrollBar()

@@ -188,8 +188,8 @@ def test_editor(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]
     desktop.window.resize(*size)
     talk_with_branches(qtbot, desktop)
     desktop.window.activateWindow()
-    view = desktop.pane.transcript.view_of(desktop.conversation.messages[2].id)
-    assert isinstance(view, UserMessageView)
+    views = desktop.pane.transcript.findChildren(UserMessageView)
+    view = next(view for view in views if view.message is desktop.conversation.messages[2])
     view.edit_button.click()
     assert view.editor
     qtbot.keyClicks(view.editor.focusProxy(), " Please answer with a number, and say how you got there.")

@@ -119,3 +119,21 @@ def test_another_theme_colours_the_markdown_anew(view: AnswerView, appearance: A
     appearance.choose("dark")
     view.set_theme(appearance.theme)
     assert DARK.hover in view.findChild(ProseView).toHtml()
+
+
+def test_what_can_be_done_with_an_answer(view: AnswerView, qtbot: QtBot) -> None:
+    view.show_message(replace(STREAMING, text="Words", status="complete"))
+    with qtbot.waitSignal(view.regenerated):
+        view._again.click()
+    with qtbot.waitSignal(view.branched):
+        view._branch.click()
+    view.set_ready(False)
+    assert not view._again.isEnabled()
+    assert view._branch.isEnabled()
+
+
+def test_an_answer_without_words_can_only_be_asked_for_anew(view: AnswerView) -> None:
+    view.show_message(replace(STREAMING, status="failed", error="no"))
+    assert view._again.isVisible()
+    assert not view._branch.isVisible()
+    assert not view._copy.isVisible()

@@ -54,3 +54,53 @@ def test_a_very_long_message_is_folded_until_asked(qtbot: QtBot, appearance: App
         view._unfold.click()
     assert bubble(view).toPlainText() == text
     assert view.fit(700) > folded
+
+
+def test_the_pencil_stands_beside_the_bubble(qtbot: QtBot, appearance: Appearance) -> None:
+    for text in ("Hi", "word " * 200):
+        view = view_of(qtbot, appearance, text)
+        view.resize(512, view.fit(512))
+        assert view.rect().contains(view.edit_button.geometry())
+        assert not view.edit_button.geometry().intersects(bubble(view).geometry())
+        assert view.edit_button.accessibleName() == "Edit this message"
+
+
+def test_versions_stand_under_the_bubble(qtbot: QtBot, appearance: Appearance) -> None:
+    alone = view_of(qtbot, appearance, "Hi")
+    among = UserMessageView(ChatMessage("c", "user", "Hi"), appearance, Versions(2, 3))
+    qtbot.addWidget(among)
+    among.show()
+    among.resize(600, among.fit(600))
+    assert among.switch.isVisible()
+    assert among.switch.y() > bubble(among).geometry().bottom()
+    assert among.rect().contains(among.switch.geometry())
+    assert among.height() > alone.fit(600)
+
+
+def test_editing_takes_the_messages_place_and_gives_it_back(qtbot: QtBot, appearance: Appearance) -> None:
+    view = view_of(qtbot, appearance, "word " * LONGEST)
+    before = view.fit(600)
+    drafts: list[str | None] = []
+    view.drafted.connect(drafts.append)
+    with qtbot.waitSignal(view.height_changed):
+        view.edit_button.click()
+    assert view.editor
+    assert view.editor.text == "word " * LONGEST
+    assert not bubble(view).isVisible()
+    assert not view._unfold.isVisible()
+    assert view.fit(600) != before
+    with qtbot.waitSignal(view.edited) as edited:
+        view.editor.sent.emit("other")
+    assert edited.args == ["other"]
+    view.editor.cancelled.emit()
+    assert view.editor is None
+    assert bubble(view).isVisible()
+    assert view._unfold.isVisible()
+    assert view.fit(600) == before
+    assert drafts == ["word " * LONGEST, None]
+
+
+def test_nothing_is_edited_while_nothing_can_be_sent(qtbot: QtBot, appearance: Appearance) -> None:
+    view = view_of(qtbot, appearance, "Hi")
+    view.set_ready(False)
+    assert not view.edit_button.isEnabled()

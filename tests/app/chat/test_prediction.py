@@ -1,0 +1,128 @@
+"""A prediction is asked for when typing pauses, and shown while it holds."""
+
+from __future__ import annotations
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.chat import prediction
+from app.chat.prediction import PredictionViewModel
+from engine import Failed, Generate, Predict, Predicted, TextChunk
+from tests.app.chat.conversation_stage import Stage, answered, finished, last_request
+
+
+class Oracle:
+    """A prediction over a staged conversation."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.qtbot = qtbot
+        self.stage = Stage()
+        self.stage.ready()
+        self.prediction = PredictionViewModel(self.stage.sent.append, self.stage.chat)
+        self.said: list[str] = []
+        self.prediction.changed.connect(self.said.append)
+
+    def asked(self) -> list[Generate]:
+        return [command.request for command in self.stage.sent if isinstance(command, Predict)]
+
+    def pause(self) -> None:
+        self.qtbot.waitUntil(lambda: not self.prediction._pause.isActive())
+
+    def predict(self, text: str, edited_id: str | None = None) -> Generate:
+        """Write, pause, and return what the engine was asked."""
+        before = len(self.asked())
+        self.prediction.draft(text, edited_id)
+        self.pause()
+        assert len(self.asked()) == before + 1
+        return self.asked()[-1]
+
+    def answer(self, request: Generate, cached: int = 8112, seconds: float | None = 0.2) -> None:
+        self.prediction.handle(Predicted(request.id, 8140, cached, 0, seconds))
+
+
+@pytest.fixture
+def oracle(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Oracle:
+    monkeypatch.setattr(prediction, "PAUSE_MS", 20)
+    return Oracle(qtbot)
+
+
+def test_it_is_asked_once_when_typing_pauses(oracle: Oracle) -> None:
+    for end in range(1, 6):
+        oracle.prediction.draft("hello"[:end])
+    assert oracle.asked() == []
+    oracle.pause()
+    assert len(oracle.asked()) == 1
+    oracle.answer(oracle.asked()[0])
+    assert oracle.prediction.words == "8,112 of 8,140 tokens cached, about 0.2 s"
+
+
+def test_what_is_asked_is_what_would_be_sent(oracle: Oracle) -> None:
+    answered(oracle.stage, "one", "two")
+    request = oracle.predict("three")
+    assert request == oracle.stage.chat.draft(request.id, "three")
+    edited = oracle.stage.chat.messages[0].id
+    request = oracle.predict("uno", edited)
+    assert request == oracle.stage.chat.draft(request.id, "uno", edited)
+    assert request.messages
+    assert len(request.messages) == 1
+
+
+def test_an_answer_that_comes_too_late_is_passed_over(oracle: Oracle) -> None:
+    old = oracle.predict("hello")
+    oracle.prediction.draft("hello there")
+    oracle.answer(old)
+    assert oracle.prediction.words == ""
+    oracle.pause()
+    oracle.answer(old)
+    assert oracle.prediction.words == ""
+    oracle.answer(oracle.asked()[-1])
+    assert oracle.prediction.words
+
+
+def test_the_last_one_stands_while_writing_goes_on(oracle: Oracle) -> None:
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.draft("hello the")
+    assert oracle.prediction.words
+    assert len(oracle.said) == 1
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_without_words_nothing_is_asked_or_shown(oracle: Oracle, text: str) -> None:
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.draft(text)
+    assert oracle.prediction.words == ""
+    assert not oracle.prediction._pause.isActive()
+
+
+def test_another_draft_or_conversation_starts_afresh(oracle: Oracle) -> None:
+    answered(oracle.stage, "one", "two")
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.draft("uno", oracle.stage.chat.messages[0].id)
+    assert oracle.prediction.words == ""
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.restart("hello")
+    assert oracle.prediction.words == ""
+    oracle.pause()
+    oracle.answer(oracle.asked()[-1])
+    assert oracle.prediction.words
+
+
+def test_nothing_is_asked_while_an_answer_is_on_its_way(oracle: Oracle) -> None:
+    request = oracle.stage.ask("hello")
+    oracle.stage.play(TextChunk(request.id, "Hi", 1))
+    oracle.prediction.draft("more")
+    oracle.pause()
+    assert oracle.asked() == []
+    oracle.stage.play(finished(last_request(oracle.stage), "Hi"))
+    oracle.prediction.renew()
+    oracle.pause()
+    assert len(oracle.asked()) == 1
+
+
+def test_a_prediction_that_fails_says_nothing(oracle: Oracle) -> None:
+    oracle.answer(oracle.predict("hello"))
+    request = oracle.predict("hello there")
+    oracle.prediction.handle(Failed("another", "no", "PromptTooLong"))
+    assert oracle.prediction.words
+    oracle.prediction.handle(Failed(request.id, "no", "PromptTooLong"))
+    assert oracle.prediction.words == ""

@@ -1,0 +1,48 @@
+"""A text field that grows with its text."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.widgets.growing_text import GrowingText
+
+
+def field_of(qtbot: QtBot, most_lines: int = 4) -> GrowingText:
+    field = GrowingText("Field", most_lines, 0)
+    qtbot.addWidget(field)
+    field.resize(300, 30)
+    field.show()
+    return field
+
+
+def test_it_grows_by_lines_up_to_its_limit(qtbot: QtBot) -> None:
+    field = field_of(qtbot)
+    heights: list[int] = []
+    for lines in range(1, 7):
+        field.setPlainText("\n".join(["line"] * lines))
+        heights.append(field.height())
+    line = field.fontMetrics().lineSpacing()
+    assert [higher - lower for lower, higher in pairwise(heights)] == [line, line, line, 0, 0]
+    assert field.verticalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAsNeeded
+    field.setPlainText("")
+    assert field.height() == heights[0]
+    assert field.verticalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+
+
+def test_wrapped_lines_count(qtbot: QtBot) -> None:
+    field = field_of(qtbot)
+    one = field.height()
+    with qtbot.waitSignal(field.height_changed):
+        field.setPlainText("word " * 30)
+    assert field.height() > one
+
+
+def test_focus_is_told(qtbot: QtBot) -> None:
+    field = field_of(qtbot)
+    with qtbot.waitSignal(field.focus_changed) as told:
+        field.setFocus()
+        field.activateWindow()
+    assert told.args == [True]
