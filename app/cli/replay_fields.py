@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any, cast
 
 from engine import InvalidRequest, Message, SamplingParams
@@ -37,13 +38,18 @@ def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in fields.items():
         if name not in _READERS:
-            raise BadField(f'there is no field "{name}"; the fields are {", ".join(sorted(_READERS))}')
+            raise BadField(f'there is no field "{name}"; {_instead_of(name)}')
         reader, holds = _READERS[name]
         try:
             values[name] = reader(value)
         except (TypeError, ValueError, UnicodeEncodeError):
             raise BadField(f'"{name}" must be {holds}') from None
     return values
+
+
+def _instead_of(name: str) -> str:
+    near = get_close_matches(name, _READERS, n=1)
+    return f'write "{near[0]}"' if near else f"the fields are {', '.join(_READERS)}"
 
 
 def sampling_of(values: Mapping[str, Any]) -> SamplingParams:
@@ -80,7 +86,7 @@ def _whole(least: int) -> Callable[[object], int]:
 def _number(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError
-    return float(value)
+    return value
 
 
 def _seconds(value: object) -> float:
@@ -142,7 +148,7 @@ def _bias(value: object) -> tuple[tuple[int, float], ...]:
     return tuple((_whole(0)(int(token)), _number(bias)) for token, bias in pairs)
 
 
-_TEXT, _YES_NO = "text in quotes", "true or false"
+_TEXT, _YES_NO = "text in quotes, of whole characters", "true or false"
 _READERS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "id": (_name, "a name in quotes, on one line"),
     "at": (_seconds, "seconds from the start, 0 or more"),

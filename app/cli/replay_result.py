@@ -104,7 +104,7 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints: that of `mlxr generate --json` with what a replay adds."""
-        clock = {"sent_s": self.sent, "ended_s": self.ended}
+        clock = {"sent_s": round(self.sent, 6), "ended_s": round(self.ended, 6)}
         if isinstance(self.end, Failed):
             refusal = asdict(self.end.refusal) if self.end.refusal else None
             failure = {"error": self.end.error, "kind": self.end.kind, "refusal": refusal}

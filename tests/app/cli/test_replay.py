@@ -1,0 +1,207 @@
+"""`mlxr replay` from outside: files played on the real engine, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.model_location import GUIDE
+from tests.app.cli.conftest import PATIENCE, Run, StartTerminal, command, environment
+
+REPLAYS = Path(__file__).parent / "replays"
+
+
+def write(folder: Path, *lines: dict[str, Any] | str) -> Path:
+    file = folder / "requests.jsonl"
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    file.write_text("\n".join(texts), "utf-8")
+    return file
+
+
+def played(run: Run, *arguments: object) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The results by id, in order of ending, and the totals, of a run that ends well."""
+    done = run("replay", *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    *results, last = map(json.loads, done.stdout.splitlines())
+    return {result["id"]: result for result in results}, last["totals"]
+
+
+def test_results_are_those_of_generate(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
+    options = ("--max-tokens", 12, "--temperature", 1.2, "--top-k", 40, "--seed", 3, "--ignore-eos", "--json")
+    one = mlxr_here("generate", "--model", random_model, "--prompt", "a page", "--logprobs", 2, *options)
+    line: dict[str, Any] = {"prompt": "a page", "logprobs": 2, "max_tokens": 12, "temperature": 1.2}
+    line |= {"id": "one", "top_k": 40, "seed": 3, "ignore_eos": True}
+    raw = {**line, "id": "raw", "raw": True}
+    results, totals = played(mlxr_here, write(tmp_path, line, raw), "--model", random_model)
+    alone, result = json.loads(one.stdout), results["one"]
+    assert set(alone) < set(result)
+    same = ("prompt_tokens", "tokens", "text", "finish_reason", "executor")
+    assert {name: result[name] for name in same} == {name: alone[name] for name in same}
+    assert [token["id"] for token in result["logprobs"]] == alone["tokens"]
+    assert len(results["raw"]["prompt_tokens"]) < len(result["prompt_tokens"])
+    assert totals["length"] == 2
+
+
+def test_a_mixed_file_ends_as_it_says(mlxr_here: Run, random_model: Path) -> None:
+    results, totals = played(mlxr_here, REPLAYS / "mixed.jsonl", "--model", random_model)
+    ends = {name: result.get("finish_reason", "failed") for name, result in results.items()}
+    assert ends == {
+        "long": "length",
+        "window": "length",
+        "raw": "length",
+        "sampled": "length",
+        "cut": "cancelled",
+        "never": "cancelled",
+        "impossible": "failed",
+        "on": "length",
+        "last": "length",
+    }
+    assert list(results).index("cut") < list(results).index("last")
+    long, on, impossible = results["long"], results["on"], results["impossible"]
+    assert on["prompt_tokens"] == [*long["prompt_tokens"], *long["tokens"], 11, 12]
+    assert on["sent_s"] >= long["ended_s"]
+    assert results["window"]["sent_s"] >= 0.02
+    assert (impossible["kind"], impossible["refusal"]) == ("InvalidRequest", None)
+    assert "99999" in impossible["error"]
+    assert 6 <= len(results["cut"]["tokens"]) < 5000
+    assert results["never"]["tokens"] == []
+    assert (totals["pages_leaked"], totals["failed"], totals["unexpected"]) == (0, 1, [])
+    assert totals["pages_in_use"] == totals["pages_cached"]
+    assert totals["peak_memory_bytes"] > 0
+
+
+def test_a_chat_is_continued_edited_and_branched(mlxr_here: Run) -> None:
+    results, totals = played(mlxr_here, REPLAYS / "chat_tree.jsonl", "--model", GUIDE)
+    first = results["first"]
+    past = [*first["prompt_tokens"], *first["tokens"]]
+    for name in ("second", "again", "branch"):
+        assert len(results[name]["prompt_tokens"]) > len(past)
+    assert results["second"]["prompt_tokens"] == results["again"]["prompt_tokens"]
+    assert results["edited"]["prompt_tokens"] != first["prompt_tokens"]
+    assert totals["pages_leaked"] == 0
+
+
+def test_people_get_a_table_and_the_totals(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "\ufeff# with a byte-order mark",
+        {"id": "fine", "tokens": [1, 5, 9], "max_tokens": 3, "ignore_eos": True},
+        {"id": "bad", "tokens": [99999]},
+    )
+    done = mlxr_here("replay", file, "--model", random_model)
+    assert done.returncode == 1
+    assert done.stderr == "error: 1 of the requests did not end as they should: bad (failed); see above\n"
+    heading, *rows = done.stdout.splitlines()[:3]
+    assert heading.split()[:2] == ["id", "state"]
+    fine, bad = sorted(rows, reverse=True)
+    assert fine.split()[:6] == ["fine", "length", "3", "0", "0", "3"]
+    assert bad.startswith("bad   failed     token id 99999 is outside")
+    assert done.stdout.splitlines()[3] == ""
+    assert "0 leaked" in done.stdout
+
+
+def test_what_ends_otherwise_than_expected_is_named(
+    mlxr_here: Run, random_model: Path, tmp_path: Path
+) -> None:
+    end = {"tokens": [1], "max_tokens": 1, "logit_bias": {"2": 100}}
+    lines = [{**end, "id": f"r{number}", "expect": "failed"} for number in range(7)]
+    done = mlxr_here("replay", write(tmp_path, *lines), "--model", random_model, "--json")
+    assert done.returncode == 1
+    named = ", ".join(f"r{number} (stop, expected failed)" for number in range(5))
+    says = f"7 of the requests did not end as they should: {named} and 2 more; see above"
+    assert done.stderr == f"error: {says}\n"
+    assert len(done.stdout.splitlines()) == 8
+
+
+def test_standard_input_is_a_file_too(mlxr: Run, random_model: Path) -> None:
+    done = mlxr(
+        "replay", "-", "--model", random_model, "--json", stdin='{"tokens": [1, 5], "max_tokens": 2}\n'
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["prompt_tokens"] == [1, 5]
+    bad = mlxr("replay", "-", "--model", random_model, stdin="{}")
+    assert bad.stderr.startswith("error: standard input:1: there is no prompt")
+
+
+def test_settings_reach_the_engine(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, {"tokens": [1, 5], "max_tokens": 2})
+    _, totals = played(mlxr_here, file, "--model", random_model, "--page-size", 8, "--prefill-chunk", 32)
+    assert totals["page_size"] == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "FILE"),
+        (("f", "--pages", 0), "--pages"),
+        (("f", "--page-size", "x"), "--page-size"),
+        (("f", "--kv-bits", 3), "--kv-bits"),
+        (("f", "--ssd-cap", "2G"), "need --ssd FOLDER"),
+        (("f", "--ssd-floor", "2G"), "need --ssd FOLDER"),
+        (("f", "--ssd", "d", "--ssd-cap", "2Q"), "'2Q' is not a number of bytes"),
+        (("f", "--ssd", "d", "--ssd-cap", "-1"), "--ssd-cap"),
+        (("f", "--ssd", "d", "--ssd-cap", ""), "--ssd-cap"),
+        (("f", "--sp"), "--sp"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    mlxr_here: Run, arguments: tuple[object, ...], says: str
+) -> None:
+    done = mlxr_here("replay", *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_mistakes_in_the_file_come_before_the_model(mlxr_here: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, "# one", "", {"prompt": "x", "colour": "red"})
+    done = mlxr_here("replay", file, "--model", "/nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f'error: {file}:3: there is no field "colour"; ')
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [("/nowhere.jsonl", "/nowhere.jsonl cannot be read: No such file"), ("/", "/ cannot be read")],
+)
+def test_a_file_that_cannot_be_read_is_named(mlxr_here: Run, file: str, says: str) -> None:
+    done = mlxr_here("replay", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {says}")
+
+
+def test_ctrl_c_shows_what_had_ended(terminal: StartTerminal, random_model: Path, tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        {"id": "short", "tokens": [1, 5], "max_tokens": 2, "ignore_eos": True},
+        {"id": "endless", "tokens": [1, 5], "ignore_eos": True},
+        {"id": "later", "tokens": [1, 5], "after": "endless"},
+    )
+    screen = terminal("replay", file, "--model", random_model, env={"TERM": "dumb"})
+    screen.wait_for("short ")
+    screen.type("\x03")
+    assert screen.end() == 130
+    assert "endless  cancelled" in screen.screen
+    assert "1 at their length, 1 cancelled; 1 never began" in screen.screen
+    assert "error" not in screen.screen
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(random_model: Path, tmp_path: Path) -> None:
+    lines = [{"tokens": [1, 5], "max_tokens": 8, "ignore_eos": True} for _ in range(500)]
+    arguments = command("replay", write(tmp_path, *lines), "--model", random_model, "--json")
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 141
+        assert process.stderr.read() == b""
