@@ -11,19 +11,17 @@ import mlx.core as mx
 from engine.draws import Drawing, Draws, draw
 from engine.request import Sequence
 from engine.runner import Part, Runner
+from engine.speculation.draft import Draft
+from engine.speculation.verify import Verification, verify
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next `tokens` prompt tokens of a sequence."""
+    """The next `tokens` prompt tokens of a sequence; `is_last`: a token is drawn behind them."""
 
     sequence: Sequence
     tokens: int
-
-    @property
-    def is_last(self) -> bool:
-        """Whether a token is drawn behind it."""
-        return self.tokens == self.sequence.pending
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +30,11 @@ class Sent:
 
     Attributes:
         sequences: whose next tokens `draws` are, in order.
-        draws: None when no prompt came to its end and nobody decodes.
-        logits: what they were drawn from, (sequences, vocab), where somebody asks for log-probabilities.
+        draws: None when no prompt came to its end and nobody decodes, and for a draft.
+        logits: what was drawn from, (rows, vocab), where somebody asks for log-probabilities.
         answers: how many sequences decode in it.
         chunk: the prompt tokens that it computes.
+        draft: what was guessed of the only sequence, and `check`, whether it was right.
         waits: what is evaluated when all of it is done.
         began: when it was sent, in seconds of time.perf_counter.
     """
@@ -47,9 +46,11 @@ class Sent:
     chunk: Chunk | None
     waits: tuple[mx.array, ...]
     began: float
+    draft: Draft | None = None
+    check: Verification | None = None
 
     def read(self) -> tuple[list[int], list[float]]:
-        """Wait for it: tokens, and masses as in Draws, of `sequences`."""
+        """Wait for it: tokens, and masses as in Draws, of `sequences`; nothing for a draft."""
         if self.draws is None:
             mx.eval(self.waits)
             return [], []
@@ -75,10 +76,9 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
         tokens += chunk.sequence.tokens(begin, begin + chunk.tokens)
         parts.append(Part(chunk.sequence.table, chunk.tokens, rows=int(chunk.is_last)))
         if chunk.is_last:
-            request = chunk.sequence.request
-            drawn += [chunk.sequence] if request.has_opened else request.sequences
+            drawn += chunk.sequence.drawn_together
     logits = runner.step(parts, _inputs(before, rows, tokens))
-    if len(drawn) > logits.shape[0]:  # several answers begin behind one prompt
+    if len(drawn) > logits.shape[0] > 0:  # several answers begin behind one prompt
         logits = logits[mx.array([min(row, logits.shape[0] - 1) for row in range(len(drawn))])]
     draws = _draw(runner, logits, drawn, flying, before) if drawn else None
     waits = runner.results
@@ -86,8 +86,26 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
         mx.async_eval(waits)
     else:
         mx.async_eval(draws.tokens, draws.masses, waits)
-    wants_logits = any(sequence.request.command.logprobs is not None for sequence in drawn)
-    return Sent(tuple(drawn), draws, logits if wants_logits else None, len(decoding), chunk, waits, began)
+    return Sent(tuple(drawn), draws, _asked_for(logits, drawn), len(decoding), chunk, waits, began)
+
+
+def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
+    """Send a step that checks a draft of the only sequence; room in pages is there."""
+    began = time.perf_counter()
+    tokens = (*sequence.tokens(sequence.length - 1, sequence.length), *draft.tokens)
+    part = Part(sequence.table, len(tokens), len(tokens))
+    logits = runner.step([part], mx.array(tokens, dtype=mx.uint32))
+    check = verify(logits, draft, sequence.sampler, sequence.generated, sequence.request.prompt, runner.pick)
+    waits = runner.results
+    mx.async_eval(check.choices, check.mass, waits)
+    logits = _asked_for(logits, [sequence])
+    return Sent((sequence,), None, logits, 1, None, waits, began, draft, check)
+
+
+def _asked_for(logits: mx.array, sequences: Many[Sequence]) -> mx.array | None:
+    """Logits are kept only where somebody asks for log-probabilities."""
+    wanted = any(sequence.request.command.logprobs is not None for sequence in sequences)
+    return logits if wanted else None
 
 
 def _inputs(before: Sent | None, rows: Many[int], tokens: Many[int]) -> mx.array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.batch import Chunk, Sent, send
+from engine.batch import Chunk, Sent, send, send_draft
 from engine.chunking import ChunkSizer
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager
@@ -62,6 +62,8 @@ class Batcher:
         Raises OutOfPages when the only sequence that runs cannot get on.
         """
         decoding = self._decoding(runner, before)
+        if sent := self._send_draft(runner, decoding):
+            return sent
         roomy = {s for s in sorted(decoding, key=lambda s: s.rank) if self._has_room(s, 1, before)}
         chunk = self._chunk(len(roomy), before)
         decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
@@ -98,6 +100,8 @@ class Batcher:
     def restart(self, sequence: Sequence) -> None:
         """It runs, and goes back to the queue with the tokens that are known; its pages are lost."""
         sequence.is_in_flight = False
+        keys = sequence.sampler.keys
+        keys.rewind(min(keys.drawn, len(sequence.generated)))  # what was drawn and not read
         self._memory.free(sequence.table)
         self._scheduler.give_way(sequence)
 
@@ -117,19 +121,39 @@ class Batcher:
         flying: list[Sequence] = []
         for sequence in self._scheduler.running:
             if sequence.is_in_flight:
-                if runner.looks_ahead and sequence.may_go_on:
+                if runner.looks_ahead and sequence.may_go_on and not self._waits_for_draft(sequence):
                     flying.append(sequence)
             elif sequence.pending == 1 and not sequence.may_restore:
                 known.append(sequence)
         rows = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
         return [*sorted(flying, key=lambda sequence: rows[sequence]), *known]
 
+    def _waits_for_draft(self, sequence: Sequence) -> bool:
+        return sequence.wants_draft and len(self._scheduler.running) == 1
+
+    def _send_draft(self, runner: Runner, decoding: list[Sequence]) -> Sent | None:
+        """A step that checks a draft, where there is one and its sequence runs alone."""
+        if len(decoding) != 1 or len(self._scheduler.running) != 1:
+            return None
+        sequence = decoding[0]
+        draft, sequence.draft = sequence.draft, None
+        if draft is None or sequence.is_in_flight:
+            return None
+        try:
+            self._memory.grow(sequence.table, sequence.table.length + 1 + len(draft.tokens))
+        except OutOfPages:
+            return None  # one token may find room
+        sequence.is_in_flight = True
+        return send_draft(runner, sequence, draft)
+
     def _chunk(self, answers: int, before: Sent | None) -> Chunk | None:
         filling = self._scheduler.filling
         if filling is None or filling.may_restore:
             return None
         size = self.chunks.next(filling.pending, answers)
-        return Chunk(filling, size) if self._has_room(filling, size, before) else None
+        if not self._has_room(filling, size, before):
+            return None
+        return Chunk(filling, size, is_last=size == filling.pending)
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""

@@ -15,6 +15,7 @@ from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
 from engine.sampling import Sampler
 from engine.scheduler import MAX_RUNNING, rank_of
+from engine.speculation.draft import Draft
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
 
@@ -39,6 +40,8 @@ class Sequence:
             is in flight whose input has not been read.
         is_in_flight: whether a step was sent that draws its next token, which is not read yet.
         may_restore: whether the SSD may have more of its tokens than memory had; `begun_at` is what it had.
+        draft: what to check in its next step.
+        wants_draft: whether a draft is due: the next step then waits until the last token is read.
         reason: why it has ended; None while it goes on.
     """
 
@@ -54,6 +57,8 @@ class Sequence:
     is_in_flight: bool = False
     may_restore: bool = False
     begun_at: int = 0
+    draft: Draft | None = None
+    wants_draft: bool = False
     reason: FinishReason | None = None
 
     @property
@@ -75,6 +80,11 @@ class Sequence:
     def may_go_on(self) -> bool:
         """Whether a token may follow the one that is being drawn, or the last one."""
         return len(self.generated) + self.is_in_flight < self.request.most_tokens
+
+    @property
+    def drawn_together(self) -> list[Sequence]:
+        """Whose tokens are drawn behind its prompt: all the request's answers the first time."""
+        return [self] if self.request.has_opened else self.request.sequences
 
     def tokens(self, begin: int, end: int) -> tuple[int, ...]:
         """Tokens begin … end-1 of prompt and answer."""
@@ -191,8 +201,8 @@ class Request:
 def accept_command(command: Generate, model: LoadedModel, capacity: Capacity, arrived: float) -> Request:
     """Check and tokenise `command` for `model`.
 
-    Raises InvalidRequest for a request that cannot be served: PromptTooLong when its prompt leaves no room for
-    an answer within the model's context, Refused when KV memory has too few pages for it.
+    Raises InvalidRequest for a request that cannot be served: PromptTooLong when its prompt leaves no
+    room for an answer within the model's context, Refused when KV memory has too few pages for it.
     """
     prompt, missed = _prompt_of(command, model)
     context = model.config.context_length

@@ -38,6 +38,10 @@ from engine.request import Request, Sequence
 from engine.runner import Runner
 from engine.sampling import token_logprobs
 from engine.settings import EngineSettings
+from engine.speculating import Speculation
+from engine.speculation.draft import Draft
+from engine.speculation.gain import StepCosts
+from engine.speculation.verify import Verdict
 from engine.stats import Pulse
 from engine.warm_up import warm_up
 from metal.trial_messages import tells_of_memory
@@ -81,6 +85,9 @@ class Serving:
         self._pinned: set[str] = set()
         self._kv_bits = settings.kv_bits
         self._next_tidying: float | None = None
+        self._speculates = settings.speculation
+        self._step_costs = StepCosts()
+        self._speculations: dict[Sequence, Speculation] = {}
         self._warm_up()
 
     @property
@@ -251,12 +258,16 @@ class Serving:
 
     def _read(self, sent: Sent) -> None:
         tokens, masses = sent.read()
+        verdict = sent.check.read() if sent.check else None
         now = time.perf_counter()
         self._measure(sent, now - max(sent.began, self._read_at))
         self._read_at = now
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
         for row, sequence in enumerate(sent.sequences):
             if sequence.reason is not None:
+                continue
+            if sent.draft is not None and verdict is not None:
+                self._checked(sequence, sent.draft, verdict, sent.logits)
                 continue
             sequence.is_in_flight = sequence in flying
             if math.isfinite(masses[row]):
@@ -266,8 +277,39 @@ class Serving:
         if sent.chunk is not None and sent.chunk.sequence.reason is None:
             self._filled(sent.chunk)
         self._batcher.trim()
+        self._speculate()
+
+    def _checked(self, sequence: Sequence, draft: Draft, verdict: Verdict, logits: mx.array | None) -> None:
+        """A draft was checked: some of its tokens stay, and one more."""
+        sequence.is_in_flight = False
+        sequence.table.length = sequence.length + verdict.accepted
+        self._count(drafted_tokens=len(draft.tokens), accepted_tokens=verdict.accepted)
+        if sequence in self._speculations:
+            self._speculations[sequence].checked(draft, verdict)
+        if not verdict.is_finite:
+            self._fail(sequence.request, _not_finite(self.model.info.name))
+        for row, token in enumerate(verdict.tokens):
+            if sequence.reason is None:
+                self._accept(sequence, token, logits[row] if logits is not None else None)
+
+    def _speculate(self) -> None:
+        """Guess what comes next in the answer that runs alone."""
+        running = self._batcher.running
+        if not self._speculates or len(running) != 1 or not running[0].generated:
+            return
+        sequence = running[0]
+        if sequence not in self._speculations:
+            self._speculations[sequence] = Speculation(sequence, self._step_costs)
+        draft = self._speculations[sequence].draft()
+        sequence.wants_draft = draft is not None and sequence.is_in_flight
+        sequence.draft = None if sequence.is_in_flight else draft
 
     def _measure(self, sent: Sent, seconds: float) -> None:
+        if sent.answers == 1 and sent.chunk is None and sent.sequences[0] in self._speculations:
+            drafted = len(sent.draft.tokens) if sent.draft else 0
+            self._speculations[sent.sequences[0]].stepped(1 + drafted, seconds)
+        if sent.draft is not None:
+            return
         if sent.chunk is not None:
             self._batcher.chunks.filled(sent.chunk.tokens, seconds, sent.answers)
         elif sent.answers:
@@ -302,6 +344,7 @@ class Serving:
         self._batcher.keep(sequence)
         self._prefixes.computed(request.command.chat, sequence.tokens(0, sequence.table.length))
         self._batcher.release(sequence)
+        self._speculations.pop(sequence, None)
         if request.is_over:
             before = request.launched_before
             self._emit(request.finished({} if before is None else self._launches() - before))
@@ -319,6 +362,7 @@ class Serving:
         for sequence in request.sequences:
             sequence.reason = sequence.reason or "cancelled"
             self._batcher.release(sequence)
+            self._speculations.pop(sequence, None)
         self._emit(failure(request.id, error))
         self._rest()
 
