@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QWidget
 
 from app.chat.message_view import MessageView
@@ -102,6 +103,13 @@ class MessageStack(QWidget):
                 return self._views[place]
         return None
 
+    def order_keys(self, before: QWidget) -> None:
+        """Let the Tab key go from `before` through the controls of the views in reading order."""
+        for view in self._views:
+            for control in _controls(view):
+                QWidget.setTabOrder(before, control)
+                before = control
+
     def place(self, left: int) -> int:
         """Put every view where it belongs; returns the height of all."""
         top = MARGIN
@@ -122,3 +130,14 @@ class MessageStack(QWidget):
             view.hide()
             view.deleteLater()
         del self._views[length:], self._heights[length:], self._widths[length:]
+
+
+def _controls(view: MessageView) -> list[QWidget]:
+    """What the Tab key reaches in a view, in reading order."""
+    found = [child for child in view.findChildren(QWidget) if child.focusPolicy() & Qt.FocusPolicy.TabFocus]
+
+    def place(control: QWidget) -> tuple[int, int]:
+        corner = control.mapTo(view, QPoint(0, control.height()))
+        return corner.y(), corner.x()
+
+    return sorted(found, key=place)

@@ -95,6 +95,7 @@ class Transcript(QScrollArea):
             self._stack.build_below(self._line_width())
         self._follow(True)
         self._place()
+        self._work.start()
 
     def show_switched(self, messages: Sequence[ChatMessage]) -> None:
         """Another version is on show in the place of one; what is above it stays where it is."""
@@ -256,6 +257,7 @@ class Transcript(QScrollArea):
                 self._refit(view)
             else:
                 self._work.stop()
+                self._stack.order_keys(self)
                 return
 
     def _lacks_above(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.chat_list_model import PLACE_ROLE
@@ -172,9 +172,7 @@ def test_versions_survive_a_restart(open_desktop: OpenDesktop, qtbot: QtBot, tmp
 
 def test_what_is_typed_is_predicted_in_the_status_line(qtbot: QtBot, desktop: Desktop) -> None:
     say(qtbot, desktop, "one", "two")
-    cached = len(desktop.conversation.messages[0].tokens or ()) + len(
-        desktop.conversation.messages[1].tokens or ()
-    )
+    cached = len(tokens_along(desktop.conversation.messages))
     line = desktop.pane.status_line
     qtbot.keyClicks(desktop.pane.composer.focusProxy(), "three")
     qtbot.waitUntil(lambda: f"{cached} of " in line.words)
@@ -203,8 +201,8 @@ def test_an_edit_is_predicted_while_it_is_written(qtbot: QtBot, desktop: Desktop
 def test_a_miss_is_said_under_the_answer(qtbot: QtBot, desktop: Desktop) -> None:
     engine_of(desktop).miss = (512, "template changed")
     say(qtbot, desktop, "one", "two")
-    note = desktop.conversation.messages[-1]
-    assert (note.missed_from, note.miss_reason) == (512, "template changed")
+    notes = [label.text() for label in view_of(desktop, "two").findChildren(QLabel)]
+    assert "Read again from token 512: the chat’s template changed" in "\n".join(notes).split("\n")
 
 
 def test_a_deleted_chat_is_forgotten(qtbot: QtBot, desktop: Desktop) -> None:

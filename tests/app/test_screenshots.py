@@ -189,7 +189,7 @@ def test_editor(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]
     talk_with_branches(qtbot, desktop)
     desktop.window.activateWindow()
     views = desktop.pane.transcript.findChildren(UserMessageView)
-    view = next(view for view in views if view.message is desktop.conversation.messages[2])
+    view = next(view for view in views if view.message.id == desktop.conversation.messages[2].id)
     view.edit_button.click()
     assert view.editor
     qtbot.keyClicks(view.editor.focusProxy(), " Please answer with a number, and say how you got there.")

@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
@@ -308,3 +310,28 @@ def test_an_editor_comes_into_view_and_stays_there(qtbot: QtBot, transcript: Tra
     assert view.editor
     view.editor.focusProxy().setPlainText("word\n" * 11)
     assert view.editor.visibleRegion().boundingRect().height() == view.editor.height()
+
+
+def test_the_tab_key_goes_through_messages_as_they_are_read(qtbot: QtBot, transcript: Transcript) -> None:
+    messages = conversation(2, "Short.")
+    transcript.show_messages(messages)
+    settle(qtbot, transcript)
+    messages += conversation(1, "Short.")
+    transcript.show_asked(messages)
+    settle(qtbot, transcript)
+    transcript.activateWindow()
+    qtbot.waitUntil(transcript.isActiveWindow)
+    transcript.setFocus()
+    reached: list[tuple[int, str]] = []
+    views = list(transcript._stack.views)
+    while len(reached) < 12:
+        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+        focused = QApplication.focusWidget()
+        place = next(place for place, view in enumerate(views) if view.isAncestorOf(focused))
+        reached.append((place, focused.accessibleName()))
+    answer = ("Copy this answer", "Regenerate this answer", "New chat from here")
+    assert reached == [
+        step
+        for place in (0, 2, 4)
+        for step in ((place, "Edit this message"), *((place + 1, name) for name in answer))
+    ]
