@@ -36,6 +36,11 @@ class Paths:
         return self.home / "kernels"
 
     @property
+    def kv_cache(self) -> Path:
+        """The folder of pages that chats have computed; they are computed again when it is gone."""
+        return self.home / "kv-cache"
+
+    @property
     def log(self) -> Path:
         """The newest log file."""
         return self.home / "mlxr.log"

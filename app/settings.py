@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 Theme = Literal["system", "light", "dark"]
+Switch = Literal["on", "off"]
+KvCache = Literal["full", "8", "4"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Setting:
 
 _LAST_MODEL = Setting("The model to open: a folder or a Hugging Face repository", optional=True)
 _THEME = Setting("Light or dark", choices=("system", "light", "dark"))
+_SSD_CACHE = Setting("Keep on disk what chats have computed, so that they reopen at once", ("on", "off"))
+_KV_CACHE = Setting("Bits of an element of the KV cache: full as computed, 8, or 4", ("full", "8", "4"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Settings:
 
     last_model: str | None = field(default=None, metadata={"setting": _LAST_MODEL})
     theme: Theme = field(default="system", metadata={"setting": _THEME})
+    ssd_cache: Switch = field(default="on", metadata={"setting": _SSD_CACHE})
+    kv_cache: KvCache = field(default="full", metadata={"setting": _KV_CACHE})
 
 
 SETTINGS: Mapping[str, Setting] = {f.name: f.metadata["setting"] for f in fields(Settings)}

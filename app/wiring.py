@@ -24,6 +24,7 @@ from app.chat.conversation import ConversationViewModel
 from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
+from app.engine_settings import engine_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
@@ -228,7 +229,7 @@ def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths
     sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
     application = make_application()
     paths = paths or default_paths()
-    settings = settings or EngineSettings(cache=paths.kernels)
+    settings = settings or engine_settings(paths, SettingsFile(paths.settings).load().settings)
     desktop = Desktop(application, lambda emit: Engine(emit, settings), paths)
     desktop.start(model)
     for number in (signal.SIGINT, signal.SIGTERM):

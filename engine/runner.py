@@ -95,7 +95,10 @@ class Runner:
         counts = [part.tokens for part in parts]
         if counts != sorted(counts):
             raise ValueError(f"parts of {counts} tokens: the smallest come first")
-        is_decode = counts[-1] <= MAX_TOKENS and all(part.rows for part in parts)
+        is_short = counts[-1] <= MAX_TOKENS and all(part.rows for part in parts)
+        is_decode = is_short and (
+            self._kernels is not None or all(part.rows == part.tokens for part in parts)
+        )
         if is_decode:
             self.tokens += len(parts)
         if self._kernels is None:

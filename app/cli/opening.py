@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from app.cli.session import Session
 from app.cli.terminal import Terminal
+from app.engine_settings import engine_settings
 from app.model_location import locate, model_title
 from app.paths import default_paths
 from app.settings import SettingsFile
-from engine import Engine, EngineSettings, Event, LoadProgress, ModelInfo, PrefillProgress
+from engine import Engine, Event, LoadProgress, ModelInfo, PrefillProgress
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session
     if loaded.problem:
         terminal.say(loaded.problem)
     path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say)
-    settings = EngineSettings(cache=paths.kernels)
+    settings = engine_settings(paths, loaded.settings)
     with Session(lambda emit: Engine(emit, settings)) as session:
         model = session.load(path, lambda event: show_progress(event, terminal))
         yield session, replace(model, name=model_title(path))

@@ -1,0 +1,23 @@
+"""Settings reach the engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from app.engine_settings import engine_settings
+from app.paths import Paths
+from app.settings import Settings
+from engine import SsdSettings
+
+
+def test_the_disk_cache_is_in_the_data_folder_and_can_be_switched_off(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    assert engine_settings(paths, Settings()).ssd == SsdSettings(tmp_path / "kv-cache")
+    assert engine_settings(paths, replace(Settings(), ssd_cache="off")).ssd is None
+
+
+def test_the_kv_cache_is_as_computed_unless_asked_for_smaller(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    assert engine_settings(paths, Settings()).kv_bits is None
+    assert engine_settings(paths, replace(Settings(), kv_cache="8")).kv_bits == 8
