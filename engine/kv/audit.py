@@ -34,6 +34,7 @@ def _check_node(node: Node, tree: PrefixTree, pager: Pager) -> None:
     _require(is_full or not node.children, f"{name} is partly filled and has pages behind it")
     _require(node.key == (chain_key(parent.key, node.tokens) if is_full else b""), f"{name} has a wrong key")
     _require(parent is tree.root or node.owners <= parent.owners, f"{name} has owners its parent has not")
+    _require(bool(node.owners), f"{name} is nobody's")
     resident = sum(child.page != NO_PAGE for child in node.children.values())
     _require(node.resident_children == resident, f"{name} counts its children wrongly")
     _require(node.page != NO_PAGE or bool(node.children), f"{name} holds nothing")

@@ -106,8 +106,7 @@ class KVMemory:
         missing = self._pager.missing(table, tokens)
         if not missing:
             return
-        if missing > self._pager.free_pages:
-            self._make_room(table, missing)
+        self._make_room(table, missing)
         copies = self._pager.grow(table, tokens)
         self._store.reserve(self._pager.high_water, self._pager.total_pages)
         if copies:
@@ -173,7 +172,10 @@ class KVMemory:
         self.tree.clear()
 
     def forget(self, chat: str) -> None:
-        """Drop the pages of `chat` from memory and SSD, but those that others own or that are in use."""
+        """Drop the pages of `chat` from memory and SSD, but those that others own too.
+
+        What runs for it keeps its pages until it is freed, and must not be kept then, or it is cached again.
+        """
         self.tree.forget(chat)
         self._order.restart()
         if self._tier is not None:
@@ -221,22 +223,25 @@ class KVMemory:
     def _make_room(self, table: PageTable, missing: int) -> None:
         """Evict until `table` can have `missing` more pages, or raise OutOfPages.
 
-        The last page that `table` shares with the tree alone need not be copied: the tree can let go of it.
-        That is the last resort, and makes a lone sequence's budget the whole arena.
+        A last page that `table` shares with the tree alone need not be copied: the tree can let go of it. It
+        does where the table goes on behind all that is cached in the page, so that a chat's pages stay
+        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena.
         """
-        short, evictable = missing - self._pager.free_pages, self._order.count()
-        if short <= evictable:
-            self._evict(max(short, min(self._batch, evictable)))
-            return
-        node = self._own_last(table)
-        if node is None or short > evictable + 1:
+        tail, size = self._own_last(table), self._pager.page_size
+        goes_on = tail is not None and not tail.key and len(tail.tokens) <= table.length % size
+        short = missing - goes_on - self._pager.free_pages
+        evictable = self._order.count() if short > 0 else 0
+        is_last_resort = short == evictable + 1 and not goes_on
+        if short > evictable and (tail is None or not is_last_resort):
             raise OutOfPages(
                 f"KV memory is full: {missing} more pages are needed, and {self.available_pages} of "
                 f"{self._pager.total_pages} are free or can be evicted"
             )
-        self._evict(evictable)
-        self._spill(node)
-        self.tree.remove(node)
+        if short > 0:
+            self._evict(min(evictable, max(short, self._batch)))
+        if tail is not None and (goes_on or is_last_resort):
+            self._spill(tail)
+            self.tree.remove(tail)
 
     def _own_last(self, table: PageTable) -> Node | None:
         """The node of the page that `table` writes next, when only it and the tree hold that page."""

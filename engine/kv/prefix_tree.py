@@ -163,15 +163,13 @@ class PrefixTree:
         self._prune(node)
 
     def forget(self, chat: str) -> None:
-        """`chat` owns nothing any more; nodes that nobody owns and no table holds go."""
+        """`chat` owns nothing any more; nodes that nobody owns are let go of. Tables keep what they hold."""
         self._pinned.discard(chat)
         for node in reversed(list(self.nodes())):
             if chat in node.owners:
                 self._set_owners(node, node.owners - {chat})
-            if node.owners:
-                continue
-            if node.page in self._pager.idle_pages:
-                self._set_page(node, NO_PAGE)
+                if not node.owners:
+                    self._set_page(node, NO_PAGE)
             self._prune(node)
 
     def clear(self) -> None:

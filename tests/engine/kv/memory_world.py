@@ -207,7 +207,9 @@ class World:
         return gained
 
     def keep(self, sequence: Running, whole: bool = True) -> None:
+        before = sequence.table.pages.count(NO_PAGE)
         self.memory.keep(sequence.table, sequence.tokens, sequence.chat, whole)
+        assert sequence.table.pages.count(NO_PAGE) == before
         self.look(sequence)
 
     def fork(self, sequence: Running) -> Running:

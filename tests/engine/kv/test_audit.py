@@ -54,6 +54,10 @@ def _drop_owners(tree: PrefixTree, pager: Pager, nodes: list[Node]) -> None:
     nodes[2].owners = frozenset()
 
 
+def _add_owner(tree: PrefixTree, pager: Pager, nodes: list[Node]) -> None:
+    nodes[0].owners |= {"other"}
+
+
 def _miscount(tree: PrefixTree, pager: Pager, nodes: list[Node]) -> None:
     nodes[0].resident_children = 2
 
@@ -79,7 +83,8 @@ def _leave_empty(tree: PrefixTree, pager: Pager, nodes: list[Node]) -> None:
         (_change_key, "page 1 has a wrong key"),
         (_change_tokens, "page 1 is not where its tokens say"),
         (_change_owners, "page 1 has owners its parent has not"),
-        (_drop_owners, "chats are counted"),
+        (_drop_owners, "page 2 is nobody's"),
+        (_add_owner, "chats are counted"),
         (_miscount, "page 0 counts its children wrongly"),
         (_misplace, "page 1 has the wrong depth"),
         (_continue_a_part, "page 2 is partly filled and has pages behind it"),

@@ -158,7 +158,26 @@ def test_a_request_that_shares_a_growing_page_never_sees_its_new_tokens() -> Non
     world.compute(first, 2)
     world.compute(second, 2)
     world.check()
-    assert world.memory.counts.copied_pages == 2  # the cached page keeps what it had
+    assert world.memory.counts.copied_pages == 1  # who comes last goes on where it is
+
+
+def test_a_chat_s_next_turns_go_on_in_its_last_page() -> None:
+    world = world_of(16)
+    for length in range(10, 60, 7):
+        running = world.begin(prompt(length), "chat")
+        world.compute(running, length)
+        world.keep(running)
+        assert running.table.pages == list(range(len(running.table.pages)))
+        world.free(running)
+    assert world.memory.counts == MemoryCounts()
+
+
+def test_a_partly_filled_page_is_copied_when_only_a_part_of_it_is_shared() -> None:
+    world = world_of(16)
+    world.run(prompt(11))
+    assert world.run([*prompt(10), 5]) == 10
+    assert world.memory.counts.copied_pages == 1
+    assert world.memory.lookup(prompt(12)) == Found(11, 0)
 
 
 def test_several_answers_share_the_prompt_and_each_its_own_end() -> None:
@@ -275,16 +294,17 @@ def test_a_chat_is_forgotten_but_not_what_others_share() -> None:
     world.check()
 
 
-def test_a_chat_that_runs_is_forgotten_when_it_is_next_asked_for() -> None:
+def test_a_chat_is_forgotten_while_it_runs() -> None:
     world = world_of(8)
     running = world.begin(prompt(8), "a")
     world.compute(running, 8)
     world.keep(running)
     world.memory.forget("a")
     assert world.memory.chats() == {}
-    world.free(running)
-    world.memory.forget("a")
     assert world.memory.lookup(prompt(9)) == Found(0, 0)
+    world.check()
+    world.free(running)
+    assert world.pager.free_pages == 8
 
 
 def test_bytes_of_chats_are_exact_through_sharing_eviction_and_restore() -> None:

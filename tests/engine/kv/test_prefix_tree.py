@@ -144,7 +144,7 @@ def test_a_table_s_page_is_known_once() -> None:
     grove = Grove()
     grove.insert([*range(8)], "a")
     table = grove.pager.share([page.page for page in grove.tree.nodes()], 6)
-    grove.tree.insert([*range(6)], table, True, "b")
+    grove.tree.claim(grove.tree.insert([*range(6)], table, True, "b"), "b")
     check_tree(grove.tree, grove.pager)
     assert len(list(grove.tree.nodes())) == 2
 
