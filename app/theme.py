@@ -103,6 +103,12 @@ def style_sheet(theme: Theme, folder: Path = THEMES_FOLDER) -> str:
     return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), text)
 
 
+def halfway(first: str, second: str) -> str:
+    """The #rrggbb colour in the middle between two."""
+    channels = ((int(first[i : i + 2], 16) + int(second[i : i + 2], 16)) // 2 for i in (1, 3, 5))
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
 def contrast(first: str, second: str) -> float:
     """The contrast of two #rrggbb colours, 1 to 21, as WCAG 2 defines it."""
     lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)

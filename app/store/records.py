@@ -39,8 +39,8 @@ class ChatMessage:
     Attributes:
         parent_id: the message it answers or follows; None for the first. Siblings share a parent.
         text: what is shown.
-        tokens: the exact token ids this node adds to the prompt: those generated for an answer, behind what only
-            its own prompt had before them; None until the engine has told them.
+        tokens: the exact token ids this node adds to the prompt; for an answer those that were generated,
+            behind what only its own prompt had before them. None until the engine has told them.
         kept_tokens: how many of the tokens on the path above precede `tokens`; None is all of them.
             A chat template that rewrites earlier turns makes it fewer.
         status: how it ended; "streaming" while it is being written, "interrupted" when the app died then.

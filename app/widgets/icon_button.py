@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from PySide6.QtCore import QSize, Qt, Slot
+from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.appearance import Appearance
-from app.icons import icon
-from app.theme import Theme
+from app.icons import SCALES, icon
+from app.theme import Theme, halfway
 
 
 class IconButton(QToolButton):
@@ -50,4 +53,16 @@ class IconButton(QToolButton):
 
     @Slot(object)
     def _paint(self, theme: Theme) -> None:
-        self.setIcon(icon(self._name, getattr(theme, self._colour), self.iconSize().width()))
+        colour = getattr(theme, self._colour)
+        disabled = halfway(theme.muted, theme.window)
+        self.setIcon(_two_state_icon(self._name, colour, disabled, self.iconSize().width()))
+
+
+@lru_cache(maxsize=128)
+def _two_state_icon(name: str, colour: str, disabled: str, size: int) -> QIcon:
+    """The drawing in one colour for use and in another while disabled: Qt's own greying fails in the dark."""
+    made = QIcon(icon(name, colour, size))
+    for scale in SCALES:
+        dimmed = icon(name, disabled, size).pixmap(QSize(size, size), scale)
+        made.addPixmap(dimmed, QIcon.Mode.Disabled)
+    return made

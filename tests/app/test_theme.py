@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.theme import DARK, LIGHT, Theme, contrast, style_sheet
+from app.theme import DARK, LIGHT, Theme, contrast, halfway, style_sheet
 
 TEXT = 4.5
 SHAPE = 3.0
@@ -57,3 +57,8 @@ def test_sheets_are_joined_in_order_and_unknown_names_refused(tmp_path: Path) ->
     (tmp_path / "30-c.qss").write_text("{{ colour_of_the_sky }}")
     with pytest.raises(KeyError):
         style_sheet(LIGHT, tmp_path)
+
+
+def test_halfway_is_in_the_middle_of_each_channel() -> None:
+    assert halfway("#000000", "#10ff64") == "#087f32"
+    assert halfway("#abcdef", "#abcdef") == "#abcdef"
