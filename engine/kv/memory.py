@@ -67,7 +67,6 @@ class KVMemory:
         Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too.
         """
         match = self.tree.match(tokens, len(tokens) - 1)
-        self.tree.touch(match.nodes[match.first :])
         self._claim(match.nodes[: match.length // self._pager.page_size], chat)
         pages = [node.page for node in match.nodes[match.first :]]
         return self._pager.share([NO_PAGE] * match.first + pages, match.length)

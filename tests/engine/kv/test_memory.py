@@ -261,22 +261,19 @@ def test_pinned_pages_stay_and_are_no_room_for_others() -> None:
     assert world.memory.evict_all() == 2
 
 
-def test_eviction_reaches_pages_whose_followers_must_stay() -> None:
+def test_eviction_reaches_a_page_whose_follower_must_stay() -> None:
     world = world_of(6)
     first = world.begin(prompt(8))
     world.compute(first, 8)
-    second = world.fork(first)  # on pages that are not in the tree
-    world.run(prompt(8))
-    third = world.begin(prompt(5))
-    world.keep(first)
-    world.compute(second, 0)
-    world.keep(second)
-    for running in (first, third):
-        world.free(running)
-    world.check()
-    assert world.memory.available_pages + world.pager.pages_used == 6
+    second = world.fork(first)  # on two pages of its own
+    world.run(prompt(4))
+    world.keep(first)  # its first page is now the cached one, its second is cached behind that
+    world.free(first)
+    assert (world.memory.cached_pages, world.pager.references(second.table.pages[1])) == (1, 2)
     assert world.compute(world.begin(prompt(16, 1)), 16)
     world.check()
+    world.keep(second)
+    assert world.memory.lookup(prompt(9)) == Found(8, 0)
 
 
 # Chats
