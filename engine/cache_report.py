@@ -13,7 +13,9 @@ _MOST_CHATS = 256
 class ChatPrefixes:
     """The tokens that each chat was last computed as, of the chats asked for most recently."""
 
-    def __init__(self) -> None:
+    def __init__(self, page_size: int) -> None:
+        """`page_size`: fewer tokens than that are no miss: a page that is not full is kept in memory only."""
+        self._page_size = page_size
         self._chains: OrderedDict[str, tuple[int, ...]] = OrderedDict()
 
     def computed(self, chat: str, tokens: tuple[int, ...]) -> None:
@@ -41,7 +43,7 @@ class ChatPrefixes:
         if last is None:
             return (reused, known) if known else (None, None)
         common = common_length(last, prompt)
-        if reused < min(common, len(prompt) - 1):
+        if min(common, len(prompt) - 1) - reused >= self._page_size:
             return reused, "evicted"
         if common < min(len(last), len(prompt)):
             return common, known or "edited"

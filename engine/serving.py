@@ -78,7 +78,7 @@ class Serving:
         )
         self._sent: Sent | None = None
         self._read_at = 0.0
-        self._prefixes = ChatPrefixes()
+        self._prefixes = ChatPrefixes(settings.page_size)
         self._pulse = Pulse()
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] = {}

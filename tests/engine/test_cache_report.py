@@ -1,0 +1,53 @@
+"""Why a prompt is computed again although its chat had been computed before."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cache_report import ChatPrefixes, common_length
+from engine.events import MissReason
+
+CHAIN = tuple(range(100))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reused", "known", "told"),
+    [
+        ((*CHAIN, 1, 2), 100, None, (None, None)),  # the next turn
+        (CHAIN[:60], 59, None, (None, None)),  # an answer anew
+        ((*CHAIN[:50], 7, 8), 50, None, (50, "edited")),
+        ((*CHAIN[:50], 7, 8), 50, "template changed", (50, "template changed")),
+        ((*CHAIN, 1, 2), 32, None, (32, "evicted")),
+        ((*CHAIN, 1, 2), 96, None, (None, None)),  # the last page was not full
+        ((*CHAIN[:50], 7, 8), 16, None, (16, "evicted")),  # also edited, but this cost more
+    ],
+)
+def test_reasons(
+    prompt: tuple[int, ...],
+    reused: int,
+    known: MissReason | None,
+    told: tuple[int | None, MissReason | None],
+) -> None:
+    prefixes = ChatPrefixes(16)
+    prefixes.computed("a", CHAIN)
+    assert prefixes.miss("a", prompt, reused, known) == told
+
+
+def test_a_chat_that_was_never_computed_misses_nothing() -> None:
+    prefixes = ChatPrefixes(16)
+    assert prefixes.miss("a", CHAIN, 0, None) == (None, None)
+    prefixes.computed("", CHAIN)
+    assert prefixes.miss("", CHAIN, 0, None) == (None, None)
+    assert prefixes.miss("a", CHAIN, 3, "other model") == (3, "other model")
+    prefixes.computed("a", CHAIN)
+    prefixes.forget("a")
+    assert prefixes.miss("a", CHAIN, 0, None) == (None, None)
+
+
+@given(a=st.lists(st.integers(0, 2)), b=st.lists(st.integers(0, 2)))
+def test_a_common_beginning_is_as_long_as_it_can_be(a: list[int], b: list[int]) -> None:
+    length = common_length(a, b)
+    assert a[:length] == b[:length]
+    assert length in (len(a), len(b)) or a[length] != b[length]

@@ -1,0 +1,145 @@
+"""What chats have computed outlives the engine: it comes back from SSD, and is told as such."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import (
+    CacheReport,
+    ChatsCached,
+    EngineSettings,
+    Finished,
+    Forget,
+    Generate,
+    Pin,
+    Predict,
+    Predicted,
+    SamplingParams,
+    SsdSettings,
+)
+from tests.engine.cold import Cold
+from tests.fakes.listener import Listener, running_engine
+from tests.fakes.random_model import write_random_model
+
+PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
+GREEDY = SamplingParams(temperature=0)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def settings(folder: Path, **more: object) -> EngineSettings:
+    ssd = SsdSettings(folder / "kv", cap_bytes=64 << 20, floor_bytes=0)
+    return EngineSettings(ssd=ssd, prefill_chunk=64, **more)  # type: ignore[arg-type]
+
+
+def ask(
+    listener: Listener, name: str, tokens: tuple[int, ...], chat: str = "c"
+) -> tuple[Finished, CacheReport]:
+    listener.submit(Generate(name, tokens=tokens, max_tokens=8, sampling=GREEDY, ignore_eos=True, chat=chat))
+    end = listener.finished(name)
+    (report,) = (e for e in listener.events if isinstance(e, CacheReport) and e.id == name)
+    return end, report
+
+
+def predicted(listener: Listener, name: str, tokens: tuple[int, ...], chat: str = "c") -> Predicted:
+    listener.submit(Predict(Generate(name, tokens=tokens, chat=chat)))
+    event = listener.wait(lambda event: isinstance(event, Predicted) and event.id == name)
+    assert isinstance(event, Predicted)
+    return event
+
+
+def test_pages_come_back_after_a_restart(tiny: Path, tmp_path: Path) -> None:
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        first, report = ask(listener, "a", PROMPT)
+        assert (report.cached_tokens, report.restored_tokens) == (0, 0)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        told = predicted(listener, "p", PROMPT)
+        again, report = ask(listener, "b", PROMPT)
+    assert (told.cached_tokens, told.restored_tokens) == (0, 192)
+    assert (report.cached_tokens, report.restored_tokens) == (0, 192)
+    assert again.timing.prefill_tokens == 8
+    assert again.timing.cached_tokens == 192
+    assert again.tokens == first.tokens
+    assert Cold(tiny).accepts(PROMPT, again.tokens)
+
+
+def test_another_model_finds_nothing(tiny: Path, tmp_path: Path) -> None:
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+    other = write_random_model(tmp_path / "other", seed=1)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(other)
+        end, report = ask(listener, "b", PROMPT)
+    assert (report.cached_tokens, report.restored_tokens) == (0, 0)
+    assert Cold(other).accepts(PROMPT, end.tokens)
+
+
+def test_what_was_evicted_is_restored_in_the_same_run(tiny: Path, tmp_path: Path) -> None:
+    others = [tuple(3 + (11 * place + 31 * seed) % 290 for place in range(200)) for seed in range(1, 4)]
+    with running_engine(settings(tmp_path, kv_pages=20)) as listener:
+        listener.load(tiny)
+        first, _ = ask(listener, "a", PROMPT)
+        for number, other in enumerate(others):
+            ask(listener, f"o{number}", other, chat=f"o{number}")
+        again, report = ask(listener, "b", PROMPT)
+    assert report.cached_tokens + report.restored_tokens >= 192
+    assert report.restored_tokens > 0
+    assert report.reason is None
+    assert again.tokens == first.tokens
+
+
+def test_without_a_disk_what_was_evicted_is_a_miss_with_its_reason(tiny: Path) -> None:
+    with running_engine(EngineSettings(kv_pages=20, prefill_chunk=64)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+        other = tuple(reversed(PROMPT))
+        ask(listener, "o", other, chat="o")
+        _, report = ask(listener, "b", PROMPT)
+    assert report.reason == "evicted"
+    assert report.missed_from == report.cached_tokens < 199
+
+
+def test_a_pinned_chat_stays_in_memory_and_a_forgotten_one_does_not(tiny: Path, tmp_path: Path) -> None:
+    with running_engine(settings(tmp_path, kv_pages=32)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+        listener.submit(Pin("c", True))
+        for seed in range(1, 5):
+            ask(listener, f"o{seed}", tuple(3 + (5 * p + seed) % 290 for p in range(200)), chat=f"o{seed}")
+        assert predicted(listener, "p", PROMPT).cached_tokens == 199
+        listener.submit(Pin("c", False))
+        listener.submit(Forget("c"))
+        told = predicted(listener, "q", PROMPT)
+        assert (told.cached_tokens, told.restored_tokens) == (0, 0)
+    chats = [event for event in listener.drain() if isinstance(event, ChatsCached)]
+    assert "c" not in chats[-1].chats
+    assert {"o4"} <= set(chats[-1].chats)
+
+
+def test_a_request_that_pinned_pages_leave_no_room_for_is_told_what_would_help(tiny: Path) -> None:
+    with running_engine(EngineSettings(kv_pages=20)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+        listener.submit(Pin("c", True))
+        listener.submit(Generate("b", tokens=tuple(reversed(PROMPT)), max_tokens=4, chat="d"))
+        failed = listener.failed("b")
+        assert failed.kind == "Refused"
+        assert failed.refusal is not None
+        assert (failed.refusal.needed_pages, failed.refusal.available_pages) == (13, 7)
+        kinds = {way.kind: way for way in failed.refusal.ways_out}
+        assert kinds["evict"].chat == "c"
+        assert kinds["evict"].amount == 13
+        shorter = 200 - kinds["shorten"].amount
+        listener.submit(Generate("s", tokens=tuple(reversed(PROMPT))[:shorter], max_tokens=1, chat="d"))
+        listener.finished("s")
+        listener.submit(Pin("c", False))
+        listener.submit(Generate("e", tokens=tuple(reversed(PROMPT)), max_tokens=4, chat="d"))
+        listener.finished("e")
