@@ -185,9 +185,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _page_files(folder: Path) -> Iterator[FoundFile]:
     for entry in _entries(folder):
-        if not _FILE.fullmatch(entry.name):
-            continue
         try:
+            if not _FILE.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                continue
             stat = entry.stat(follow_symlinks=False)
         except OSError:
             continue  # another process has removed it

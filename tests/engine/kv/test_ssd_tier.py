@@ -183,6 +183,7 @@ def test_what_is_not_ours_by_name_is_left_alone(tmp_path: Path) -> None:
     run = chain(1)[0]
     stored(opened(tmp_path), run)
     home = page_files(tmp_path)[0].parent
+    (home / f"{run.keys[0].hex()}.safetensors").mkdir()
     foreign = [
         tmp_path / "notes.txt",
         tmp_path / f"{run.keys[0].hex()}.safetensors",
@@ -244,15 +245,39 @@ def test_a_file_that_went_away_is_no_error(tmp_path: Path) -> None:
     assert (tier.ssd_bytes, tier.quarantined_files) == (0, 0)
 
 
-def test_a_file_that_cannot_be_read_still_counts(tmp_path: Path) -> None:
-    run = chain(1)[0]
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_file_that_can_be_neither_read_nor_removed_still_counts(
+    tmp_path: Path, is_damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, other = chain(2)
     tier = opened(tmp_path)
     stored(tier, run)
     path = page_files(tmp_path)[0]
-    path.unlink()
-    path.symlink_to(path)  # opening it fails for everybody
+    if is_damaged:
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        monkeypatch.setattr(os, "unlink", refused)
+    else:
+        monkeypatch.setattr("engine.kv.ssd_files.read_run", refused)
     assert tier.get(run.keys, run.tokens) is None
     assert not tier.find(run.keys[0])
+    assert tier.ssd_bytes == path.stat().st_size
+    stored(tier, other)
+    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+
+
+def refused(*args: object, **kwargs: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", "disk")
+
+
+def test_a_waiting_run_can_be_quarantined(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():
+        assert tier.put(run)
+        tier.quarantine(run.keys[:1])
+        assert not tier.find(run.keys[0])
+    tier.close(10)
+    assert page_files(tmp_path) == []
 
 
 def test_quarantine_removes_the_file_and_counts_it(tmp_path: Path) -> None:
@@ -350,6 +375,18 @@ def test_space_is_left_on_the_disk(tmp_path: Path) -> None:
     assert not tier.put(runs[0])  # not even in place of all
     assert tier.flush(10)
     assert found(tier, [*runs, fourth]) == [False, False, True, True]
+
+
+def test_a_disk_that_gives_nothing_back_does_not_cost_the_whole_cache(tmp_path: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(5)]
+    free = PLENTY
+    tier = SsdTier(
+        SsdSettings(tmp_path, PLENTY, 1000), IDENTITY, disk_usage=lambda folder: Usage(PLENTY, 0, free)
+    )
+    stored(tier, *runs[:4])
+    free = 1000 + file_size(runs[4]) - 1  # whatever is removed: snapshots keep it
+    stored(tier, runs[4])
+    assert found(tier, runs) == [False, True, True, True, False]
 
 
 def test_bytes_written_are_counted_by_day_over_runs_and_processes(tmp_path: Path) -> None:
@@ -578,6 +615,7 @@ def test_a_read_only_disk_is_read(small_disk: Path, caplog: pytest.LogCaptureFix
     refuses_to_write(tier, caplog, runs[2])
     assert tier.get(runs[1].keys, runs[1].tokens) is None
     assert found(tier, runs) == [True, False, False]
+    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(small_disk))
 
 
 @pytest.mark.parametrize("room", [0, 100, 700, 1400])
