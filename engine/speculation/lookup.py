@@ -66,30 +66,33 @@ class PromptLookup:
 class _Runs:
     """Where each run of `size` tokens that has a successor was seen last: the successor's place.
 
+    Runs are known by their hashes, which are smaller; what is found is compared.
     `_before` holds what each place displaced, so that places can be taken back.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._successor: dict[tuple[int, ...], int] = {}
+        self._successor: dict[int, int] = {}
         self._before = array("i")  # of place size, size + 1, …
 
     def find(self, known: list[int]) -> int:
         """The place after the last earlier run that equals the newest tokens, or _ABSENT."""
-        return self._successor.get(tuple(known[-self.size :]), _ABSENT)
+        newest = known[-self.size :]
+        place = self._successor.get(hash(tuple(newest)), _ABSENT)
+        return place if place != _ABSENT and known[place - self.size : place] == newest else _ABSENT
 
     def add(self, known: list[int], begin: int) -> None:
         """Take in the tokens from place `begin` on."""
         size, successor, before = self.size, self._successor, self._before
         for place in range(max(begin, size), len(known)):
-            run = tuple(known[place - size : place])
+            run = hash(tuple(known[place - size : place]))
             before.append(successor.get(run, _ABSENT))
             successor[run] = place
 
     def rewind(self, known: list[int], length: int) -> None:
         """Forget the tokens from place `length` on."""
         for place in range(len(known) - 1, max(length, self.size) - 1, -1):
-            run, before = tuple(known[place - self.size : place]), self._before.pop()
+            run, before = hash(tuple(known[place - self.size : place])), self._before.pop()
             if before == _ABSENT:
                 del self._successor[run]
             else:
