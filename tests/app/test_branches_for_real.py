@@ -1,0 +1,122 @@
+"""Edits, new answers and branches with the real engine and the guide: only what is new is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.chat.token_path import tokens_along
+from app.model_location import GUIDE
+from app.wiring import Desktop
+from engine import CacheReport, Engine, EngineSettings, Event, Finished
+from tests.app.conftest import OpenDesktop
+
+PATIENCE = 30_000  # ms
+KV_BYTES = 64 << 20
+
+
+class Real:
+    """A window with the real engine, and what the engine told it."""
+
+    def __init__(self, open_desktop: OpenDesktop, qtbot: QtBot, home: Path) -> None:
+        self.qtbot = qtbot
+        self.events: list[Event] = []
+
+        def make(emit: Callable[[Event], None]) -> Engine:
+            def record(event: Event) -> None:
+                self.events.append(event)
+                emit(event)
+
+            return Engine(record, EngineSettings(kv_bytes=KV_BYTES))
+
+        self.desktop: Desktop = open_desktop(make, GUIDE, home)
+        self.chat = self.desktop.conversation
+
+    def type(self, words: str) -> None:
+        self.qtbot.keyClicks(self.desktop.pane.composer.focusProxy(), words)
+
+    def say(self, words: str) -> None:
+        self.type(words)
+        self.qtbot.keyClick(self.desktop.pane.composer.focusProxy(), Qt.Key.Key_Return)
+        self.done()
+
+    def done(self) -> None:
+        self.qtbot.waitUntil(lambda: not self.chat.state.busy, timeout=PATIENCE)
+        assert self.chat.messages[-1].status == "complete", self.chat.messages[-1].error
+
+    def found(self) -> CacheReport:
+        """What the last request found in the cache."""
+        return [event for event in self.events if isinstance(event, CacheReport)][-1]
+
+    def computed(self) -> Finished:
+        """How the last request ended; the tokens on show are exactly those."""
+        end = [event for event in self.events if isinstance(event, Finished)][-1]
+        assert tokens_along(self.chat.messages) == end.prompt_tokens + end.tokens
+        return end
+
+
+@pytest.fixture
+def real(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> Real:
+    real = Real(open_desktop, qtbot, tmp_path / "home")
+    real.say("What is a page?")
+    return real
+
+
+def test_the_next_turn_finds_all_that_was_read_and_written(real: Real) -> None:
+    before = real.computed()
+    known = len(before.prompt_tokens) + len(before.tokens)
+    line = real.desktop.pane.status_line
+    real.type("Where are my chats saved?")
+    real.qtbot.waitUntil(lambda: "tokens cached" in line.words, timeout=PATIENCE)
+    predicted = line.words
+    real.say("")
+    after = real.computed()
+    assert after.prompt_tokens[:known] == before.prompt_tokens + before.tokens
+    found = real.found()
+    # The last generated token was never fed back to the model: its keys and values are not there.
+    assert known - 1 <= found.cached_tokens <= known
+    assert found.missed_from is None
+    assert f"{found.cached_tokens:,} of {found.prompt_tokens:,} tokens cached" in predicted
+
+
+def test_another_answer_reads_one_token(real: Real) -> None:
+    prompt = real.computed().prompt_tokens
+    assert real.chat.regenerate(real.chat.messages[-1].id)
+    real.done()
+    assert real.computed().prompt_tokens == prompt
+    assert real.found().cached_tokens == len(prompt) - 1
+
+
+def test_an_edit_reads_from_the_place_that_differs(real: Real) -> None:
+    real.say("Where are my chats saved?")
+    first = tokens_along(real.chat.messages[:2])
+    assert real.chat.edit(real.chat.messages[2].id, "Where is my data kept?")
+    real.done()
+    assert real.computed().prompt_tokens[: len(first)] == first
+    assert real.found().cached_tokens >= len(first)
+    real.chat.switch(real.chat.messages[2].id, -1)
+    assert real.chat.messages[2].text == "Where are my chats saved?"
+
+
+def test_a_branch_finds_what_its_chat_has_read(real: Real) -> None:
+    known = len(tokens_along(real.chat.messages))
+    real.say("Where are my chats saved?")
+    real.chat.branch(real.chat.messages[1].id)
+    real.say("How do I open another model?")
+    real.computed()
+    assert known - 1 <= real.found().cached_tokens
+    assert real.found().missed_from is None
+
+
+def test_a_dot_comes_with_the_pages_and_goes_with_the_chat(real: Real) -> None:
+    chat = real.chat.chat
+    assert chat
+    chats = real.desktop.chats
+    real.qtbot.waitUntil(lambda: chat.id in chats.memory, timeout=PATIENCE)
+    assert chats.memory[chat.id].memory_bytes > 0
+    chats.delete(chat.id)
+    real.qtbot.waitUntil(lambda: chat.id not in chats.memory, timeout=PATIENCE)
