@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.commands import Message
 from engine.errors import InvalidRequest
 from engine.tokenizer.chat_template import ChatTemplate
 from engine.tokenizer.detokenizer import Pieces, StreamDetokenizer, decode_all
 from engine.tokenizer.markers import TAG, Markers, check_text
+
+Place = Literal["first", "after token", "inside"]
+"""Where a text stands: it starts the prompt, follows a control token, or goes on a text before it."""
+_STAND_INS = ("\ufdd3\ufdd4", "\ufdd3 Two lines,\nin words. \ufdd4")
+"""Answers that nobody gives, to find what a template puts behind one; unlike each other, so that a template
+which looks at the answer is found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,8 @@ class MarkerTokenizer(ABC):
         self._pieces = pieces
 
     @abstractmethod
-    def _encode_text(self, text: str, first: bool) -> list[int]:
-        """Ids of `text` with control tokens' texts taken as text; `first`: it starts the prompt."""
+    def _encode_text(self, text: str, place: Place) -> list[int]:
+        """Ids of `text` with control tokens' texts taken as text."""
 
     @abstractmethod
     def _encode_marked(self, text: str) -> list[int]:
@@ -57,7 +64,7 @@ class MarkerTokenizer(ABC):
     def encode(self, text: str, *, add_bos: bool = True, special: bool = False) -> list[int]:
         """See `Tokenizer.encode`."""
         check_text(text)
-        ids = self._marked(text) if special else self._encode_text(text, True)
+        ids = self._marked(text) if special else self._encode_text(text, "first")
         return self._one_bos(ids) if add_bos else ids
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
@@ -68,13 +75,38 @@ class MarkerTokenizer(ABC):
         which tells it from the template's own: the stretch between two of the template's control tokens is
         one text in which nothing is parsed. A person can thus write anything and end no turn with it.
         """
+        rendered = self._render([self._guard(message) for message in messages])
+        ids = self._encode_split(rendered) if TAG in rendered else self._marked(rendered)
+        return self._one_bos(ids)
+
+    def encode_after(self, messages: Sequence[Message], answer: int, last: int) -> list[int] | None:
+        """See `Tokenizer.encode_after`."""
+        guarded = [self._guard(message) for message in messages]
+        tails = {self._tail(guarded, answer, text) for text in _STAND_INS}
+        tail = tails.pop()
+        if tails or tail is None:
+            return None
+        is_control = self._pieces.token_bytes(last) is None
+        parts = list(self._controls.split(tail))
+        end = next((place for place, part in enumerate(parts) if isinstance(part, int)), None)
+        if end is not None and parts[end] == last and not "".join(map(str, parts[:end])).strip():
+            parts = parts[end + 1 :]
+        return self._encode_parts(parts, "after token" if is_control else "inside")
+
+    def _tail(self, messages: Sequence[Message], answer: int, text: str) -> str | None:
+        """What stands behind messages[answer] were its content `text`; None unless that is shown once."""
+        while any(text in message.content for message in messages):
+            text += text[-1]
+        said = [*messages[:answer], Message(messages[answer].role, text), *messages[answer + 1 :]]
+        found = self._render(said).split(text)
+        return found[1] if len(found) == 2 else None
+
+    def _render(self, messages: Sequence[Message]) -> str:
         if self.chat_template is None:
             raise InvalidRequest(
                 "this model has no chat template; send a plain prompt (mlxr generate --raw) instead"
             )
-        rendered = self.chat_template.render([self._guard(message) for message in messages])
-        ids = self._encode_split(rendered) if TAG in rendered else self._marked(rendered)
-        return self._one_bos(ids)
+        return self.chat_template.render(messages)
 
     def _guard(self, message: Message) -> Message:
         check_text(message.role + message.content)
@@ -90,7 +122,9 @@ class MarkerTokenizer(ABC):
         return StreamDetokenizer(self._pieces)
 
     def _marked(self, text: str) -> list[int]:
-        ids = self._encode_marked(text)
+        return self._usable(self._encode_marked(text))
+
+    def _usable(self, ids: list[int]) -> list[int]:
         if bad := self._unusable.keys() & ids:
             text = self._unusable[bad.pop()]
             raise InvalidRequest(f"the prompt has {text!r}, which this model has no embedding for; remove it")
@@ -98,15 +132,17 @@ class MarkerTokenizer(ABC):
 
     def _encode_split(self, text: str) -> list[int]:
         """Ids of a prompt, control tokens found by us: those with a tag inside are text, less the tag."""
+        return self._encode_parts(self._controls.split(text), "first")
+
+    def _encode_parts(self, parts: Iterable[str | int], place: Place) -> list[int]:
         ids: list[int] = []
-        first = True
-        for part in self._controls.split(text):
+        for part in parts:
             if isinstance(part, int):
                 ids.append(part)
             else:
-                ids += self._encode_text(part.replace(TAG, ""), first)
-            first = False
-        return ids
+                ids += self._encode_text(part.replace(TAG, ""), place)
+            place = "after token"
+        return self._usable(ids)
 
     def _one_bos(self, ids: list[int]) -> list[int]:
         """`ids` with exactly one BOS in front if the model wants one, and never two."""

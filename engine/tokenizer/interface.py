@@ -75,3 +75,22 @@ class Tokenizer(Protocol):
             TokenizerError: the template itself fails.
         """
         ...
+
+    def encode_after(self, messages: Sequence[Message], answer: int, last: int) -> list[int] | None:
+        """Token ids that the template puts behind the text of `messages[answer]`, to the assistant's turn.
+
+        They continue a prompt that ends with that answer as it was generated: nothing is put before them, and
+        the turn's end token is left out where the answer has it.
+
+        Args:
+            answer: index of an answer.
+            last: the last id of the answer as it was generated.
+
+        Returns:
+            None when the template does not show the answer once, or what follows depends on its text.
+
+        Raises:
+            InvalidRequest: there is no chat template, or it refuses this conversation.
+            TokenizerError: the template itself fails.
+        """
+        ...

@@ -9,10 +9,12 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import InvalidRequest, TokenizerError
-from engine.tokenizer.base import MarkerTokenizer, Vocabulary
+from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.decoders import TokenReader, read_decoder
 from engine.tokenizer.detokenizer import Pieces
 from engine.tokenizer.markers import CONTEXT, AddedToken, Markers
+
+_ANCHOR = "\ufdd3"  # no vocabulary has a piece that begins with it
 
 
 class JsonModel:
@@ -123,19 +125,28 @@ class JsonTokenizer(MarkerTokenizer):
         self._backend.encode_special_tokens = False
         return self._model.encode(text)
 
-    def _encode_text(self, text: str, first: bool) -> list[int]:
+    def _encode_text(self, text: str, place: Place) -> list[int]:
         self._backend.encode_special_tokens = True
         ids: list[int] = []
         for part in self._greedy.break_up(text):
-            ids += self._encode_part(part, first)
-            first = False
+            ids += self._encode_part(part, place)
+            place = "after token"
         return ids
 
-    def _encode_part(self, text: str, first: bool) -> list[int]:
-        """Ids of `text`; unless `first`, as they are after another token (some files put a space first)."""
-        if first:
+    def _encode_part(self, text: str, place: Place) -> list[int]:
+        """Ids of `text`, with the space in front that the file puts at this place."""
+        if place == "first":
             return self._model.encode(text)
         if not self._has_context:
             self._backend.add_tokens([tokenizers.AddedToken(CONTEXT, normalized=False)])
             self._has_context = True
+        if place == "inside" and self._puts_spaces():
+            before = self._model.encode(_ANCHOR)
+            ids = self._model.encode(_ANCHOR + text)
+            if ids[: len(before)] == before:
+                return ids[len(before) :]
         return self._model.encode(CONTEXT + text)[1:]
+
+    def _puts_spaces(self) -> bool:
+        """Whether a text that follows a token gets a space in front."""
+        return (self._token_bytes(self._model.encode(CONTEXT + "a")[1]) or b"").startswith(b" ")

@@ -9,7 +9,7 @@ from typing import cast
 from sentencepiece import SentencePieceProcessor
 
 from engine.errors import TokenizerError
-from engine.tokenizer.base import MarkerTokenizer, Vocabulary
+from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.detokenizer import Pieces
 from engine.tokenizer.markers import AddedToken, Markers
 
@@ -105,20 +105,20 @@ class SentencePieceTokenizer(MarkerTokenizer):
             return None
         return self._model.piece_bytes(token)
 
-    def _encode_text(self, text: str, first: bool) -> list[int]:
-        return self._encode_around(self._plain, text, first)
+    def _encode_text(self, text: str, place: Place) -> list[int]:
+        return self._encode_around(self._plain, text, place)
 
     def _encode_marked(self, text: str) -> list[int]:
-        return self._encode_around(self._every, text, True)
+        return self._encode_around(self._every, text, "first")
 
-    def _encode_around(self, markers: Markers, text: str, first: bool) -> list[int]:
+    def _encode_around(self, markers: Markers, text: str, place: Place) -> list[int]:
         ids: list[int] = []
         for part in markers.split(text):
             if isinstance(part, int):
                 ids.append(part)
             else:
-                ids += self._encode_pieces(part, first or self._legacy)
-            first = False
+                ids += self._encode_pieces(part, place == "first" or (self._legacy and place != "inside"))
+            place = "after token"
         return ids
 
     def _encode_pieces(self, text: str, first: bool) -> list[int]:

@@ -1,0 +1,233 @@
+"""What this machine's steps take, learned from those that ran, to tell what the next will take. Pure Python."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+VERSION = 1
+_KEPT = 6  # measurements of each size that are kept
+_FADE = 0.97  # weight that a measurement keeps when another comes
+_ROUNDS = 5  # of weighing measurements by how well they fit
+_SPREAD = 0.15  # relative error that halves a measurement's weight
+_FEWEST = 2  # a first one alone may have compiled something
+
+Features = tuple[float, ...]
+
+
+class CostFit:
+    """Seconds as a sum of non-negative multiples of features, by weighted least squares of relative errors.
+
+    Of each size (features within a factor of two) the latest measurements are kept, and older ones count
+    less, so that a machine that slows down is followed without forgetting sizes that are rare. What does not
+    fit the rest, such as a step that compiled its kernels, loses its weight.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, ...], deque[tuple[int, Features, float]]] = {}
+        self._count = 0
+        self._costs: Features | None = None
+
+    def add(self, features: Features, seconds: float) -> None:
+        """Work of these `features`, the first of them 1, took `seconds`; what took no time is not believed."""
+        if not (0 < seconds < math.inf):
+            return
+        size = tuple(int(value).bit_length() for value in features)
+        self._count += 1
+        self._kept.setdefault(size, deque(maxlen=_KEPT)).append((self._count, features, seconds))
+        self._costs = None
+
+    def seconds(self, features: Features) -> float | None:
+        """What work of these features takes; None before there were two measurements."""
+        if self._count < _FEWEST:
+            return None
+        if self._costs is None:
+            self._costs = self._fitted()
+        return _dot(self._costs, features)
+
+    def measurements(self) -> list[tuple[Features, float]]:
+        """Those that are kept, the oldest first."""
+        kept = sorted(itertools.chain.from_iterable(self._kept.values()))
+        return [(features, seconds) for _, features, seconds in kept]
+
+    def _fitted(self) -> Features:
+        kept = list(itertools.chain.from_iterable(self._kept.values()))
+        rows = [(features, seconds, _FADE ** (self._count - at)) for at, features, seconds in kept]
+        # By the measured time at first: one that took too long has little weight from the start.
+        costs = _solve((features, seconds, weight / seconds**2) for features, seconds, weight in rows)
+        for _ in range(_ROUNDS):
+            costs = _solve(_reweighed(rows, costs))
+        return costs
+
+
+def _reweighed(
+    rows: Iterable[tuple[Features, float, float]], costs: Features
+) -> Iterator[tuple[Features, float, float]]:
+    """The rows, weighed by how well `costs` explain them."""
+    for features, seconds, weight in rows:
+        expected = max(_dot(costs, features), 1e-9)
+        error = (seconds - expected) / min(expected, seconds)
+        yield features, seconds, weight / expected**2 / (1 + (error / _SPREAD) ** 2)
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _solve(rows: Iterable[tuple[Features, float, float]]) -> Features:
+    """Non-negative least squares: of all choices of features that count, the best without negative costs."""
+    rows = list(rows)
+    width = len(rows[0][0])
+    gram = [[sum(w * f[i] * f[j] for f, _, w in rows) for j in range(width)] for i in range(width)]
+    right = [sum(w * f[i] * t for f, t, w in rows) for i in range(width)]
+    best, best_gain = (0.0,) * width, -math.inf
+    for count in range(1, width + 1):
+        for chosen in itertools.combinations(range(width), count):
+            costs = _linear([[gram[i][j] for j in chosen] for i in chosen], [right[i] for i in chosen])
+            if costs is None or min(costs) < 0:
+                continue
+            gain = _dot(costs, [right[i] for i in chosen])  # by how much the squared error falls
+            if gain > best_gain * (1 + 1e-9):
+                best_gain = gain
+                found = dict(zip(chosen, costs, strict=True))
+                best = tuple(found.get(i, 0.0) for i in range(width))
+    return best
+
+
+def _linear(matrix: list[list[float]], right: list[float]) -> list[float] | None:
+    """The solution of a small symmetric system, by elimination; None where it is not determined."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for i in range(size):
+        pivot = rows[i][i]
+        if pivot <= 1e-9 * matrix[i][i]:
+            return None
+        for j in range(i + 1, size):
+            factor = rows[j][i] / pivot
+            rows[j] = [a - factor * b for a, b in zip(rows[j], rows[i], strict=True)]
+    solution = [0.0] * size
+    for i in reversed(range(size)):
+        known = sum(rows[i][j] * solution[j] for j in range(i + 1, size))
+        solution[i] = (rows[i][size] - known) / rows[i][i]
+    return solution
+
+
+class Rates:
+    """What prefill, decode steps and restoring pages take for one model on one machine, in seconds."""
+
+    def __init__(self) -> None:
+        self._prefill = CostFit()
+        self._steps = CostFit()
+        self._restore = CostFit()
+
+    def prefilled(self, tokens: int, context: int, seconds: float) -> None:
+        """`tokens` prompt tokens behind `context` others, alone in their step, took `seconds`."""
+        if tokens > 0:
+            self._prefill.add(_chunk(tokens, context), seconds)
+
+    def stepped(self, rows: int, seconds: float) -> None:
+        """A decode step of `rows` answers took `seconds`."""
+        if rows > 0:
+            self._steps.add((1.0, float(rows)), seconds)
+
+    def restored(self, nbytes: int, seconds: float) -> None:
+        """Reading `nbytes` of pages back from SSD took `seconds`."""
+        if nbytes > 0:
+            self._restore.add((1.0, float(nbytes)), seconds)
+
+    def prefill_seconds(self, tokens: int, context: int, chunk: int | None = None) -> float | None:
+        """What `tokens` prompt tokens behind `context` others take, in steps of at most `chunk` tokens."""
+        if tokens <= 0:
+            return 0.0
+        size = tokens if chunk is None else min(chunk, tokens)
+        # The cost is linear in its features: whole chunks are summed in one go.
+        starts = range(0, tokens, size)
+        parts = [_chunk(min(size, tokens - start), context + start) for start in starts]
+        return self._prefill.seconds(tuple(map(sum, zip(*parts, strict=True))))
+
+    def step_seconds(self, rows: int) -> float | None:
+        """What a decode step of `rows` answers takes."""
+        return self._steps.seconds((1.0, float(rows))) if rows > 0 else 0.0
+
+    def restore_seconds(self, nbytes: int) -> float | None:
+        """What reading `nbytes` of pages back takes."""
+        return self._restore.seconds((1.0, float(nbytes))) if nbytes > 0 else 0.0
+
+    def first_token_seconds(
+        self,
+        new_tokens: int,
+        cached: int,
+        queue_seconds: float = 0.0,
+        *,
+        chunk: int | None = None,
+        restored_bytes: int = 0,
+    ) -> float | None:
+        """From now to the first token of a prompt; None until what it needs was measured.
+
+        Args:
+            new_tokens: tokens to compute; at least the last of a prompt is.
+            cached: tokens before them that need no computing.
+            queue_seconds: until its turn.
+            chunk: most tokens computed at once.
+            restored_bytes: of cached pages that are read back first.
+        """
+        prefill = self.prefill_seconds(max(1, new_tokens), cached, chunk)
+        restore = self.restore_seconds(restored_bytes)
+        return None if prefill is None or restore is None else queue_seconds + restore + prefill
+
+    def tokens_within(self, seconds: float, context: int, rows: int = 0) -> int | None:
+        """How many prompt tokens behind `context` take at most `seconds` beside a decode step of `rows`.
+
+        None until both were measured; 0 when the decode step alone takes longer.
+        """
+        beside = self.step_seconds(rows)
+        if beside is None or self.prefill_seconds(1, context) is None:
+            return None
+        fits, too_many = 0, 1 << 24
+        while too_many - fits > 1:
+            tokens = (fits + too_many) // 2
+            if beside + (self.prefill_seconds(tokens, context) or 0.0) <= seconds:
+                fits = tokens
+            else:
+                too_many = tokens
+        return fits
+
+    def to_json(self, about: str) -> str:
+        """What was measured, as text; `about` names the machine and model that it holds for."""
+        fits = {name: fit.measurements() for name, fit in self._fits().items()}
+        return json.dumps({"version": VERSION, "about": about, **fits})
+
+    @classmethod
+    def from_json(cls, text: str, about: str) -> Rates:
+        """What `to_json` wrote; nothing is known when `text` is damaged, or of another version or `about`."""
+        rates = cls()
+        try:
+            data = cast("dict[str, object]", json.loads(text))
+            if data["version"] != VERSION or data["about"] != about:
+                return cls()
+            for name, fit in rates._fits().items():
+                for features, seconds in cast("list[tuple[list[float], float]]", data[name]):
+                    fit.add(_checked(features, 3 if fit is rates._prefill else 2), float(seconds))
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+            return cls()
+        return rates
+
+    def _fits(self) -> dict[str, CostFit]:
+        return {"prefill": self._prefill, "steps": self._steps, "restore": self._restore}
+
+
+def _chunk(tokens: int, context: int) -> Features:
+    """A chunk's launches, its tokens, and the pairs of tokens that attention compares."""
+    return 1.0, float(tokens), tokens * (context + tokens / 2)
+
+
+def _checked(features: Sequence[float], width: int) -> Features:
+    """Raises ValueError for features that no measurement has."""
+    values = tuple(float(value) for value in features)
+    if len(values) != width or values[0] != 1.0 or not all(0 <= value < 1e18 for value in values):
+        raise ValueError("not a measurement")
+    return values
