@@ -227,7 +227,7 @@ class KVMemory:
         neighbours; and as the last resort, which makes a lone sequence's budget the whole arena.
         """
         tail, size = self._own_last(table), self._pager.page_size
-        goes_on = tail is not None and not tail.key and len(tail.tokens) <= table.length % size
+        goes_on = tail is not None and len(tail.tokens) <= table.length % size
         short = missing - goes_on - self._pager.free_pages
         evictable = self._order.count() if short > 0 else 0
         is_last_resort = short == evictable + 1 and not goes_on

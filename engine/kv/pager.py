@@ -54,8 +54,9 @@ class PageTable:
 class Pager:
     """Hands out the pages 0 … total_pages-1 and counts who holds them.
 
-    It prefers a page's right-hand neighbour when a table grows, so that a lone sequence is one span and the
-    reference executor reads it as a view, and low pages before high ones, so that the arena stays small.
+    It prefers a page's right-hand neighbour when a table grows, then as many free pages in a row as are
+    wanted, so that a sequence is one span where it can be and the reference executor reads it as a view; and
+    low pages before high ones, so that the arena stays small.
     """
 
     def __init__(self, total_pages: int, page_size: int) -> None:
@@ -137,8 +138,8 @@ class Pager:
                 f"{self.total_pages} are free"
             )
         copies = self._unshare(table, tokens) if tokens > table.length else []
-        for _ in range(self.pages_for(tokens) - len(table.pages)):
-            table.pages.append(self._take(after=table.pages[-1] if table.pages else NO_PAGE))
+        for left in range(self.pages_for(tokens) - len(table.pages), 0, -1):
+            table.pages.append(self._take(table.pages[-1] if table.pages else NO_PAGE, left))
         return copies
 
     def fork(self, table: PageTable) -> PageTable:
@@ -271,18 +272,19 @@ class Pager:
             page = table.pages[index]
             if self._references[page] <= 1:
                 continue
-            table.pages[index] = self._take(after=table.pages[index - 1] if index else NO_PAGE)
+            table.pages[index] = self._take(table.pages[index - 1] if index else NO_PAGE, 1)
             self.release((page,))
             if index == first and offset:
                 copies.append(PageCopy(page, table.pages[index]))
         return copies
 
-    def _take(self, after: int) -> int:
-        neighbour = after + 1
-        if after != NO_PAGE and neighbour < self.total_pages and self._is_free[neighbour]:
-            page = neighbour
-        else:
-            page = self._is_free.find(1)
+    def _take(self, after: int, wanted: int) -> int:
+        """A free page: the neighbour of `after`, else the first of `wanted` in a row, else the lowest."""
+        page = after + 1
+        if after == NO_PAGE or page == self.total_pages or not self._is_free[page]:
+            page = self._is_free.find(b"\x01" * wanted)
+            if page < 0:
+                page = self._is_free.find(1)
         self._is_free[page] = 0
         self._free_pages -= 1
         self._references[page] = 1

@@ -76,6 +76,24 @@ def test_a_fork_shares_all_pages_and_copies_only_the_last_when_it_writes() -> No
     assert [pager.references(page) for page in range(5)] == [2, 2, 1, 1, 0]
 
 
+def test_a_prompt_goes_where_it_fits_in_one_piece() -> None:
+    pager = Pager(PAGES, SIZE)
+    tables = [grown(pager, pages * SIZE) for pages in (1, 2, 1, 3, 1)]
+    for hole in (tables[1], tables[3]):
+        pager.free(hole)
+    assert grown(pager, 3 * SIZE).pages == [4, 5, 6]
+    assert grown(pager, 4 * SIZE).pages == [8, 9, 10, 11]
+    assert grown(pager, 2 * SIZE).pages == [1, 2]
+
+
+def test_a_prompt_that_fits_nowhere_in_one_piece_is_cut_into_few() -> None:
+    pager = Pager(6, SIZE)
+    tables = [grown(pager, SIZE) for _ in range(6)]
+    for page in (0, 2, 4, 5):
+        pager.free(tables[page])
+    assert grown(pager, 3 * SIZE).pages == [0, 4, 5]
+
+
 def test_a_fork_at_the_end_of_a_page_copies_nothing() -> None:
     pager = Pager(PAGES, SIZE)
     second = pager.fork(grown(pager, 8))
