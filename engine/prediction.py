@@ -1,4 +1,4 @@
-"""What this machine's steps take, learned from those that ran, to tell what the next will take. Pure Python."""
+"""What steps take on this machine, learned from those that ran. Pure Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CostFit:
         self._costs: Features | None = None
 
     def add(self, features: Features, seconds: float) -> None:
-        """Work of these `features`, the first of them 1, took `seconds`; what took no time is not believed."""
+        """Work of these `features`, the first of them 1, took `seconds`; only positive times count."""
         if not (0 < seconds < math.inf):
             return
         size = tuple(int(value).bit_length() for value in features)
