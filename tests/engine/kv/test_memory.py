@@ -216,6 +216,8 @@ def test_a_lone_request_may_use_every_page_whatever_is_cached(pages: int) -> Non
         world.run(prompt(pages * SIZE))
         assert world.run([*prompt(cut), *[5] * (pages * SIZE - cut)]) == cut
         assert world.memory.counts.copied_pages == 0  # there was no page to copy to
+        found = world.memory.lookup([*prompt(pages * SIZE), 0])
+        assert found.cached_tokens + found.stored_tokens == pages * SIZE
         world.check()
 
 
