@@ -43,7 +43,7 @@ class MessageStack(QWidget):
     @property
     def last(self) -> MessageView | None:
         """The last message's view; None while it has none."""
-        return self._views[-1] if self._views and not self.lacks_below else None
+        return self._views[-1] if self._views and not self.missing_below else None
 
     @property
     def lacks_above(self) -> bool:
@@ -51,9 +51,9 @@ class MessageStack(QWidget):
         return self._first > 0
 
     @property
-    def lacks_below(self) -> bool:
-        """Whether messages below the last view have none."""
-        return self._first + len(self._views) < len(self._messages)
+    def missing_below(self) -> int:
+        """How many messages below the last view have none."""
+        return len(self._messages) - self._first - len(self._views)
 
     def restart(self, messages: Sequence[ChatMessage]) -> None:
         """Take other messages; the first one to be built is the last."""

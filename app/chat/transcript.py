@@ -23,6 +23,7 @@ from app.widgets.icon_button import IconButton
 SIDE = 24
 NEAR = 1.5  # viewport heights that are kept built above and below the one on show
 SLICE_SECONDS = 0.006
+NEW_MESSAGES = 2  # a question and its answer; more of them are built in slices
 AT_END = 8  # pixels from the end that still count as the end
 
 
@@ -91,7 +92,10 @@ class Transcript(QScrollArea):
     def show_asked(self, messages: Sequence[ChatMessage]) -> None:
         """The path has a new end, where an answer will be: the conversation jumps there."""
         self._change_end(messages)
-        while self._stack.lacks_below:
+        if self._stack.missing_below > NEW_MESSAGES:
+            self.show_messages(messages)
+            return
+        while self._stack.missing_below:
             self._stack.build_below(self._line_width())
         self._follow(True)
         self._place()
@@ -102,12 +106,7 @@ class Transcript(QScrollArea):
         self._change_end(messages)
         self._follow(False)
         self._stack.build_below(self._line_width())
-        self._stack.place(self._left())
-        while self._lacks_below(0):  # first: a column that is too short would scroll
-            self._stack.build_below(self._line_width())
-            self._stack.place(self._left())
         self._place()
-        self._follow(self._at_end())
         self._work.start()
 
     def update_last(self, message: ChatMessage) -> None:
@@ -132,7 +131,7 @@ class Transcript(QScrollArea):
     @Slot()
     def jump_to_end(self) -> None:
         """Go to the newest words and stay with them."""
-        if self._stack.lacks_below:
+        if self._stack.missing_below:
             activity = self._activity
             self.show_messages(self._stack.messages)
             self._activity = activity
@@ -209,17 +208,16 @@ class Transcript(QScrollArea):
         # Of the whole width, scroll bar or not: nothing moves when one appears.
         return max(120, min(COLUMN_WIDTH, self.width() - 2 * SIDE))
 
-    def _left(self) -> int:
-        return (self.width() - self._line_width()) // 2
-
     def _place(self) -> None:
         """Stack the views, and keep on show what was on show."""
         anchor = None if self._following else self._first_visible()
         anchor_y = anchor.y() - self.verticalScrollBar().value() if anchor else 0
-        height = self._stack.place(self._left())
+        height = self._stack.place((self.width() - self._line_width()) // 2)
+        bar, page = self.verticalScrollBar(), self.viewport().height()
+        if self._stack.missing_below:  # what is not there yet has its room: a short column would scroll
+            height = max(height, bar.value() + page)
         self._placing = True
-        self._stack.resize(self.viewport().width(), max(height, self.viewport().height()))
-        bar = self.verticalScrollBar()
+        self._stack.resize(self.viewport().width(), max(height, page))
         if self._following:
             bar.setValue(bar.maximum())
         elif anchor:
@@ -250,7 +248,7 @@ class Transcript(QScrollArea):
             if self._lacks_above():
                 self._stack.build_above(self._line_width())
                 self._place()
-            elif self._lacks_below(NEAR):
+            elif self._lacks_below():
                 self._stack.build_below(self._line_width())
                 self._place()
             elif (view := self._stack.stale(self._line_width(), lambda _: True)) is not None:
@@ -258,28 +256,28 @@ class Transcript(QScrollArea):
             else:
                 self._work.stop()
                 self._stack.order_keys(self)
+                self._follow(self._following or self._at_end())
                 return
 
     def _lacks_above(self) -> bool:
         return self._stack.lacks_above and self.verticalScrollBar().value() < NEAR * self.viewport().height()
 
-    def _lacks_below(self, pages: float) -> bool:
-        """Whether a message is missing less than so many viewports below the one on show."""
+    def _lacks_below(self) -> bool:
         views = self._stack.views
         end = views[-1].y() + views[-1].height() if views else 0
-        page = self.viewport().height()
-        return self._stack.lacks_below and end < self.verticalScrollBar().value() + (1 + pages) * page
+        needed = self.verticalScrollBar().value() + (1 + NEAR) * self.viewport().height()
+        return bool(self._stack.missing_below) and end < needed
 
     def _at_end(self) -> bool:
         bar = self.verticalScrollBar()
-        return not self._stack.lacks_below and bar.value() >= bar.maximum() - AT_END
+        return not self._stack.missing_below and bar.value() >= bar.maximum() - AT_END
 
     @Slot()
     def _scrolled(self) -> None:
         if self._placing:
             return
         self._follow(self._at_end())
-        if self._lacks_above() or self._lacks_below(NEAR):
+        if self._lacks_above() or self._lacks_below():
             self._work.start()
 
     def _follow(self, following: bool) -> None:

@@ -82,9 +82,9 @@ def test_a_message_is_edited_in_its_place(qtbot: QtBot, desktop: Desktop) -> Non
     done(qtbot, desktop)
     assert shown(desktop) == ["one more", "three"]
     click(qtbot, view_of(desktop, "one more"), "Earlier version")
-    assert shown(desktop) == ["one", "two"]
+    qtbot.waitUntil(lambda: shown(desktop) == ["one", "two"])
     click(qtbot, view_of(desktop, "one"), "Later version")
-    assert shown(desktop) == ["one more", "three"]
+    qtbot.waitUntil(lambda: shown(desktop) == ["one more", "three"])
 
 
 def test_editing_by_keys_alone(qtbot: QtBot, desktop: Desktop) -> None:

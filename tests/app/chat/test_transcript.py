@@ -251,11 +251,27 @@ def test_a_long_branch_is_built_only_as_far_as_it_is_seen(qtbot: QtBot, transcri
     assert transcript.following
 
 
-def test_a_short_branch_is_followed_at_once(qtbot: QtBot, transcript: Transcript) -> None:
+def test_asking_from_far_above_builds_no_more_than_is_seen(qtbot: QtBot, transcript: Transcript) -> None:
+    messages = conversation(1)
+    transcript.show_messages(messages)
+    settle(qtbot, transcript)
+    other = answered_anew(messages, 1, 300)
+    transcript.show_switched(other)
+    settle(qtbot, transcript)
+    transcript.show_asked([*other, *conversation(1)])
+    assert transcript.built < 40
+    settle(qtbot, transcript)
+    assert transcript.built < 40
+    assert transcript._stack.last
+    assert at_end(transcript)
+
+
+def test_a_short_branch_is_followed(qtbot: QtBot, transcript: Transcript) -> None:
     messages = conversation(1, "Short.")
     transcript.show_messages(messages)
     settle(qtbot, transcript)
     transcript.show_switched(answered_anew(messages, 1, 0, "Short."))
+    settle(qtbot, transcript)
     assert transcript.following
     assert transcript._jump.isHidden()
 
