@@ -25,10 +25,11 @@ from engine.commands import (
 )
 from engine.errors import NoModel
 from engine.events import Event, Failed, Finished, LoadProgress, ModelReady, ModelUnloaded
+from engine.failure import failure
 from engine.idle_trials import IdleTrials
 from engine.loading.model import load_model
 from engine.request import accept_command
-from engine.serving import Serving, failure
+from engine.serving import Serving
 from engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)

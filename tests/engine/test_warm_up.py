@@ -62,7 +62,7 @@ def test_kernels_that_break_at_the_first_step_are_off_unless_asked_for(
 
     assert model.kernels is not None
     model.kernels.is_lazy, model.kernels.choice.is_forced = True, is_forced
-    monkeypatch.setattr("engine.serving.warm_up", fails)
+    monkeypatch.setattr("engine.live_runner.warm_up", fails)
     events: list[Event] = []
     Serving(model, EngineSettings(), events.append)
     assert (model.kernels is not None) == stays

@@ -1,0 +1,82 @@
+"""The runner that serves: made anew when kernels are chosen or doubted, with launches counted through all."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from engine.events import Event, KernelsChosen
+from engine.loading.model import LoadedModel
+from engine.runner import Runner
+from engine.warm_up import warm_up
+from metal.trial_messages import tells_of_memory
+
+log = logging.getLogger(__name__)
+
+
+class LiveRunner:
+    """A model's runner of the moment.
+
+    Attributes:
+        runner: the one to use now.
+    """
+
+    def __init__(self, model: LoadedModel, emit: Callable[[Event], None]) -> None:
+        self._model, self._emit = model, emit
+        self._earlier, self._earlier_tokens = Counter[str](), 0
+        self.runner = Runner(model)
+        self._warm_up()
+
+    @property
+    def launches(self) -> Counter[str]:
+        """Of decode steps since the model was loaded, by name."""
+        return self._earlier + self.runner.launches
+
+    @property
+    def tokens(self) -> int:
+        """That these decode steps were for."""
+        return self._earlier_tokens + self.runner.tokens
+
+    def choose_kernels(self) -> None:
+        """Take into use what trials have chosen; for when there is no request. Pages stay as they are."""
+        mx.eval(self._model.arena.state())
+        self._model.choose_kernels()
+        self._renew()
+        self._warm_up()
+
+    def doubt(self, error: Exception) -> None:
+        """After a step that broke: kernels that nobody asked for do not get a second chance to break one.
+
+        A lack of memory is not their fault.
+        """
+        kernels = self._model.kernels
+        if kernels is None or kernels.choice.is_forced or tells_of_memory(str(error)):
+            return
+        self._model.drop_kernels(f"kernels are off until it is loaded again, since a step broke ({error})")
+        self._renew()
+
+    def drop_pages(self) -> None:
+        """After a device error, what pages hold cannot be trusted; no sequence may hold any."""
+        self._model.memory.drop()
+        self._model.arena.release()
+
+    def _warm_up(self) -> None:
+        """Where kernels are compiled at their first launch, that is not a request's."""
+        kernels = self._model.kernels
+        if kernels is None or not kernels.is_lazy:
+            return
+        try:
+            warm_up(self.runner, self._model.memory)
+        except Exception as error:  # the first request would have met it
+            log.exception("a first step broke")
+            self.drop_pages()
+            self.doubt(error)
+
+    def _renew(self) -> None:
+        """The kernels of the model are others than they were."""
+        self._earlier, self._earlier_tokens = self.launches, self.tokens
+        self.runner = Runner(self._model)
+        self._emit(KernelsChosen(self._model.info))

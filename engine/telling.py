@@ -1,0 +1,97 @@
+"""What a loaded model tells of itself: its pulse, its counts, how far prompts are, where chats lie."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import mlx.core as mx
+
+from engine.batcher import Batcher
+from engine.events import CacheCounts, ChatMemory, ChatsCached, Event, PrefillProgress, Stats
+from engine.live_runner import LiveRunner
+from engine.loading.model import LoadedModel
+from engine.request import Request
+from engine.stats import Pulse
+
+
+class Teller:
+    """Counts what happens and emits it as Stats, ChatsCached and PrefillProgress."""
+
+    def __init__(
+        self, model: LoadedModel, batcher: Batcher, live: LiveRunner, emit: Callable[[Event], None]
+    ) -> None:
+        self._model, self._batcher, self._live, self._emit = model, batcher, live, emit
+        self._pulse = Pulse()
+        self._counts = CacheCounts()
+        self._told_chats: dict[str, ChatMemory] = {}
+
+    def count(self, **more: int) -> None:
+        """Add to fields of CacheCounts."""
+        counted = {name: getattr(self._counts, name) + number for name, number in more.items()}
+        self._counts = replace(self._counts, **counted)
+
+    def token(self, now: float) -> None:
+        """A token was decoded, at `now` of time.perf_counter."""
+        self._pulse.token(now)
+
+    def prefill(self, request: Request) -> None:
+        """How far a prompt is; nothing before it is known what was found of it."""
+        if request.report is not None:
+            done = min(request.sequences[0].table.length, len(request.prompt))
+            reused = request.report.cached_tokens + request.report.restored_tokens
+            self._emit(PrefillProgress(request.id, done, len(request.prompt), reused))
+
+    def beat(self) -> None:
+        """Stats, if it is time for them."""
+        if self._pulse.due(time.perf_counter()):
+            self.stats()
+
+    def stats(self) -> None:
+        """Stats, and chats where they have moved."""
+        now, running, model = time.perf_counter(), self._batcher.running, self._model
+        launches, tokens = self._live.launches, max(1, self._live.tokens)
+        ours = sum(count for name, count in launches.items() if not name.startswith("mlx."))
+        self._pulse.sent(now)
+        self._emit(
+            Stats(
+                active_id=running[0].request.id if running else "",
+                queued=self._batcher.waiting,
+                context_tokens=sum(sequence.table.length for sequence in running),
+                decode_tps=self._pulse.decode_tps(now) if running else 0.0,
+                prefill_tps=self._batcher.chunks.rate,
+                pages_used=model.pager.pages_used,
+                total_pages=model.pager.total_pages,
+                memory_bytes=mx.get_active_memory(),
+                peak_memory_bytes=mx.get_peak_memory(),
+                launches=dict(launches),
+                own_launches_per_token=ours / tokens,
+                mlx_launches_per_token=(launches.total() - ours) / tokens,
+                running=len(running),
+                cached_pages=model.memory.cached_pages,
+                cache=self._cache_counts(),
+            )
+        )
+        self.chats()
+
+    def chats(self) -> None:
+        """Where chats' pages lie, if that has changed since it was told."""
+        chats = dict(self._model.memory.chats())
+        if chats != self._told_chats:
+            self._told_chats = chats
+            self._emit(ChatsCached(chats))
+
+    def _cache_counts(self) -> CacheCounts:
+        counts, tier = self._model.memory.counts, self._model.tier
+        return replace(
+            self._counts,
+            evicted_pages=counts.evicted_pages,
+            spilled_pages=counts.spilled_pages,
+            restored_pages=counts.restored_pages,
+            copied_pages=counts.copied_pages,
+            preemptions=self._batcher.preemptions,
+            spilled_bytes_today=tier.spilled_bytes_today if tier else 0,
+            ssd_bytes=tier.ssd_bytes if tier else 0,
+            quarantined_files=tier.quarantined_files if tier else 0,
+        )
