@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.kv.coding import coding, head_bytes
 from engine.loading.config import DecoderConfig
 from engine.loading.model import open_model
 from engine.loading.weights import TensorHeader
@@ -23,7 +24,8 @@ class ModelSummary:
         dtype: what it is computed in here.
         quantization: such as "4-bit, groups of 64 (affine)", or None.
         context_length: tokens its config allows.
-        kv_bytes_per_token: KV memory per token over all layers.
+        kv_bits: of a stored key or value element, None as computed.
+        kv_bytes_per_token: KV memory per token over all layers, with so many bits.
         has_chat_template: whether it can chat.
     """
 
@@ -35,12 +37,16 @@ class ModelSummary:
     dtype: str
     quantization: str | None
     context_length: int
+    kv_bits: int | None
     kv_bytes_per_token: int
     has_chat_template: bool
 
 
-def inspect_model(path: Path) -> ModelSummary:
-    """Read a model's configuration, tokenizer and headers. Raises ModelError or TokenizerError, one line."""
+def inspect_model(path: Path, kv_bits: int | None = None) -> ModelSummary:
+    """Read a model's configuration, tokenizer and headers, for a KV cache in `kv_bits` bits or as computed.
+
+    Raises ModelError or TokenizerError, one line, and EngineError where its KV cache cannot be quantised.
+    """
     files = open_model(path)
     config = files.config
     dtype = compute_dtype(files.stored_dtype)
@@ -53,7 +59,11 @@ def inspect_model(path: Path) -> ModelSummary:
         dtype=str(dtype).removeprefix("mlx.core."),
         quantization=_quantization_words(config),
         context_length=config.context_length,
-        kv_bytes_per_token=2 * config.layers * config.kv_heads * config.head_dim * dtype.size,
+        kv_bits=kv_bits,
+        kv_bytes_per_token=2
+        * config.layers
+        * config.kv_heads
+        * head_bytes(coding(config.head_dim, dtype, kv_bits)),
         has_chat_template=files.tokenizer.chat_template is not None,
     )
 

@@ -41,12 +41,13 @@ class Kernels:
             set runs, for all layers then.
         attention_reason: why it is this set, for people.
         ops: the linear parts of a step.
+        kv_bits: of a stored key or value element; None as computed. Kernels take no other pages.
         pick, pick_launches: the greedy choice (see engine.layers.ops.pick), and what it launches.
     """
 
-    def __init__(self, choice: KernelChoice, decoder: Decoder) -> None:
+    def __init__(self, choice: KernelChoice, decoder: Decoder, kv_bits: int | None = None) -> None:
         """Asks for everything the model does, so that what waits for a trial is known before a request."""
-        self.choice = choice
+        self.choice, self.kv_bits = choice, kv_bits
         self.launches: Counter[str] = Counter()
         self.is_lazy = not isinstance(choice.executor, EmulatedExecutor)
         self.attention_reason = ""
@@ -75,6 +76,9 @@ class Kernels:
 
     def _cuts(self, shapes: tuple[AttentionShape, ...]) -> dict[AttentionShape, DecodeCut]:
         """How attention of each shape is cut; nothing where one of them is not to run in place."""
+        if self.kv_bits is not None:
+            self.attention_reason = f"the {self.choice.name} kernels take no KV pages of {self.kv_bits} bits"
+            return {}
         try:
             specs = {shape: set_spec(shape) for shape in shapes}
             kernels = {shape: self.choice.kernel(spec) for shape, spec in specs.items()}

@@ -6,24 +6,29 @@ contiguous, so that a sequence whose pages are neighbours is read as a strided v
 Two sets of operations work on it, never both at once. The functional set is `write_layer`, `write_slots` and
 `read_layer`: a write is an MLX op that yields a new pool, which reuses the old buffer because nothing else
 holds it. That is true only while each step is evaluated before the next one is built; a step in flight would
-make MLX copy the whole pool. The in-place set (engine/kv/in_place.py) gets the arrays themselves, as `pools`,
-with their fences.
+make MLX copy the whole pool. It alone takes quantised pages, whose codes, scales and biases are pools of
+their own (engine/kv/coding.py). The in-place set (engine/kv/in_place.py) gets the arrays themselves, as
+`pools`, with their fences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import mlx.core as mx
 import numpy as np
 
+from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
 from engine.kv.pager import PageCopy as PageCopied
 from engine.kv.pager import Span
 from metal.decode_attention import FENCE
 from metal.page_copy import PageCopy
 from metal.pools import Pools
+
+KEYS, VALUES = "keys", "values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +51,28 @@ class Arena:
     not a grab.
 
     Attributes:
+        coding: how keys and values are stored.
         copiers: a kernel for each layer that copies pages in place; None in the functional set.
     """
 
-    def __init__(self, layers: int, kv_heads: int, head_dim: int, page_size: int, dtype: mx.Dtype) -> None:
+    def __init__(
+        self,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        page_size: int,
+        dtype: mx.Dtype,
+        bits: int | None = None,
+    ) -> None:
+        """`bits` of a stored element, None as computed. Raises EngineError for heads that do not quantise."""
         self.page_size = page_size
-        self._shape = (kv_heads, head_dim)
-        self._dtype = dtype
-        self._pages = 0
-        self._keys = [self._pool(0) for _ in range(layers)]
-        self._values = [self._pool(0) for _ in range(layers)]
-        self._fences = [mx.zeros(FENCE, mx.int32) for _ in range(layers)]
+        self.coding = coding(head_dim, dtype, bits)
+        self._kv_heads, self._layers = kv_heads, layers
+        self._planes = {name + plane.suffix: plane for name in (KEYS, VALUES) for plane in self.coding.planes}
+        self._pools = {name: list[mx.array]() for name in self._planes}
+        self._fences: list[mx.array] = []
         self.copiers: Sequence[PageCopy] | None = None
+        self.release()
 
     @property
     def pages(self) -> int:
@@ -67,13 +82,14 @@ class Arena:
     @property
     def page_bytes(self) -> int:
         """Bytes of one page: all layers, keys and values."""
-        kv_heads, head_dim = self._shape
-        return 2 * len(self._keys) * kv_heads * head_dim * self.page_size * self._dtype.size
+        return 2 * self._layers * self._kv_heads * head_bytes(self.coding) * self.page_size
 
     @property
     def pools(self) -> ArenaPools:
         """The arrays themselves, for kernels; whoever launches one puts the next fence into its place."""
-        return ArenaPools(self._keys, self._values, self._fences)
+        if len(self.coding.planes) > 1:
+            raise AssertionError("kernels take no quantised pages")
+        return ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences)
 
     def synchronize(self) -> None:
         """Wait for every launch that touches a pool: after this, anything may."""
@@ -85,9 +101,10 @@ class Arena:
             return
         self.synchronize()
         self._pages = min(limit, max(pages, 2 * self._pages, 1024 // self.page_size))
-        for pools in (self._keys, self._values):
+        for name, plane in self._planes.items():
+            pools = self._pools[name]
             for layer, old in enumerate(pools):
-                grown = self._pool(self._pages)
+                grown = self._pool(plane)
                 grown[:, : old.shape[1]] = old
                 pools[layer] = grown
                 mx.eval(grown)
@@ -95,23 +112,39 @@ class Arena:
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
         self._pages = 0
-        self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in self._fences]
-        for pools in (self._keys, self._values):
-            pools[:] = [self._pool(0) for _ in pools]
+        self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
+        for name, plane in self._planes.items():
+            self._pools[name][:] = [self._pool(plane) for _ in range(self._layers)]
 
     def write_layer(self, layer: int, keys: mx.array, values: mx.array, spans: Sequence[Span]) -> None:
         """Store (kv_heads, tokens, head_dim) keys and values in the slots of `spans`, in order."""
-        _write(self._keys, layer, keys, spans)
-        _write(self._values, layer, values, spans)
+        for name, rows in ((KEYS, keys), (VALUES, values)):
+            for pools, coded in zip(self._pools_of(name), self.coding.encode(rows), strict=True):
+                _write(pools, layer, coded, spans)
 
     def write_slots(self, layer: int, keys: mx.array, values: mx.array, slots: mx.array) -> None:
         """Store (tokens, kv_heads, head_dim) keys and values in as many slots, int32 (tokens,)."""
-        self._keys[layer][:, slots] = keys.swapaxes(0, 1)
-        self._values[layer][:, slots] = values.swapaxes(0, 1)
+        for name, rows in ((KEYS, keys), (VALUES, values)):
+            coded = self.coding.encode(rows.swapaxes(0, 1))
+            for pools, part in zip(self._pools_of(name), coded, strict=True):
+                pools[layer][:, slots] = part
 
     def read_layer(self, layer: int, spans: Sequence[Span]) -> tuple[mx.array, mx.array]:
-        """Keys and values of `spans`, each (kv_heads, tokens, head_dim): a view of one, a copy of more."""
-        return self._gather(self._keys[layer], spans), self._gather(self._values[layer], spans)
+        """Keys and values of `spans`, each (kv_heads, tokens, head_dim).
+
+        As computed they are a view of one span, and a copy of more.
+        """
+        keys, values = self.read_stored(layer, spans)
+        return self.coding.decode(keys), self.coding.decode(values)
+
+    def read_stored(
+        self, layer: int, spans: Sequence[Span]
+    ) -> tuple[tuple[mx.array, ...], tuple[mx.array, ...]]:
+        """The same as they are stored: of each plane (kv_heads, tokens, width)."""
+        keys, values = (
+            tuple(_gather(pools[layer], spans) for pools in self._pools_of(name)) for name in (KEYS, VALUES)
+        )
+        return keys, values
 
     def copy(self, copies: Sequence[PageCopied]) -> None:
         """Copy pages onto others, in every layer; no page is both source and target."""
@@ -119,17 +152,16 @@ class Arena:
             self._copy(copies)
             return
         pairs = mx.array([(copy.source, copy.target) for copy in copies], dtype=mx.int32)
+        keys, values = self._pools[KEYS], self._pools[VALUES]
         for layer, kernel in enumerate(self.copiers):
-            pools = Pools(self._keys[layer], self._values[layer], self._fences[layer])
-            self._fences[layer] = kernel(pools, pairs)
+            self._fences[layer] = kernel(Pools(keys[layer], values[layer], self._fences[layer]), pairs)
 
     def read(self, pages: Sequence[int]) -> PageData:
         """What these pages hold, in host memory; waits for whoever writes them."""
         self.synchronize()
         spans = _spans(pages, self.page_size)
         stacks = {
-            name: mx.stack([self._gather(pool, spans) for pool in pools])
-            for name, pools in (("keys", self._keys), ("values", self._values))
+            name: mx.stack([_gather(pool, spans) for pool in pools]) for name, pools in self._pools.items()
         }
         mx.eval(list(stacks.values()))
         arrays: dict[str, Array] = {name: np.array(_bits(stack)) for name, stack in stacks.items()}
@@ -139,18 +171,18 @@ class Arena:
         """Store what `read` gave in these pages; waits for whoever reads the pools."""
         self.synchronize()
         spans = _spans(pages, self.page_size)
-        for name, pools in (("keys", self._keys), ("values", self._values)):
+        for name, plane in self._planes.items():
             for layer, rows in enumerate(data.arrays[name]):
-                _write(pools, layer, mx.array(rows).view(self._dtype), spans)
-        mx.eval(self._keys, self._values)
+                _write(self._pools[name], layer, mx.array(rows).view(plane.dtype), spans)
+        mx.eval(list(self._pools.values()))
 
     def state(self) -> list[mx.array]:
         """Every array, for evaluating what was written."""
-        return [*self._keys, *self._values, *self._fences]
+        return [*chain.from_iterable(self._pools.values()), *self._fences]
 
     def _copy(self, copies: Sequence[PageCopied]) -> None:
         size = self.page_size
-        for pools in (self._keys, self._values):
+        for pools in self._pools.values():
             sources = [
                 [mx.contiguous(pool[:, copy.source * size : (copy.source + 1) * size]) for copy in copies]
                 for pool in pools
@@ -160,14 +192,17 @@ class Arena:
                 for copy, part in zip(copies, parts, strict=True):
                     pools[layer][:, copy.target * size : (copy.target + 1) * size] = part
 
-    def _pool(self, pages: int) -> mx.array:
-        kv_heads, head_dim = self._shape
-        return mx.zeros((kv_heads, pages * self.page_size, head_dim), dtype=self._dtype)
+    def _pools_of(self, name: str) -> list[list[mx.array]]:
+        """Of keys or of values: the pools of each plane."""
+        return [self._pools[name + plane.suffix] for plane in self.coding.planes]
 
-    @staticmethod
-    def _gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
-        views = [pool[:, span.begin : span.end] for span in spans]
-        return views[0] if len(views) == 1 else mx.concatenate(views, axis=1)
+    def _pool(self, plane: Plane) -> mx.array:
+        return mx.zeros((self._kv_heads, self._pages * self.page_size, plane.width), dtype=plane.dtype)
+
+
+def _gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
+    views = [pool[:, span.begin : span.end] for span in spans]
+    return views[0] if len(views) == 1 else mx.concatenate(views, axis=1)
 
 
 def _write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Span]) -> None:

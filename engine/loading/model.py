@@ -62,7 +62,7 @@ class LoadedModel:
         Nothing may be in flight; who uses the kernels that were chosen before goes on with those.
         """
         if self.kernels is not None:
-            self.kernels = Kernels(self.kernels.choice.again(), self.decoder)
+            self.kernels = Kernels(self.kernels.choice.again(), self.decoder, self.kernels.kv_bits)
             self.info = _with_kernels(self.info, self.kernels)
 
     def drop_kernels(self, why: str) -> None:
@@ -113,16 +113,17 @@ def load_model(
 ) -> LoadedModel:
     """Load `folder`; `on_progress(loaded, total)` counts bytes of weights in memory.
 
-    Raises ModelError or TokenizerError with one line that names the file or field. Whatever `on_progress`
-    raises ends the load.
+    Raises ModelError or TokenizerError with one line that names the file or field, and EngineError where the
+    settings do not go with the model. Whatever `on_progress` raises ends the load.
     """
     files = open_model(folder)
     dtype = compute_dtype(files.stored_dtype)
-    decoder, weights = _load_decoder(files, dtype, settings.page_size, on_progress)
-    config, ledger = files.config, weights.ledger
+    config, page_size = files.config, settings.page_size
+    arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
+    decoder, weights = _load_decoder(files, dtype, page_size, on_progress)
+    ledger = weights.ledger
     choice, kernels = _open_kernels(decoder, settings)
-    arena = Arena(config.layers, config.kv_heads, config.head_dim, settings.page_size, dtype)
-    pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), settings.page_size)
+    pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     info = ModelInfo(
         path=str(folder),
         name=folder.resolve().name,
@@ -131,7 +132,7 @@ def load_model(
         weight_bytes=ledger.weight_bytes,
         dtype=str(dtype).removeprefix("mlx.core."),
         context_length=_usable_context(config, pager, settings),
-        page_size=settings.page_size,
+        page_size=page_size,
         total_pages=pager.total_pages,
         page_bytes=arena.page_bytes,
         executor=choice.name,
@@ -164,7 +165,9 @@ def _open_kernels(decoder: Decoder, settings: EngineSettings) -> tuple[ExecutorC
     executor = open_executor(name, compiled, Mode.PLAIN)
     runner = TrialRunner(name, compiled, command=settings.trial_command)
     selection = Selection(settings.cache, this_scope(name), runner)
-    return choice, Kernels(KernelChoice(name, executor, selection, is_forced=choice.is_forced), decoder)
+    return choice, Kernels(
+        KernelChoice(name, executor, selection, is_forced=choice.is_forced), decoder, settings.kv_bits
+    )
 
 
 def _with_kernels(info: ModelInfo, kernels: Kernels) -> ModelInfo:
