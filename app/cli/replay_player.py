@@ -41,6 +41,8 @@ CLOSING_SECONDS = 10.0
 _LOAD = "load"
 _PREDICTION = "\0"
 """Put before the id of a request that is asked about; ids of a file have no such character."""
+_ECHO = "\0"
+"""A prediction that nobody needs: its answer says that the engine has heard what went out before it."""
 
 
 class _Interrupt:
@@ -64,6 +66,7 @@ class Player:
         self._agenda = Agenda(())
         self._on_result: Callable[[Result], None] = lambda result: None
         self._began = 0.0
+        self._unheard = 0
         self._model: ModelInfo
         self.tally = Tally()
         self.interrupted = False
@@ -105,18 +108,22 @@ class Player:
                     self._begin(step)
                 if agenda or self._running:
                     self._hear(agenda.seconds_left(self._now()))
-            while not self.tally.settled:
+            while self._unheard or not self.tally.settled:
                 self._await_figures()
 
     def _now(self) -> float:
         return time.perf_counter() - self._began
 
     def _begin(self, step: Step) -> None:
-        if not isinstance(step.action, Ask):
-            self._engine.submit(step.action)
-            self._agenda.ended(step.id)
+        if isinstance(step.action, Ask):
+            self._ask(step, step.action)
             return
-        ask = step.action
+        self._engine.submit(step.action)
+        self._engine.submit(Predict(Generate(_ECHO, tokens=(0,))))
+        self._unheard += 1
+        self._agenda.ended(step.id)
+
+    def _ask(self, step: Step, ask: Ask) -> None:
         before = self._results.get(step.after) if step.after is not None and ask.continues else None
         try:
             request = self._request(ask, before)
@@ -170,6 +177,8 @@ class Player:
 
     def _take(self, event: Event, when: float) -> None:
         match event:
+            case Predicted() | Failed() if event.id == _ECHO:
+                self._unheard -= 1
             case Predicted() if event.id.startswith(_PREDICTION):
                 if course := self._running.get(event.id.removeprefix(_PREDICTION)):
                     course.predicted = event

@@ -86,6 +86,11 @@ class Result:
         return self.state != "failed" if self.ask.expected is None else self.state == self.ask.expected
 
     @property
+    def cached_tokens(self) -> int:
+        """Prompt tokens that were in memory."""
+        return self.report.cached_tokens if self.report else 0
+
+    @property
     def restored_tokens(self) -> int:
         """Prompt tokens that came back from SSD."""
         return self.report.restored_tokens if self.report else 0

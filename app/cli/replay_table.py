@@ -56,7 +56,7 @@ def _figures(result: Result, end: Finished) -> list[str]:
     written = len(end.tokens) + sum(len(sample.tokens) for sample in end.others)
     return [
         f"{len(end.prompt_tokens):,}",
-        f"{timing.cached_tokens:,}",
+        f"{result.cached_tokens:,}",
         f"{result.restored_tokens:,}",
         f"{written:,}",
         f"{timing.ttft_ms:,.1f}" if end.tokens else "–",

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import json
 import subprocess
+from argparse import ArgumentParser
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.generate import json_line
+from app.cli.replay import add_arguments, engine_settings
 from app.model_location import GUIDE
+from app.paths import default_paths
+from engine import (
+    Command,
+    EngineSettings,
+    Event,
+    Generate,
+    LoadModel,
+    ModelReady,
+    SsdSettings,
+    Stats,
+)
 from tests.app.cli.conftest import PATIENCE, Run, StartTerminal, command, environment
+from tests.app.cli.instant_engine import InstantEngine, finished
+from tests.fakes.scripted_engine import model_info
 
 REPLAYS = Path(__file__).parent / "replays"
 
@@ -76,13 +93,49 @@ def test_a_mixed_file_ends_as_it_says(mlxr_here: Run, random_model: Path) -> Non
 
 def test_a_chat_is_continued_edited_and_branched(mlxr_here: Run) -> None:
     results, totals = played(mlxr_here, REPLAYS / "chat_tree.jsonl", "--model", GUIDE)
-    first = results["first"]
+    first, second, edited = results["first"], results["second"], results["edited"]
     past = [*first["prompt_tokens"], *first["tokens"]]
     for name in ("second", "again", "branch"):
-        assert len(results[name]["prompt_tokens"]) > len(past)
-    assert results["second"]["prompt_tokens"] == results["again"]["prompt_tokens"]
-    assert results["edited"]["prompt_tokens"] != first["prompt_tokens"]
+        assert results[name]["prompt_tokens"][: len(past)] == past
+    assert second["prompt_tokens"] == results["again"]["prompt_tokens"]
+    assert second["cache"]["cached_tokens"] == len(past) - 1  # the last one was never an input
+    same = zip(first["prompt_tokens"], edited["prompt_tokens"], strict=False)
+    changed = next(place for place, (one, other) in enumerate(same) if one != other)
+    assert edited["cache"]["cached_tokens"] == changed
+    assert second["predicted"]["cached_tokens"] == second["cache"]["cached_tokens"]
+    computed = sum(result["timing"]["prefill_tokens"] for result in results.values())
+    assert totals["cache"]["computed_tokens"] == computed
     assert totals["pages_leaked"] == 0
+
+
+def test_more_than_fits_waits_and_loses_nothing(mlxr_here: Run, random_model: Path) -> None:
+    options = (REPLAYS / "pressure.jsonl", "--model", random_model)
+    tight, totals = played(mlxr_here, *options, "--pages", 8)
+    too_long = tight.pop("too long")
+    assert (too_long["refusal"]["needed_pages"], too_long["refusal"]["available_pages"]) == (13, 8)
+    assert totals["pages_total"] == 8
+    assert 0 < totals["most_pages_held"] <= 8
+    assert totals["cache"]["evicted_pages"] > 0
+    assert totals["pages_leaked"] == 0
+    roomy = mlxr_here("replay", *options, "--pages", 200, "--no-speculation", "--json")
+    alone = {result["id"]: result for result in map(json.loads, roomy.stdout.splitlines()[:-1])}
+    assert {name: result["tokens"] for name, result in tight.items()} == {
+        name: alone[name]["tokens"] for name in tight
+    }
+    assert roomy.stderr.startswith("error: 1 of the requests did not end as they should: too long (length, ")
+
+
+def test_what_spilled_comes_back_in_the_next_run(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
+    line = {"id": "a", "tokens": [1, *range(10, 90)], "chat": "c", "max_tokens": 20, "ignore_eos": True}
+    file, folder = write(tmp_path, line), tmp_path / "pages"
+    options = (file, "--model", random_model, "--ssd", folder, "--ssd-cap", "64M", "--ssd-floor", 0)
+    cold, _ = played(mlxr_here, *options)
+    warm, totals = played(mlxr_here, *options)
+    assert cold["a"]["cache"]["restored_tokens"] == 0
+    assert warm["a"]["cache"]["restored_tokens"] == 80
+    assert warm["a"]["tokens"] == cold["a"]["tokens"]
+    assert totals["cache"]["restored_tokens"] == 80
+    assert 0 < totals["cache"]["ssd_bytes"] <= 64 << 20
 
 
 def test_people_get_a_table_and_the_totals(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
@@ -125,6 +178,52 @@ def test_standard_input_is_a_file_too(mlxr: Run, random_model: Path) -> None:
     assert json.loads(done.stdout.splitlines()[0])["prompt_tokens"] == [1, 5]
     bad = mlxr("replay", "-", "--model", random_model, stdin="{}")
     assert bad.stderr.startswith("error: standard input:1: there is no prompt")
+
+
+def test_every_option_becomes_a_setting(tmp_path: Path) -> None:
+    parser = ArgumentParser()
+    add_arguments(parser)
+    options = (
+        "--pages 8 --page-size 4 --prefill-chunk 32 --kv-bits 8 --no-speculation --ssd-cap 2G --ssd-floor 5k"
+    )
+    args = parser.parse_args(["file", "--ssd", str(tmp_path), *options.split()])
+    settings = engine_settings(args)
+    assert (settings.kv_pages, settings.page_size, settings.prefill_chunk, settings.kv_bits) == (8, 4, 32, 8)
+    assert settings.speculation is False
+    assert settings.ssd == SsdSettings(tmp_path, cap_bytes=2 << 30, floor_bytes=5120)
+
+
+def test_without_options_the_engine_is_as_it_always_is_and_spills_nothing() -> None:
+    parser = ArgumentParser()
+    add_arguments(parser)
+    settings = engine_settings(parser.parse_args(["file"]))
+    assert settings == EngineSettings(cache=default_paths().kernels)
+    assert settings.ssd is None
+
+
+def test_pages_that_leak_are_an_error(
+    mlxr_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, LoadModel):
+            yield ModelReady(command.id, model_info(command.path))
+        elif isinstance(command, Generate):
+            yield finished(command.id)
+            yield Stats("", 0, 0, 0, 0, 3, 9, 0, 0)
+
+    monkeypatch.setattr("app.cli.replay.Engine", lambda emit, settings: InstantEngine(emit, script))
+    done = mlxr_here("replay", write(tmp_path, {"tokens": [1]}), "--model", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: 3 pages are still held although every request has ended; ")
+    assert "0 cached, 3 leaked, of 9" in done.stdout
+
+
+def test_json_cannot_drive_a_terminal() -> None:
+    value = {"text": "\x1b[2J\x9b2J\x7f\x85é"}
+    line = json_line(value)
+    assert json.loads(line) == value
+    assert line.removesuffix("\n").isprintable()
+    assert "é" in line
 
 
 def test_settings_reach_the_engine(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:

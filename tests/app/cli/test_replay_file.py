@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.cli.replay_fields import SAMPLING
@@ -104,7 +104,9 @@ def test_blank_lines_and_comments_count_as_lines_and_say_nothing() -> None:
     assert [(step.id, step.line) for step in parse_steps(text, "file")] == [("4", 4), ("6", 6)]
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("what else ends a line: \x85\u2028\u2029\x1c")
 def test_prompts_keep_every_character(text: str) -> None:
     for ascii_only in (True, False):
         (step,) = steps(json.dumps({"prompt": text}, ensure_ascii=ascii_only))
@@ -190,8 +192,8 @@ def test_a_circle_is_shown_without_what_leads_to_it() -> None:
 
 def test_a_long_chain_is_read_quickly() -> None:
     lines = [{"id": "0", "prompt": "x"}]
-    lines += [{"id": str(i), "after": str(i - 1), "prompt": "x"} for i in range(20_000, 0, -1)]
-    assert len(steps(*lines)) == 20_001
+    lines += [{"id": str(i), "after": str(i - 1), "prompt": "x"} for i in range(60_000, 0, -1)]
+    assert len(steps(*lines)) == 60_001
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n"])

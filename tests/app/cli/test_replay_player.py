@@ -145,9 +145,28 @@ def test_a_chat_cannot_go_on_as_text_without_a_template() -> None:
     assert "m has no chat template; give the next turn as tokens" in str(played.results[1].end)
 
 
-def test_commands_of_chats_go_out_in_their_turn() -> None:
-    played = Played('{"pin": "c"}\n{"id": "one", "tokens": [1]}\n{"forget": "c", "after": "one"}')
-    assert played.commands[:3] == [Pin("c", True), Generate("one", tokens=(1,)), Forget("c")]
+def test_commands_of_chats_go_out_in_their_turn_and_are_heard() -> None:
+    """The engine answers no Forget and no Pin: a prediction behind each tells that it was heard."""
+    forgotten = replace(IDLE, cached_pages=4)
+
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, Forget):
+            yield forgotten
+        elif isinstance(command, Predict):
+            yield Predicted(command.request.id, 1, 0, 0, None)
+        yield from polite(command)
+
+    played = Played('{"pin": "c"}\n{"id": "one", "tokens": [1]}\n{"forget": "c", "after": "one"}', script)
+    sent = [command for command in played.commands if not isinstance(command, Predict)]
+    assert sent == [Pin("c", True), Generate("one", tokens=(1,)), Forget("c"), Shutdown()]
+    assert isinstance(played.commands[-2], Predict)
+    assert played.player.tally.stats == forgotten
+
+
+def test_a_chat_command_that_is_not_heard_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.replay_player.CLOSING_SECONDS", 0.01)
+    with pytest.raises(AppError, match="did not say within"):
+        Played('{"pin": "c"}')
 
 
 def test_a_prediction_is_asked_for_before_and_told_with_the_result() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cli.replay_file import Ask, Step
@@ -14,6 +14,7 @@ from app.cli.replay_table import Table
 from app.cli.replay_totals import Tally, Totals, size
 from engine import (
     CacheCounts,
+    CacheReport,
     ChatMemory,
     ChatsCached,
     Failed,
@@ -37,6 +38,7 @@ def finished(name: str, *arrivals: float) -> Result:
     course = Course(Ask(Generate(name)), Generate(name), sent=0.5)
     for number, when in enumerate(arrivals, 1):
         course.arrived(TextChunk(name, "x", number), when)
+    course.report = CacheReport(name, 1234, 200, 34)
     tokens = tuple(range(len(arrivals)))
     end = Finished(name, "length", "x" * len(tokens), tokens, (1,) * 1234, None, TIMING)
     return course.ended(end, 2.25, MODEL)
@@ -56,6 +58,7 @@ def totals(*results: Result, stats: Stats | None = END) -> Totals:
     return Totals.of(results, tally, MODEL, left_out=4)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e3), min_size=1), st.integers(1, 100))
 def test_a_gap_has_its_share_of_all_gaps_at_or_below_it(gaps: list[float], percent: int) -> None:
     ordered = tuple(sorted(gaps))
@@ -151,8 +154,8 @@ def test_columns_line_up_under_their_names() -> None:
     cut, single, bad = table.row(finished(long, 1.0, 1.1)), table.row(finished("a")), table.row(failed("a"))
     assert len(heading) == len(short) == len(cut) == len(single) == len(heading.rstrip())
     assert heading.split()[:6] == ["id", "state", "prompt", "cached", "restored", "written"]
-    assert short.split() == ["a", "length", "1,234", "234", "0", "2", "12.3", "56.8", "100.0", "100.0"]
+    assert short.split() == ["a", "length", "1,234", "200", "34", "2", "12.3", "56.8", "100.0", "100.0"]
     assert cut.startswith("a request with quite a long nam… ")
-    assert single.split()[5:] == ["0", "–", "56.8", "–", "–"]
+    assert single.split()[4:] == ["34", "0", "–", "56.8", "–", "–"]
     assert bad.index("failed") == heading.index("state")
     assert bad.endswith("no room")
