@@ -15,7 +15,7 @@ from engine.tokenizer.markers import TAG, Markers, check_text
 
 Place = Literal["first", "after token", "inside"]
 """Where a text stands: it starts the prompt, follows a control token, or goes on a text before it."""
-_STAND_INS = ("\ufdd3\ufdd4", "\ufdd3 Two lines,\nin words. \ufdd4")
+_STAND_INS = ("\ufdd3\ufdd4", "\ufdd5 Two lines,\nin words. \ufdd6")
 """Answers that nobody gives, to find what a template puts behind one; unlike each other, so that a template
 which looks at the answer is found out."""
 

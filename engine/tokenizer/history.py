@@ -45,13 +45,13 @@ def chat_prompt(
         TokenizerError: the template itself fails.
     """
     if history is None:
-        return ChatPrompt(tuple(tokenizer.encode_chat(messages)), 0, None)
+        return ChatPrompt(_rendered(tokenizer, messages), 0, None)
     _check(history, messages)
     if history.model != model:
         return _afresh(tokenizer, messages, history, "other model")
     first_answer = next(place for place, message in enumerate(messages) if message.role == "assistant")
     opening = messages[:first_answer]
-    if opening and not _starts_with(history.tokens, tokenizer.encode_chat(opening)):
+    if opening and not _starts_with(history.tokens, _rendered(tokenizer, opening)):
         return _afresh(tokenizer, messages, history, _change(tokenizer, opening, history.tokens))
     behind = tokenizer.encode_after(messages, history.messages - 1, history.tokens[-1])
     if behind is None:
@@ -77,12 +77,12 @@ def _afresh(
     tokenizer: Tokenizer, messages: Sequence[Message], history: History, reason: MissReason
 ) -> ChatPrompt:
     """Everything rendered anew; by chance it may still begin as the history does."""
-    ids = tuple(tokenizer.encode_chat(messages))
+    ids = _rendered(tokenizer, messages)
     kept = 0 if reason == "other model" else common_length(history.tokens, ids)
     return ChatPrompt(ids, kept, None if kept == len(history.tokens) else reason)
 
 
-def _change(tokenizer: Tokenizer, opening: Sequence[Message], tokens: Sequence[int]) -> MissReason:
+def _change(tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int, ...]) -> MissReason:
     """What of the chat's opening is not as it was when `tokens` were computed."""
     if opening[0].role == "system":
         text = tokenizer.decode(tokenizer.encode(opening[0].content, add_bos=False)).strip()
@@ -90,17 +90,19 @@ def _change(tokenizer: Tokenizer, opening: Sequence[Message], tokens: Sequence[i
     return "system prompt changed" if _had_system(tokenizer, opening, tokens) else "template changed"
 
 
-def _had_system(tokenizer: Tokenizer, opening: Sequence[Message], tokens: Sequence[int]) -> bool:
+def _had_system(tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int, ...]) -> bool:
     """Whether `tokens` begin as a chat with a system prompt does, and as one without does not."""
     try:
-        ids = [tokenizer.encode_chat([Message("system", text), *opening]) for text in (_MARK, "a" + _MARK)]
+        ids = [_rendered(tokenizer, [Message("system", text), *opening]) for text in (_MARK, "a" + _MARK)]
     except InvalidRequest:  # the template knows no system prompt
         return False
     with_system = common_length(*ids)
-    return (
-        with_system <= common_length(ids[0], tokens) > common_length(tokenizer.encode_chat(opening), tokens)
-    )
+    return with_system <= common_length(ids[0], tokens) > common_length(_rendered(tokenizer, opening), tokens)
 
 
-def _starts_with(tokens: Sequence[int], opening: Sequence[int]) -> bool:
+def _starts_with(tokens: tuple[int, ...], opening: tuple[int, ...]) -> bool:
     return common_length(tokens, opening) == len(opening)
+
+
+def _rendered(tokenizer: Tokenizer, messages: Sequence[Message]) -> tuple[int, ...]:
+    return tuple(tokenizer.encode_chat(messages))
