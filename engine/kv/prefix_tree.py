@@ -240,8 +240,11 @@ class PrefixTree:
                 self._prune(other)
 
     def _insert_rest(self, parent: Node, tokens: Tokens, page: int, chat: str) -> None:
-        """A partly filled page, unless `chat` has a longer one that begins with it, or the page is known."""
-        if self._pager.is_cached(page):
+        """A partly filled page, unless `chat` has a longer one that begins with it, or others hold the page.
+
+        They may have more tokens in it than these.
+        """
+        if self._pager.references(page) > 1:
             return
         for child in parent.children.values():
             if chat in child.owners and child.page != NO_PAGE and child.tokens[: len(tokens)] == tokens:

@@ -306,6 +306,20 @@ def test_a_chat_is_forgotten_while_it_runs() -> None:
     assert world.pager.free_pages == 8
 
 
+def test_a_forgotten_page_that_two_requests_hold_is_cached_as_what_is_in_it() -> None:
+    world = world_of(8)
+    whole = world.begin(prompt(8), "a")
+    world.compute(whole, 8)
+    world.keep(whole)
+    part = world.begin([*prompt(6), 5], "b")
+    world.memory.forget("a")
+    world.memory.forget("b")
+    world.keep(part)
+    world.keep(whole)
+    world.check()
+    assert world.memory.lookup(prompt(9)) == Found(8, 0)
+
+
 def test_bytes_of_chats_are_exact_through_sharing_eviction_and_restore() -> None:
     world = world_of(8, has_tier=True)
     world.run(prompt(8), "a")
