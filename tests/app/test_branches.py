@@ -117,6 +117,8 @@ def test_escape_in_the_editor_stops_no_answer(qtbot: QtBot, desktop: Desktop) ->
     desktop.conversation.send("more")
     qtbot.waitUntil(lambda: desktop.conversation.state.phase == "streaming")
     assert editor
+    assert not button(view_of(desktop, "two"), "Regenerate this answer").isEnabled()
+    assert not button(view_of(desktop, "one"), "Save & send").isEnabled()
     editor.setFocus()
     qtbot.keyClick(editor, Qt.Key.Key_Escape)
     assert desktop.conversation.state.phase == "streaming"

@@ -88,6 +88,20 @@ def test_the_version_on_show_is_remembered(stage: Stage) -> None:
     assert shown(stage) == ["one", "zwei", "three", "four"]
 
 
+def test_the_version_last_on_show_is_remembered_on_disk_at_every_fork(stage: Stage) -> None:
+    answered(stage, "one", "two")
+    stage.chat.regenerate(stage.chat.messages[1].id)
+    stage.play(finished(last_request(stage), "zwei"))
+    stage.chat.switch(stage.chat.messages[1].id, -1)
+    stage.chat.edit(stage.chat.messages[0].id, "uno")
+    stage.play(finished(last_request(stage), "due"))
+    stage.chat.new_chat()
+    stage.chat.open(stage.store.chats.chats()[0])
+    assert shown(stage) == ["uno", "due"]
+    stage.chat.switch(stage.chat.messages[0].id, -1)
+    assert shown(stage) == ["one", "two"]
+
+
 def test_switching_does_not_move_the_chat_to_the_top(stage: Stage) -> None:
     answered(stage, "one", "two")
     stage.chat.regenerate(stage.chat.messages[1].id)

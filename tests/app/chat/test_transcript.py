@@ -266,6 +266,15 @@ def test_asking_from_far_above_builds_no_more_than_is_seen(qtbot: QtBot, transcr
     assert at_end(transcript)
 
 
+def test_a_path_that_differs_above_what_is_built_is_built_anew(qtbot: QtBot, transcript: Transcript) -> None:
+    transcript.show_messages(conversation(100))
+    settle(qtbot, transcript)
+    other = conversation(1)
+    transcript.show_asked(other)
+    settle(qtbot, transcript)
+    assert [view.message for view in transcript._stack.views] == other
+
+
 def test_a_short_branch_is_followed(qtbot: QtBot, transcript: Transcript) -> None:
     messages = conversation(1, "Short.")
     transcript.show_messages(messages)
