@@ -14,6 +14,7 @@ _KEPT = 6  # measurements of each size that are kept
 _FADE = 0.97  # weight that a measurement keeps when another comes
 _ROUNDS = 5  # of weighing measurements by how well they fit
 _SPREAD = 0.15  # relative error that halves a measurement's weight
+_STALE = 8  # measurements after which costs are worked out again; a quarter of them while there are few
 _FEWEST = 2  # a first one alone may have compiled something
 
 Features = tuple[float, ...]
@@ -31,6 +32,7 @@ class CostFit:
         self._kept: dict[tuple[int, ...], deque[tuple[int, Features, float]]] = {}
         self._count = 0
         self._costs: Features | None = None
+        self._fitted_at = 0
 
     def add(self, features: Features, seconds: float) -> None:
         """Work of these `features`, the first of them 1, took `seconds`; only positive times count."""
@@ -39,14 +41,14 @@ class CostFit:
         size = tuple(int(value).bit_length() for value in features)
         self._count += 1
         self._kept.setdefault(size, deque(maxlen=_KEPT)).append((self._count, features, seconds))
-        self._costs = None
 
     def seconds(self, features: Features) -> float | None:
         """What work of these features takes; None before there were two measurements."""
         if self._count < _FEWEST:
             return None
-        if self._costs is None:
-            self._costs = self._fitted()
+        fresh = self._count - self._fitted_at
+        if self._costs is None or fresh >= min(_STALE, max(1, self._fitted_at // 4)):
+            self._costs, self._fitted_at = self._fitted(), self._count
         return _dot(self._costs, features)
 
     def measurements(self) -> list[tuple[Features, float]]:
