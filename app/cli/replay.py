@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
@@ -85,14 +86,14 @@ def run(args: Namespace) -> int:
 
 
 def engine_settings(args: Namespace) -> EngineSettings:
-    """What the options ask for. Raises UsageError when they contradict each other."""
+    """What the options ask for. Raises UsageError for a contradiction, AppError for a folder of no use."""
     if args.ssd is None and (args.ssd_cap is not None or args.ssd_floor is not None):
         raise UsageError("--ssd-cap and --ssd-floor need --ssd FOLDER: without it nothing spills")
     ssd = None
     if args.ssd is not None:
         limits = {"cap_bytes": args.ssd_cap, "floor_bytes": args.ssd_floor}
         given = {name: value for name, value in limits.items() if value is not None}
-        ssd = SsdSettings(args.ssd.expanduser(), **given)
+        ssd = SsdSettings(_usable(args.ssd.expanduser()), **given)
     sizes = {"page_size": args.page_size, "prefill_chunk": args.prefill_chunk}
     return EngineSettings(
         kv_pages=args.pages,
@@ -102,6 +103,18 @@ def engine_settings(args: Namespace) -> EngineSettings:
         cache=default_paths().kernels,
         **{name: value for name, value in sizes.items() if value is not None},
     )
+
+
+def _usable(folder: Path) -> Path:
+    """`folder`, made if need be: the engine would go on without one, and measure something else."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise AppError(f"--ssd {folder} cannot be used: {reason}; give a folder") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise AppError(f"--ssd {folder} cannot be written; give another folder")
+    return folder
 
 
 def _model_path(args: Namespace, terminal: Terminal) -> Path:

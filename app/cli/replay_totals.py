@@ -123,7 +123,8 @@ class Totals:
         yield (
             f"pages at the end: {stats.cached_pages:,} cached, {self.leaked_pages:,} leaked, of "
             f"{stats.total_pages:,} ({self.model.page_size} tokens and {size(self.model.page_bytes)} each); "
-            f"requests held {self.tally.most_pages:,} at most, {self.tally.most_running:,} running at once"
+            f"requests were seen to hold {self.tally.most_pages:,} at most, "
+            f"{self.tally.most_running:,} running at once"
         )
         yield from _cache_lines(stats.cache)
         yield f"peak memory: {size(stats.peak_memory_bytes)}"

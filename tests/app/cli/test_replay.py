@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -216,6 +217,22 @@ def test_pages_that_leak_are_an_error(
     assert done.returncode == 1
     assert done.stderr.startswith("error: 3 pages are still held although every request has ended; ")
     assert "0 cached, 3 leaked, of 9" in done.stdout
+
+
+def test_a_folder_for_pages_that_cannot_be_one_is_named(mlxr_here: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, {"tokens": [1]})
+    done = mlxr_here("replay", file, "--ssd", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: --ssd {file} cannot be used: File exists; give a folder\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_a_read_only_folder_for_pages_is_named(mlxr_here: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir(mode=0o500)
+    done = mlxr_here("replay", write(tmp_path, {"tokens": [1]}), "--ssd", folder)
+    assert done.returncode == 1
+    assert done.stderr == f"error: --ssd {folder} cannot be written; give another folder\n"
 
 
 def test_json_cannot_drive_a_terminal() -> None:

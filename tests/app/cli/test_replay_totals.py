@@ -123,7 +123,7 @@ def test_the_totals_in_words() -> None:
     assert list(totals(finished("a", 1.0), failed("b")).lines()) == [
         "2 requests in 2.25 s: 1 at their length, 1 failed; 4 never began",
         "pages at the end: 30 cached, 2 leaked, of 64 (16 tokens and 64.0 kB each); "
-        "requests held 9 at most, 3 running at once",
+        "requests were seen to hold 9 at most, 3 running at once",
         "prompt tokens: 1 computed, 2 cached, 3 restored from SSD",
         "pages: 4 evicted, 5 spilled to SSD, 6 restored, 7 copied on write; 8 preemptions",
         "drafted tokens: 13 of 12 accepted",
