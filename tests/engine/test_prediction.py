@@ -8,7 +8,7 @@ import random
 import statistics
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.prediction import Rates
@@ -120,6 +120,7 @@ def test_a_chunked_prompt_is_the_sum_of_its_chunks(learned: Rates) -> None:
     assert learned.first_token_seconds(0, 300) == pytest.approx(truth(1, 300), rel=0.01)
 
 
+@settings(deadline=None)
 @given(context=st.integers(0, 30_000), rows=st.integers(0, 40), seconds=st.floats(0.0, 2.0))
 def test_as_many_tokens_as_fit(context: int, rows: int, seconds: float) -> None:
     rates = Rates()
