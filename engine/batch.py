@@ -70,16 +70,18 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
     tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
-    drawn = list(decoding)
+    heads = list(decoding)
     if chunk is not None:
         begin = chunk.sequence.table.length
         tokens += chunk.sequence.tokens(begin, begin + chunk.tokens)
         parts.append(Part(chunk.sequence.table, chunk.tokens, rows=int(chunk.is_last)))
-        if chunk.is_last:
-            drawn += chunk.sequence.drawn_together
+        heads += [chunk.sequence] * chunk.is_last
     logits = runner.step(parts, _inputs(before, rows, tokens))
-    if len(drawn) > logits.shape[0] > 0:  # several answers begin behind one prompt
-        logits = logits[mx.array([min(row, logits.shape[0] - 1) for row in range(len(drawn))])]
+    # A prompt that was cached but for its last token is decoded like an answer; its answers begin there too.
+    origins = [(row, sequence) for row, head in enumerate(heads) for sequence in head.drawn_together]
+    drawn = [sequence for _, sequence in origins]
+    if len(drawn) > len(heads):  # several answers begin behind one prompt
+        logits = logits[mx.array([row for row, _ in origins])]
     draws = _draw(runner, logits, drawn, flying, before) if drawn else None
     waits = runner.results
     if draws is None:

@@ -1,0 +1,113 @@
+"""Small models of every kind of attention, each with a twin that mlx-lm computes alike."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import mlx.core as mx
+from mlx_lm.utils import load_model as load_peer
+
+from engine import Generate, Sample
+from tests.engine.cold import MARGIN
+from tests.engine.parity import with_idle_layer
+from tests.fakes.random_model import write_random_model
+
+LOGPROB_MARGIN = 5e-3
+"""By how much a log-probability may differ in sums of another order: wrong keys or values differ by more."""
+
+GUIDE = Path(__file__).parents[2] / "resources/guide/model"
+
+WINDOW = 21
+"""Tokens that a layer with a sliding window sees; no multiple of a page."""
+
+_SMALL: Mapping[str, object] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 160,
+}
+_SLIDING, _FULL = "sliding_attention", "full_attention"
+
+KINDS: Mapping[str, tuple[str, Mapping[str, object], Mapping[str, object] | None]] = {
+    "llama": ("llama", {}, None),
+    "qwen3": ("qwen3", {"head_dim": 8}, None),
+    # mlx-lm ignores Mistral's window, so that its Llama with windowed layers is the twin
+    "window": (
+        "mistral",
+        {"sliding_window": WINDOW},
+        {"model_type": "llama", "num_hidden_layers": 4, "layer_types": [*[_SLIDING] * 3, _FULL]},
+    ),
+    "mixed windows": (
+        "mistral",
+        {"sliding_window": WINDOW, "layer_types": [_SLIDING, _FULL, _SLIDING]},
+        {"model_type": "llama"},
+    ),
+}
+"""By name: the family, what its config has, and what the twin's has instead where mlx-lm needs a twin."""
+
+
+class Oracle:
+    """Checks every answer of a model from nothing, with mlx-lm."""
+
+    def __init__(self, folder: Path) -> None:
+        self._model, _ = load_peer(folder)
+        self._model.set_dtype(mx.float32)  # as the engine computes on a CPU
+
+    def complaint(self, request: Generate, prompt: Sequence[int], sample: Sample) -> str:
+        """What is wrong with an answer; "" when nothing is.
+
+        A greedy answer's tokens must each be the likeliest, up to ties. Where log-probabilities were asked
+        for, those of any answer must be right: they depend on every key and value that it saw.
+        """
+        answer = list(sample.tokens)
+        if not answer:
+            return ""
+        logits = self._model(mx.array([[*prompt, *answer]]))[0, len(prompt) - 1 : -1].astype(mx.float32)
+        given = mx.take_along_axis(logits, mx.array(answer)[:, None], axis=-1)[:, 0]
+        if request.sampling.temperature == 0:
+            gaps = (logits.max(axis=-1) - given) / mx.abs(logits).max(axis=-1)
+            if cast(float, gaps.max().item()) > MARGIN:
+                return f"token {int(mx.argmax(gaps).item())} of {len(answer)} is not the likeliest"
+        if sample.logprobs is None:
+            return ""
+        if [entry.id for entry in sample.logprobs] != answer:
+            return "log-probabilities are of other tokens"
+        told = mx.array([entry.logprob for entry in sample.logprobs])
+        errors = mx.abs(given - mx.logsumexp(logits, axis=-1) - told)
+        if cast(float, errors.max().item()) > LOGPROB_MARGIN:
+            return f"the log-probability of token {int(mx.argmax(errors).item())} of {len(answer)} is wrong"
+        return ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A model folder and the oracle of its answers; `window` where every layer has a sliding one."""
+
+    folder: Path
+    oracle: Oracle
+    window: int | None
+
+
+def checked_model(root: Path, kind: str, seed: int = 0) -> Checked:
+    """Write a random model of one of KINDS below `root`; "guide" is the built-in model."""
+    if kind == "guide":
+        return Checked(GUIDE, Oracle(GUIDE), None)
+    family, config, twin_config = KINDS[kind]
+    folder = write_random_model(root / kind, family, seed=seed, **{**_SMALL, **config})
+    window = WINDOW if kind == "window" else None
+    if twin_config is None:
+        return Checked(folder, Oracle(folder), window)
+    twin = root / f"{kind} twin"
+    if "num_hidden_layers" in twin_config:
+        with_idle_layer(folder, twin)
+    else:
+        shutil.copytree(folder, twin)
+    written = json.loads((twin / "config.json").read_text())
+    (twin / "config.json").write_text(json.dumps({**written, **twin_config}))
+    return Checked(folder, Oracle(twin), window)

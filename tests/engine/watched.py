@@ -1,0 +1,66 @@
+"""A batcher that checks the books of KV memory after each step, on the engine's thread."""
+
+from __future__ import annotations
+
+import pytest
+
+import engine.engine
+from engine.batch import Sent
+from engine.batcher import Batcher
+from engine.chunking import ChunkSizer
+from engine.kv.memory import KVMemory
+from engine.kv.pager import Pager
+from engine.loading.model import LoadedModel
+from engine.runner import Runner
+
+
+class Watch:
+    """What was seen of each model that was loaded, and the models."""
+
+    def __init__(self) -> None:
+        self.models: list[LoadedModel] = []
+        self.steps = 0
+        self.most_running = self.most_used = 0
+        self.wrong: list[str] = []
+
+    def check(self, memory: KVMemory, pager: Pager, batcher: Batcher) -> None:
+        """Every page has exactly the holders that it should, and the arena keeps to its budget."""
+        self.steps += 1
+        self.most_running = max(self.most_running, len(batcher.running))
+        self.most_used = max(self.most_used, pager.pages_used)
+        try:
+            memory.check([sequence.table for sequence in batcher])
+            assert pager.pages_used + memory.cached_pages <= pager.total_pages
+            assert pager.high_water <= pager.total_pages
+            assert all(model.arena.pages <= model.pager.total_pages for model in self.models)
+        except AssertionError as error:
+            self.wrong.append(f"step {self.steps}: {error}")
+
+
+def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """From now on, engines check their KV memory at each step; `wrong` must be empty at the end."""
+    watch = Watch()
+
+    class WatchedBatcher(Batcher):
+        def __init__(self, memory: KVMemory, pager: Pager, chunks: ChunkSizer) -> None:
+            super().__init__(memory, pager, chunks)
+            self._watched = (memory, pager)
+
+        def send(self, runner: Runner, before: Sent | None) -> Sent | None:
+            sent = super().send(runner, before)
+            watch.check(*self._watched, self)
+            return sent
+
+        def trim(self) -> None:
+            super().trim()
+            watch.check(*self._watched, self)
+
+    load = engine.engine.load_model
+
+    def load_and_note(*args: object) -> LoadedModel:
+        watch.models.append(load(*args))  # pyright: ignore[reportArgumentType]
+        return watch.models[-1]
+
+    monkeypatch.setattr("engine.serving.Batcher", WatchedBatcher)
+    monkeypatch.setattr("engine.engine.load_model", load_and_note)
+    return watch
