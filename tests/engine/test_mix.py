@@ -1,0 +1,84 @@
+"""Whatever is asked of shared KV memory at once, every answer is the one that a cold run would give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import EngineSettings, SsdSettings
+from tests.engine.mix import Chances, Mix
+from tests.engine.oracle import KINDS, Checked, checked_model
+from tests.engine.watched import watch_memory
+
+SMALL_CAP = 400_000
+"""Bytes of SSD cache that a mix soon fills."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checked]:
+    root = tmp_path_factory.mktemp("models")
+    return {kind: checked_model(root, kind) for kind in (*KINDS, "guide")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "pages", "size", "chunk", "seed"),
+    [
+        ("llama", 8, 16, 24, 1),
+        ("qwen3", 24, 4, 7, 2),
+        ("window", 40, 2, 64, 3),
+        ("window", 12, 4, 5, 4),
+        ("mixed windows", 64, 4, 16, 5),
+        ("llama", 33, 2, 16, 6),
+    ],
+)
+def test_every_answer_of_a_mix_is_that_of_a_cold_run(
+    kind: str,
+    pages: int,
+    size: int,
+    chunk: int,
+    seed: int,
+    models: dict[str, Checked],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = EngineSettings(page_size=size, kv_pages=pages, prefill_chunk=chunk)
+    mix = Mix(models[kind], settings, watch_memory(monkeypatch), seed).play(20)
+    assert mix.seen["tokens"] > 100
+    assert mix.seen["cached_tokens"] > 100
+    assert mix.seen["evicted_pages"] > 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "pages", "size", "cap", "seed"),
+    [
+        ("llama", 16, 4, 1 << 30, 7),
+        ("qwen3", 10, 16, SMALL_CAP, 8),
+        ("window", 24, 4, 1 << 30, 9),
+        ("mixed windows", 32, 2, SMALL_CAP, 10),
+    ],
+)
+def test_pages_come_back_from_ssd_in_a_mix_that_unloads_and_loads_again(
+    kind: str,
+    pages: int,
+    size: int,
+    cap: int,
+    seed: int,
+    models: dict[str, Checked],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    settings = EngineSettings(
+        page_size=size, kv_pages=pages, prefill_chunk=16, ssd=SsdSettings(tmp_path / "kv", cap, 0)
+    )
+    mix = Mix(models[kind], settings, watch_memory(monkeypatch), seed, Chances(reload=0.15)).play(20)
+    assert mix.seen["spilled_pages"] > 0
+    assert mix.seen["restored_pages"] > 0
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*.safetensors")) <= cap
+
+
+def test_the_guide_answers_in_a_mix_as_it_does_cold(
+    models: dict[str, Checked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = EngineSettings(kv_pages=12, prefill_chunk=64)
+    mix = Mix(models["guide"], settings, watch_memory(monkeypatch), 11).play(10, at_once=4)
+    assert mix.seen["cached_tokens"] > 0
