@@ -66,6 +66,7 @@ from engine.kernel_report import (
     kernel_table,
     known_kernels,
 )
+from engine.kv_loss import KvLoss, measure_kv_loss
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.peer import Peer, PeerRun
@@ -102,6 +103,7 @@ __all__ = [
     "KernelOp",
     "KernelTable",
     "KernelsChosen",
+    "KvLoss",
     "Lane",
     "LoadModel",
     "LoadProgress",
@@ -143,5 +145,6 @@ __all__ = [
     "kernel_table",
     "known_kernels",
     "machine_report",
+    "measure_kv_loss",
     "write_shape",
 ]

@@ -24,11 +24,15 @@ _WIDTH = 14
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """All findings, and the engine's own reports as plain values (None where it could not make one)."""
+    """All findings, and the engine's own reports as plain values.
+
+    A report is None where it could not be made, `kv_loss` also where nobody asked for it.
+    """
 
     findings: tuple[Finding, ...]
     machine: dict[str, Any] | None
     model: dict[str, Any] | None
+    kv_loss: dict[str, Any] | None = None
 
     @property
     def healthy(self) -> bool:
@@ -39,12 +43,19 @@ class Examination:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     add_model_option(parser)
+    parser.add_argument(
+        "--kv-bits",
+        metavar="BITS",
+        type=int,
+        choices=(8, 4),
+        help="look at the model with a KV cache in 8 or 4 bits, and measure what that costs",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as one JSON object")
 
 
 def run(args: Namespace) -> int:
     """Examine and report; 1 when something is broken."""
-    found = examine(getattr(args, "model", None), default_paths())
+    found = examine(getattr(args, "model", None), default_paths(), args.kv_bits)
     terminal = Terminal(sys.stdout, sys.stderr)
     if args.json:
         terminal.answer(json.dumps(_as_json(found), indent=2) + "\n")
@@ -53,30 +64,36 @@ def run(args: Namespace) -> int:
     return 0 if found.healthy else 1
 
 
-def examine(spec: str | None, paths: Paths) -> Examination:
-    """Look at everything; a part that is broken does not keep the others from being looked at."""
+def examine(spec: str | None, paths: Paths, kv_bits: int | None = None) -> Examination:
+    """Look at everything; a part that is broken does not keep the others from being looked at.
+
+    `kv_bits`: of a KV cache whose cost is measured.
+    """
     findings = check_system()
     try:
         # Imported here: where MLX does not load, the rest of the report is what helps.
         from app.cli.engine_checks import check_engine, check_kernels, check_model
+        from app.cli.kv_checks import check_kv_loss
     except (ImportError, OSError) as error:
         advice = "run `make setup`"
         findings.append(Finding("Engine", "MLX", f"cannot be loaded ({error})", "broken", advice))
         return Examination((*findings, *check_window(), *check_files(paths)), None, None)
     engine_findings, machine = check_engine()
     file_findings = check_files(paths)  # before the settings are loaded, which puts broken ones aside
-    model, gone, path = None, list[str](), None
+    model, gone, path, loss = None, list[str](), None, None
     try:
         path = locate(spec, SettingsFile(paths.settings).load().settings.last_model, gone.append)
-        model_findings, model = check_model(path, machine)
+        model_findings, model = check_model(path, machine, kv_bits)
+        if kv_bits is not None and all(finding.state != "broken" for finding in model_findings):
+            loss_findings, loss = check_kv_loss(path, kv_bits)
+            model_findings += loss_findings
     except ModelNotFound as error:
         model_findings = [Finding("Model", "folder", str(error), "broken")]
     kernel_findings = check_kernels(paths, path if model else None) if machine else []
     findings += [*engine_findings, *kernel_findings, *check_window(), *file_findings]
     findings += [*(Finding("Model", "last used", line, "note") for line in gone), *model_findings]
-    return Examination(
-        tuple(findings), asdict(machine) if machine else None, asdict(model) if model else None
-    )
+    reports = (asdict(report) if report else None for report in (machine, model, loss))
+    return Examination(tuple(findings), *reports)
 
 
 def report_lines(found: Examination) -> Iterable[str]:
@@ -108,4 +125,10 @@ def _as_json(found: Examination) -> dict[str, Any]:
     checks = [
         {key.rstrip("_"): value for key, value in asdict(finding).items()} for finding in found.findings
     ]
-    return {"healthy": found.healthy, "checks": checks, "machine": found.machine, "model": found.model}
+    return {
+        "healthy": found.healthy,
+        "checks": checks,
+        "machine": found.machine,
+        "model": found.model,
+        "kv_loss": found.kv_loss,
+    }

@@ -12,6 +12,7 @@ from engine import (
     EngineError,
     EngineSettings,
     MachineReport,
+    ModelError,
     ModelSummary,
     inspect_model,
     kernel_table,
@@ -46,12 +47,19 @@ def check_engine() -> tuple[list[Finding], MachineReport | None]:
     return findings, report
 
 
-def check_model(path: Path, report: MachineReport | None) -> tuple[list[Finding], ModelSummary | None]:
-    """What the model in folder `path` is and needs; the summary is None when it cannot be used."""
+def check_model(
+    path: Path, report: MachineReport | None, kv_bits: int | None = None
+) -> tuple[list[Finding], ModelSummary | None]:
+    """What the model in folder `path` is and needs, with a KV cache in `kv_bits` bits or as computed.
+
+    The summary is None when it cannot be used.
+    """
     area = "Model"
     try:
-        model = inspect_model(path)
+        model = inspect_model(path, kv_bits)
     except EngineError as error:
+        if kv_bits is not None and not isinstance(error, ModelError):
+            return check_model(path, report)  # such bits are not for it; the rest is
         return [Finding(area, "files", str(error), "broken")], None
     page = model.kv_bytes_per_token * EngineSettings().page_size
     findings = [
@@ -62,7 +70,12 @@ def check_model(path: Path, report: MachineReport | None) -> tuple[list[Finding]
         ),
         Finding(area, "computes in", model.dtype),
         Finding(area, "context", f"{model.context_length} tokens"),
-        Finding(area, "KV cache", f"{size(model.kv_bytes_per_token)} a token, {size(page)} a page"),
+        Finding(
+            area,
+            "KV cache",
+            f"{size(model.kv_bytes_per_token)} a token, {size(page)} a page"
+            + (f", in {kv_bits} bits" if kv_bits else ""),
+        ),
         _template(model, area),
     ]
     if report is not None:
