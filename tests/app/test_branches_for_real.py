@@ -9,10 +9,11 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from app.chat.cache_words import place_of
 from app.chat.token_path import tokens_along
 from app.model_location import GUIDE
 from app.wiring import Desktop
-from engine import CacheReport, Engine, EngineSettings, Event, Finished
+from engine import CacheReport, Engine, EngineSettings, Event, Finished, SsdSettings
 from tests.app.conftest import OpenDesktop
 
 PATIENCE = 30_000  # ms
@@ -22,7 +23,9 @@ KV_BYTES = 64 << 20
 class Real:
     """A window with the real engine, and what the engine told it."""
 
-    def __init__(self, open_desktop: OpenDesktop, qtbot: QtBot, home: Path) -> None:
+    def __init__(
+        self, open_desktop: OpenDesktop, qtbot: QtBot, home: Path, ssd: SsdSettings | None = None
+    ) -> None:
         self.qtbot = qtbot
         self.events: list[Event] = []
 
@@ -31,7 +34,7 @@ class Real:
                 self.events.append(event)
                 emit(event)
 
-            return Engine(record, EngineSettings(kv_bytes=KV_BYTES))
+            return Engine(record, EngineSettings(kv_bytes=KV_BYTES, ssd=ssd))
 
         self.desktop: Desktop = open_desktop(make, GUIDE, home)
         self.chat = self.desktop.conversation
@@ -120,3 +123,25 @@ def test_a_dot_comes_with_the_pages_and_goes_with_the_chat(real: Real) -> None:
     assert chats.memory[chat.id].memory_bytes > 0
     chats.delete(chat.id)
     real.qtbot.waitUntil(lambda: chat.id not in chats.memory, timeout=PATIENCE)
+
+
+def test_a_chat_is_on_ssd_after_a_restart_and_comes_back(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    ssd = SsdSettings(tmp_path / "pages", floor_bytes=0)
+    first = Real(open_desktop, qtbot, tmp_path / "home", ssd)
+    first.say("What is a page?")
+    first.say("Where are my chats saved?")
+    first.desktop.close()
+    again = Real(open_desktop, qtbot, tmp_path / "home", ssd)
+    chats = again.desktop.chats
+    qtbot.waitUntil(lambda: bool(chats.rows and chats.memory), timeout=PATIENCE)
+    chat = chats.rows[0].chat
+    assert place_of(chats.memory[chat.id]) == "ssd"
+    again.desktop.window.sidebar.chosen.emit(chat.id)
+    qtbot.waitUntil(lambda: len(again.chat.messages) == 4, timeout=PATIENCE)
+    again.say("How do I open another model?")
+    again.computed()
+    assert again.found().restored_tokens > 0
+    assert again.found().missed_from is None
+    qtbot.waitUntil(lambda: place_of(chats.memory[chat.id]) == "memory", timeout=PATIENCE)
