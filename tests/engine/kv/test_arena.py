@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import mlx.core as mx
 import numpy as np
+import pytest
 
+from engine.errors import EngineError
 from engine.kv.arena import Arena
-from engine.kv.pager import Span
+from engine.kv.pager import PageCopy, Span
 
-LAYERS, HEADS, DIM, SIZE = 2, 3, 4, 16
+LAYERS, HEADS, DIM, SIZE = 2, 3, 32, 16
+BITS = pytest.mark.parametrize("bits", [None, 8, 4])
 
 
 def some(rng: np.random.Generator, tokens: int) -> tuple[mx.array, mx.array]:
@@ -18,8 +21,14 @@ def some(rng: np.random.Generator, tokens: int) -> tuple[mx.array, mx.array]:
     )
 
 
-def test_what_is_written_is_read_back_in_token_order_through_growth() -> None:
-    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+def kept(arena: Arena, rows: mx.array) -> np.ndarray:
+    """What is left of rows that are stored."""
+    return np.array(arena.coding.decode(arena.coding.encode(rows)))
+
+
+@BITS
+def test_what_is_written_is_read_back_in_token_order_through_growth(bits: int | None) -> None:
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits)
     plain = np.zeros((LAYERS, 2, HEADS, 2000, DIM), np.float32)
     for spans in (
         [Span(5, 9)],
@@ -31,7 +40,7 @@ def test_what_is_written_is_read_back_in_token_order_through_growth() -> None:
             keys, values = some(rng, sum(span.length for span in spans))
             arena.write_layer(layer, keys, values, spans)
             slots = [slot for span in spans for slot in range(span.begin, span.end)]
-            plain[layer, 0][:, slots], plain[layer, 1][:, slots] = np.array(keys), np.array(values)
+            plain[layer, 0][:, slots], plain[layer, 1][:, slots] = kept(arena, keys), kept(arena, values)
         mx.eval(arena.state())
     for layer in range(LAYERS):
         for spans in ([Span(0, 60)], [Span(900, 1000), Span(3, 11)]):
@@ -41,15 +50,66 @@ def test_what_is_written_is_read_back_in_token_order_through_growth() -> None:
             np.testing.assert_array_equal(np.array(values), plain[layer, 1][:, slots])
 
 
-def test_a_page_s_bytes_are_what_the_arrays_take() -> None:
-    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float16)
+@BITS
+def test_scattered_single_tokens_are_where_their_slots_say(bits: int | None) -> None:
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits)
+    arena.reserve(8, limit=8)
+    keys, values = some(rng, 3)
+    arena.write_slots(1, keys.swapaxes(0, 1), values.swapaxes(0, 1), mx.array([40, 7, 100], dtype=mx.int32))
+    read = arena.read_layer(1, [Span(40, 41), Span(7, 8), Span(100, 101)])
+    np.testing.assert_array_equal(np.array(read[0]), kept(arena, keys))
+    np.testing.assert_array_equal(np.array(read[1]), kept(arena, values))
+    assert not np.array(arena.read_layer(1, [Span(8, 40)])[0]).any()
+    assert not np.array(arena.read_layer(0, [Span(0, 128)])[0]).any()
+
+
+@BITS
+def test_a_page_s_bytes_are_what_the_arrays_take(bits: int | None) -> None:
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float16, bits)
+    empty = sum(array.nbytes for array in arena.state())
     arena.reserve(100, limit=100)
-    pools = arena.pools
-    assert sum(array.nbytes for array in [*pools.keys, *pools.values]) == 100 * arena.page_bytes
+    assert sum(array.nbytes for array in arena.state()) - empty == 100 * arena.page_bytes
+    assert arena.page_bytes == LAYERS * 2 * HEADS * SIZE * {None: 64, 8: 36, 4: 20}[bits]
 
 
-def test_a_write_reuses_the_pool_s_memory() -> None:
-    arena, rng = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), np.random.default_rng(0)
+@BITS
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+def test_pages_leave_and_come_back_bit_for_bit_and_copies_are_equal(
+    bits: int | None, dtype: mx.Dtype
+) -> None:
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, dtype, bits)
+    arena.reserve(9, limit=9)
+    for layer in range(LAYERS):
+        keys, values = some(rng, 4 * SIZE)
+        arena.write_layer(layer, keys.astype(dtype), values.astype(dtype), [Span(0, 4 * SIZE)])
+    data = arena.read([3, 1, 2])
+    assert data.pages == 3
+    assert data.nbytes == 3 * arena.page_bytes
+    assert {array.shape[:3] for array in data.arrays.values()} == {(LAYERS, HEADS, 3 * SIZE)}
+    arena.copy([PageCopy(3, 5), PageCopy(1, 6)])
+    arena.copy([PageCopy(2, 7)])
+    other = Arena(LAYERS, HEADS, DIM, SIZE, dtype, bits)
+    other.reserve(9, limit=9)
+    other.write([8, 0, 4], data)
+    for again in (arena.read([5, 6, 7]), other.read([8, 0, 4])):
+        for name, array in data.arrays.items():
+            np.testing.assert_array_equal(array, again.arrays[name], name)
+    for layer in range(LAYERS):
+        for before, after in zip(
+            arena.read_layer(layer, [Span(48, 64)]), other.read_layer(layer, [Span(128, 144)]), strict=True
+        ):
+            assert mx.array_equal(before, after)
+            assert mx.any(before != 0)
+
+
+def test_heads_that_cannot_be_quantised_are_refused() -> None:
+    with pytest.raises(EngineError, match="80 elements"):
+        Arena(LAYERS, HEADS, 80, SIZE, mx.float32, 8)
+
+
+@BITS
+def test_a_write_reuses_the_pool_s_memory(bits: int | None) -> None:
+    arena, rng = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits), np.random.default_rng(0)
     arena.reserve(20_000, limit=20_000)
     for step in range(3):
         mx.reset_peak_memory()
@@ -63,8 +123,9 @@ def test_a_write_reuses_the_pool_s_memory() -> None:
         assert mx.get_peak_memory() - before < arena.page_bytes * 100
 
 
-def test_released_memory_comes_back_empty() -> None:
-    arena, rng = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), np.random.default_rng(0)
+@BITS
+def test_released_memory_comes_back_empty(bits: int | None) -> None:
+    arena, rng = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits), np.random.default_rng(0)
     arena.reserve(4, limit=4)
     keys, values = some(rng, 2)
     arena.write_layer(0, keys, values, [Span(0, 2)])
