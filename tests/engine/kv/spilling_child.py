@@ -1,7 +1,7 @@
 """Processes that spill for as long as they live: `python -m tests.engine.kv.spilling_child FOLDER CAP`.
 
-One process reads seeds, a line each, and forks a child for each, so that the imports are paid once. It prints
-the child's process id, the child prints "spilling", and when it is dead "dead" is printed.
+One process reads seeds, a line each, and forks a child for each, so that the imports are paid once. The child
+writes its process id and "spilling"; when it is dead "dead" is written.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from engine.settings import SsdSettings
 from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, spilled
 
 
-def spill_forever(folder: Path, cap: int, seed: int) -> None:
-    """Write runs at the end of one of eight chains, and read some back."""
+def spill_forever(folder: Path, cap: int, seed: int, parent: int) -> None:
+    """Write runs at the end of one of eight chains, and read some back, while `parent` lives."""
     rng = random.Random(seed)
     tier = SsdTier(SsdSettings(folder, cap, 0), IDENTITY)
     parents = [ROOT_KEY] * 8
-    print("spilling", flush=True)
-    while True:
+    os.write(1, f"{os.getpid()} spilling\n".encode())  # whole, whoever else writes
+    while os.getppid() == parent:
         branch = rng.randrange(8)
         run = spilled(parents[branch], pages(rng.randrange(1 << 20), rng.randint(1, 16)), (f"chat {branch}",))
         if tier.put(run):
@@ -37,13 +37,14 @@ def spill_forever(folder: Path, cap: int, seed: int) -> None:
 
 def main(folder: Path, cap: int) -> None:
     """Fork a child for each line of standard input; the next when that one is dead."""
+    here = os.getpid()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            spill_forever(folder, cap, int(line))
-        print(child, flush=True)
+            spill_forever(folder, cap, int(line), here)
+            break
         os.waitpid(child, 0)
-        print("dead", flush=True)
+        os.write(1, b"dead\n")
 
 
 if __name__ == "__main__":

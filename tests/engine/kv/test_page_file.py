@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import time
 import zlib
 from collections.abc import Callable
@@ -245,15 +244,13 @@ def test_reading_takes_little_more_than_the_disk_and_the_checksum(tmp_path: Path
                 crc = zlib.crc32(buffer[begin : begin + count].data, crc)
                 begin += count
 
-    ratios: list[float] = []
-    for _ in range(31):
-        times: list[float] = []
-        for read in (read_and_sum, lambda: read_run(path, identity)):
+    best = [float("inf"), float("inf")]
+    for _ in range(31):  # interleaved, the best of each: other programs only ever add time
+        for which, read in enumerate((read_and_sum, lambda: read_run(path, identity))):
             begin = time.perf_counter()
             read()
-            times.append(time.perf_counter() - begin)
-        ratios.append(times[0] / times[1])
+            best[which] = min(best[which], time.perf_counter() - begin)
     print(
-        f"\nshare of the raw verified rate: median {statistics.median(ratios):.2f}, worst {min(ratios):.2f}"
+        f"\n{path.stat().st_size / best[1] / 1e9:.2f} GB/s, {best[0] / best[1]:.2f} of the raw verified rate"
     )
-    assert statistics.median(ratios) >= 0.7
+    assert best[0] / best[1] >= 0.7

@@ -37,17 +37,21 @@ class Spillers:
         assert process.stdout is not None
         process.stdin.write(f"{seed}\n")
         process.stdin.flush()
-        lines = [process.stdout.readline().strip() for _ in range(2)]  # the child and its id, in any order
-        lines.remove("spilling")
+        child, _, said = process.stdout.readline().partition(" ")
+        assert said == "spilling\n"
         ready, _, _ = select.select([process.stdout], [], [], after_s)
         assert not ready, "it died by itself"
-        os.kill(int(lines[0]), signal.SIGKILL)
+        os.kill(int(child), signal.SIGKILL)
         assert process.stdout.readline() == "dead\n"
 
-    def close(self) -> None:
+    def __enter__(self) -> Spillers:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.process.kill()  # its child ends with it
         _, errors = self.process.communicate()
-        assert errors == ""
-        assert self.process.returncode == 0
+        assert kind is not None or (errors, self.process.returncode) == ("", 0)
 
 
 def check(folder: Path) -> int:
@@ -77,15 +81,15 @@ def test_the_next_start_is_clean_wherever_the_process_was_killed(tmp_path: Path)
     rng = random.Random(4)
     seen = Counter[str]()
     begin = time.monotonic()
-    spillers = Spillers(tmp_path)
-    for kill in range(KILLS):
-        spillers.spill_and_die(kill, rng.uniform(0, 0.12))
-        seen["leftovers"] += len(list(tmp_path.glob("*/.*.tmp")))
-        seen["pages served"] += check(tmp_path)
-        written = sum(path.stat().st_mtime_ns for path in tmp_path.glob("*/*.safetensors"))
-        seen["changed"] += written != seen["at"]
-        seen["at"] = written
-    spillers.close()
+    with Spillers(tmp_path) as spillers:
+        for kill in range(KILLS):
+            spillers.spill_and_die(kill, rng.uniform(0, 0.12))
+            seen["leftovers"] += len(list(tmp_path.glob("*/.*.tmp")))
+            seen["pages served"] += check(tmp_path)
+            written = sum(path.stat().st_mtime_ns for path in tmp_path.glob("*/*.safetensors"))
+            seen["changed"] += written != seen.pop("at", 0)
+            seen["at"] = written
+    del seen["at"]
     print(f"\n{KILLS} kills in {time.monotonic() - begin:.0f} s: {dict(seen)}")
     assert seen["leftovers"] > 0  # some died in the middle of a write
     assert seen["changed"] > KILLS / 2

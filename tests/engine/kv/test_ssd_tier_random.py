@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections import Counter, namedtuple
@@ -179,7 +180,7 @@ def counted(folder: Path) -> dict[str, ChatBytes]:
     total, shared = Counter[str](), Counter[str]()
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as opened:
-            sets, which = eval(opened.metadata()["chats"])
+            sets, which = json.loads(opened.metadata()["chats"])
             size = sum(
                 opened.get_tensor(name).nbytes
                 for name in opened.keys()  # noqa: SIM118 — not a mapping
