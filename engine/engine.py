@@ -221,7 +221,10 @@ class Engine:
         if self._serving is None:
             return
         path = self._serving.model.info.path
-        self._serving.close()
+        try:
+            self._serving.close()
+        except Exception:  # a device that is lost: the model goes all the same
+            log.exception("pages could not be put away")
         self._serving = None
         mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
         mx.clear_cache()

@@ -57,6 +57,8 @@ class Tidying:
         if tier is None:
             return
         until = time.perf_counter() + CLOSING_SECONDS
-        while (left := until - time.perf_counter()) > 0 and self._model.memory.spill(SPILL_PAGES):
-            tier.flush(left)
-        tier.close(max(0.0, until - time.perf_counter()))
+        try:
+            while (left := until - time.perf_counter()) > 0 and self._model.memory.spill(SPILL_PAGES):
+                tier.flush(left)
+        finally:
+            tier.close(max(0.0, until - time.perf_counter()))

@@ -57,6 +57,8 @@ class Chances:
     pin: float = 0.04
     forget: float = 0.04
     reload: float = 0.0
+    breaks: bool = False
+    """Whether steps break: then requests may fail as "Internal"."""
 
 
 class Mix:
@@ -96,6 +98,11 @@ class Mix:
             self._unload()
         self._check()
         return self
+
+    @property
+    def ends(self) -> list[Finished | Failed]:
+        """How the requests ended."""
+        return [end for asked in self.asked.values() for end in asked.ends]
 
     def _load(self) -> None:
         self._ready += 1
@@ -241,10 +248,12 @@ class Mix:
         self.seen[end.reason if isinstance(end, Finished) else end.kind] += 1
         needed = self._needed(asked.command)
         if isinstance(end, Failed):
+            if end.kind == "Internal" and self._chances.breaks:
+                return ""
             if end.refusal is None:
                 return f"it failed: {end.error} {end.detail}"
             is_due = needed > self._total or asked.saw_pins
-            return "" if is_due else f"it was refused and needs {needed} of {self._total} pages"
+            return "" if is_due else f"it was refused and needs {needed} of {self._total} pages: {end}"
         if needed > self._total:
             return f"it ran and needs {needed} of {self._total} pages"
         return self._complaint_of_answers(asked, end)
