@@ -127,6 +127,8 @@ class MessageStack(QWidget):
     def _cut(self, length: int) -> None:
         """Let go of all views but the first `length`."""
         for view in self._views[length:]:
+            for signal in (view.height_changed, view.drafted):  # it may still be building, or hold an editor
+                signal.disconnect()
             view.hide()
             view.deleteLater()
         del self._views[length:], self._heights[length:], self._widths[length:]

@@ -167,15 +167,15 @@ class Transcript(QScrollArea):
     def _make_view(self, message: ChatMessage) -> MessageView:
         make = UserMessageView if message.role == "user" else AnswerView
         view = make(message, self._appearance, self._versions_of(message.id), self._stack)
+        view.set_ready(self._ready)
+        if message is self._stack.messages[-1]:
+            view.show_activity(self._activity)  # before it is listened to: it has no place yet
         view.height_changed.connect(lambda: self._refit(view))
         view.edited.connect(lambda words: self.edited.emit(view.message.id, words))
         view.regenerated.connect(lambda: self.regenerated.emit(view.message.id))
         view.branched.connect(lambda: self.branched.emit(view.message.id))
         view.stepped.connect(lambda step: self._step(view, step))
         view.drafted.connect(lambda words: self._draft(view, words))
-        view.set_ready(self._ready)
-        if self._activity and message is self._stack.messages[-1]:
-            view.show_activity(self._activity)
         return view
 
     def _step(self, view: MessageView, step: int) -> None:

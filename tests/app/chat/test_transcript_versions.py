@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer_view import AnswerView
@@ -178,4 +180,32 @@ def test_the_tab_key_goes_through_messages_as_they_are_read(qtbot: QtBot, transc
         step
         for place in (0, 2, 4)
         for step in ((place, "Edit this message"), *((place + 1, name) for name in answer))
+    ]
+
+
+def test_a_view_that_goes_while_it_is_being_built_says_nothing_more(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    question, answer = conversation(1, "- a page\n\nof words\n\n```\ncode\n```\n\n" * 300)
+    transcript.show_messages([question, answer])
+    transcript._work_a_slice()
+    old = view_of(transcript, answer.id)
+    assert isinstance(old, AnswerView)
+    assert old._blocks._work.isActive()
+    transcript.show_switched([question, ChatMessage("c", "assistant", "Instead.")])
+    old._blocks._work_a_slice()
+    settle(qtbot, transcript)
+    assert transcript.built == 2
+
+
+def test_activity_is_said_by_a_view_that_is_built_later(qtbot: QtBot, transcript: Transcript) -> None:
+    question, answer = conversation(1, "")
+    streaming = replace(answer, text="", status="streaming")
+    transcript.show_messages([question, streaming])
+    transcript.show_activity("Reading 5 of 9 tokens")
+    settle(qtbot, transcript)
+    view = view_of(transcript, answer.id)
+    assert view
+    assert "Reading 5 of 9 tokens" in [
+        label.text() for label in view.findChildren(QLabel) if label.isVisible()
     ]
