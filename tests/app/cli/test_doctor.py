@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from app.cli.engine_checks import check_model
 from app.cli.findings import amount, size
+from app.cli.kv_checks import HOLDS
 from app.cli.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
 from engine import machine_report
 from metal.trial_cache import TrialCache
@@ -33,7 +34,12 @@ def checks(
     report = json.loads(done.stdout)
     assert done.returncode == (0 if report["healthy"] else 1)
     found = {f"{check['area']}/{check['what']}": check for check in report["checks"]}
-    return done.returncode, {**found, "machine": report["machine"], "model": report["model"]}
+    return done.returncode, {
+        **found,
+        "machine": report["machine"],
+        "model": report["model"],
+        "kv_loss": report["kv_loss"],
+    }
 
 
 def test_the_machine_is_described(mlxr: Run, random_model: Path) -> None:
@@ -155,6 +161,53 @@ def test_without_a_display_the_window_is_a_note(mlxr: Run, random_model: Path) -
     _, found = checks(mlxr, "--model", random_model, env=bare)
     assert found["Window/display"]["state"] == "note"
     assert "mlxr chat" in found["Window/display"]["advice"]
+
+
+@pytest.fixture(scope="module")
+def wide_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model with heads of 32, so that its KV cache can be quantised."""
+    folder = tmp_path_factory.mktemp("models") / "wide"
+    return write_random_model(folder, hidden_size=128, num_attention_heads=4, num_key_value_heads=2)
+
+
+def test_the_cost_of_a_quantised_kv_cache_is_measured(mlxr: Run, wide_model: Path) -> None:
+    _, plain = checks(mlxr, "--model", wide_model)
+    _, found = checks(mlxr, "--model", wide_model, "--kv-bits", 4)
+    width = 4 if found["machine"]["device"] == "CPU" else 2
+    assert "Model/KV loss" not in plain
+    assert plain["model"]["kv_bytes_per_token"] == 3 * 2 * 2 * 32 * width
+    assert found["model"]["kv_bytes_per_token"] == 3 * 2 * 2 * (16 + 2 * width)
+    assert found["Model/KV cache"]["is"].endswith("in 4 bits")
+    loss = found["kv_loss"]
+    assert 0 < loss["agreement"] < HOLDS
+    assert f"4 bits keep {loss['agreement']:.1%} of {loss['positions']}" in found["Model/KV loss"]["is"]
+    assert found["Model/KV loss"]["state"] == "note"
+    assert "8 bits" in found["Model/KV loss"]["advice"]
+
+
+def test_the_guide_s_kv_cache_holds_at_8_bits(mlxr: Run) -> None:
+    _, found = checks(mlxr, "--model", "guide", "--kv-bits", 8)
+    assert found["Model/KV loss"]["state"] == "ok"
+    assert found["kv_loss"]["agreement"] > 0.99
+    assert found["kv_loss"]["positions"] > 1000
+
+
+def test_a_kv_cache_that_cannot_be_quantised_is_broken_and_the_model_described(
+    mlxr: Run, random_model: Path
+) -> None:
+    code, found = checks(mlxr, "--model", random_model, "--kv-bits", 8)
+    assert code == 1
+    assert found["Model/KV loss"]["state"] == "broken"
+    assert "heads have 8 elements" in found["Model/KV loss"]["is"]
+    assert found["Model/family"]["state"] == "ok"
+
+
+def test_a_broken_model_is_not_measured(mlxr: Run, tmp_path: Path) -> None:
+    model = write_random_model(tmp_path / "model")
+    (model / "config.json").write_text("{")
+    _, found = checks(mlxr, "--model", model, "--kv-bits", 8)
+    assert "Model/KV loss" not in found
+    assert found["kv_loss"] is None
 
 
 @pytest.mark.parametrize(

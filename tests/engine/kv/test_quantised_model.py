@@ -10,6 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine import (
+    CacheCounts,
     CacheReport,
     EngineSettings,
     Finished,
@@ -18,6 +19,7 @@ from engine import (
     Message,
     SamplingParams,
     SsdSettings,
+    Stats,
 )
 from engine.errors import EngineError
 from engine.kv.pager import PageTable
@@ -165,6 +167,13 @@ def asked(count: int) -> dict[str, Generate]:
     }
 
 
+def at_rest(listener: Listener) -> CacheCounts:
+    """What the cache counted, when the last request has ended."""
+    pulse = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)
+    assert isinstance(pulse, Stats)
+    return pulse.cache
+
+
 def answers(listener: Listener, requests: dict[str, Generate]) -> dict[str, Finished]:
     for request in requests.values():
         listener.submit(request)
@@ -180,8 +189,9 @@ def test_a_batch_on_quantised_pages_answers_as_each_request_alone(
     with running_engine(EngineSettings(prefill_chunk=32, kv_pages=pages, kv_bits=bits)) as listener:
         listener.load(folder)
         ends = answers(listener, requests)
-        cached = sum(event.cached_tokens for event in listener.events if isinstance(event, CacheReport))
-    assert cached > 0
+        counts = at_rest(listener)
+    assert counts.cached_tokens > 0
+    assert (counts.preemptions > 0) == (pages is not None)
     for name, end in ends.items():
         assert len(end.tokens) == 24
         assert peer.accepts(requests[name].tokens or (), end.tokens), name
@@ -194,6 +204,7 @@ def test_several_answers_copy_a_shared_page_before_they_write(folder: Path, bits
         listener.load(folder)
         command = Generate("n", tokens=prompt, max_tokens=20, sampling=GREEDY, ignore_eos=True, n=3)
         end = answers(listener, {"n": command})["n"]
+        assert at_rest(listener).copied_pages > 0
     assert len(end.others) == 2
     assert all(peer.accepts(prompt, each.tokens) for each in (end, *end.others))
 

@@ -1,0 +1,98 @@
+"""The loss of a quantised KV cache against mlx-lm with and without one, and numpy."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import EngineError, InvalidRequest, Message, NonFiniteLogits, measure_kv_loss
+from engine.kv_loss import CHUNK, loss_of
+from engine.loading.model import LoadedModel, load_model
+from engine.settings import EngineSettings
+from tests.engine.kv.quantised_peer import QuantisedPeer
+from tests.fakes.random_model import write_random_model
+
+GUIDE = Path(__file__).resolve().parents[2] / "resources" / "guide" / "model"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model with heads of 32 and a context of 400 tokens."""
+    return write_random_model(
+        tmp_path_factory.mktemp("models") / "wide",
+        hidden_size=128,
+        num_attention_heads=4,
+        max_position_embeddings=400,
+    )
+
+
+def loaded(folder: Path) -> LoadedModel:
+    return load_model(folder, EngineSettings(executor="reference"), lambda done, total: None)
+
+
+def log_probabilities(folder: Path, bits: int | None, tokens: list[int]) -> np.ndarray:
+    logits = np.array(QuantisedPeer(folder, bits, 32).logits(tokens)).astype(np.float64)
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_the_figures_are_those_of_mlx_lm(folder: Path, bits: int) -> None:
+    rng = random.Random(2)
+    texts = [[rng.randrange(3, 300) for _ in range(length)] for length in (2 * CHUNK + 3, 1, 60)]
+    before = np.concatenate([log_probabilities(folder, None, text) for text in texts])
+    after = np.concatenate([log_probabilities(folder, bits, text) for text in texts])
+    best = before.argmax(axis=-1)
+    rows = np.arange(len(best))
+    changes = np.abs(after - before)[rows, best]
+    loss = loss_of(loaded(folder), bits, texts)
+    assert (loss.bits, loss.positions) == (bits, sum(map(len, texts)))
+    assert loss.agreement == pytest.approx((after.argmax(axis=-1) == best).mean(), abs=0.01)
+    assert loss.mean_change == pytest.approx(changes.mean(), rel=0.05)
+    assert loss.largest_change == pytest.approx(changes.max(), rel=0.2)
+    assert loss.divergence == pytest.approx((np.exp(before) * (before - after)).sum(-1).mean(), rel=0.1)
+
+
+def test_the_guide_loses_next_to_nothing_at_8_bits_and_something_at_4() -> None:
+    chat = [Message("user", "What is MLXR?"), Message("assistant", "A private chat app.")]
+    eight, four = (measure_kv_loss(GUIDE, bits, [chat, "Where are my chats kept?"]) for bits in (8, 4))
+    assert eight.positions == four.positions > 10
+    assert eight.agreement >= 0.97
+    assert eight.mean_change < 0.02 < 0.2 < 100 * four.mean_change
+    assert 0 < eight.divergence < four.divergence / 10
+
+
+def test_all_pages_are_given_back_and_the_model_stays_as_it_is(folder: Path) -> None:
+    model = loaded(folder)
+    first = loss_of(model, 8, [[7] * 50])
+    assert model.pager.pages_used == 0
+    assert model.arena.page_bytes == model.info.page_bytes
+    assert loss_of(model, 8, [[7] * 50]) == first
+
+
+def test_a_text_longer_than_the_context_is_cut(folder: Path) -> None:
+    assert measure_kv_loss(folder, 8, ["page " * 1000]).positions == 400
+
+
+@pytest.mark.parametrize("sequences", [[], [[], []]])
+def test_nothing_to_measure_on_is_a_mistake(folder: Path, sequences: list[list[int]]) -> None:
+    with pytest.raises(InvalidRequest, match="no token to measure on"):
+        loss_of(loaded(folder), 8, sequences)
+
+
+def test_heads_that_cannot_be_quantised_are_refused(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model")
+    with pytest.raises(EngineError, match="heads have 8 elements"):
+        measure_kv_loss(folder, 8, ["a page"])
+
+
+def test_a_model_that_gives_nan_is_named(folder: Path) -> None:
+    model = loaded(folder)
+    logits = model.decoder.logits
+    model.decoder.logits = lambda *args: logits(*args) * mx.nan  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(NonFiniteLogits, match="wide"):
+        loss_of(model, 8, [[5, 6]])
