@@ -17,9 +17,10 @@ from engine.speculation.verify import Verification, verify
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next `tokens` prompt tokens of a sequence; `is_last`: a token is drawn behind them."""
+    """Prompt tokens `begin` … begin+tokens-1 of a sequence; `is_last`: a token is drawn behind them."""
 
     sequence: Sequence
+    begin: int
     tokens: int
     is_last: bool
 
@@ -72,8 +73,7 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
     tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
     heads = list(decoding)
     if chunk is not None:
-        begin = chunk.sequence.table.length
-        tokens += chunk.sequence.tokens(begin, begin + chunk.tokens)
+        tokens += chunk.sequence.tokens(chunk.begin, chunk.begin + chunk.tokens)
         parts.append(Part(chunk.sequence.table, chunk.tokens, rows=int(chunk.is_last)))
         heads += [chunk.sequence] * chunk.is_last
     logits = runner.step(parts, _inputs(before, rows, tokens))

@@ -153,7 +153,7 @@ class Batcher:
         size = self.chunks.next(filling.pending, answers)
         if not self._has_room(filling, size, before):
             return None
-        return Chunk(filling, size, is_last=size == filling.pending)
+        return Chunk(filling, filling.table.length, size, is_last=size == filling.pending)
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""

@@ -42,6 +42,11 @@ def device_kind() -> str:
     return "Metal" if mx.metal.is_available() else "CUDA"
 
 
+def device_name() -> str:
+    """The chip's name as MLX's device reports it, or ""."""
+    return str(mx.device_info().get("device_name", ""))
+
+
 def memory_bytes() -> int:
     """Memory that models may share: the GPU's where it has its own or says so, else the machine's."""
     if device_kind() != "CPU":
@@ -63,7 +68,7 @@ def machine_report(executor: str | None = None) -> MachineReport:
     choice = choose_executor(executor)
     return MachineReport(
         device=device_kind(),
-        device_name=str(mx.device_info().get("device_name", "")),
+        device_name=device_name(),
         mlx_version=version("mlx"),
         memory_bytes=memory_bytes(),
         openblas=blas.LOADED,

@@ -18,6 +18,7 @@ from engine.scheduler import MAX_RUNNING, rank_of
 from engine.speculation.draft import Draft
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
+from engine.tokenizer.history import chat_prompt
 
 
 @dataclass(slots=True)
@@ -241,10 +242,17 @@ def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
 
 def _prompt_of(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
     """Its ids, and what has changed in a chat whose ids are not those it was computed as."""
-    return tuple(_prompt_ids(command, model)), None
+    ids, missed = _prompt_ids(command, model)
+    if not ids:
+        raise InvalidRequest("the prompt is empty; type something")
+    vocab = model.config.vocab_size
+    outside = [token for token in ids if not 0 <= token < vocab]
+    if outside:
+        raise InvalidRequest(f"token id {outside[0]} is outside the model's vocabulary of {vocab:,}")
+    return ids, missed
 
 
-def _prompt_ids(command: Generate, model: LoadedModel) -> list[int]:
+def _prompt_ids(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
     given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
     if sum(given) != 1:
         raise InvalidRequest("give exactly one of messages, prompt and tokens")
@@ -259,15 +267,8 @@ def _prompt_ids(command: Generate, model: LoadedModel) -> list[int]:
             raise InvalidRequest("messages is empty; give at least one")
         if model.tokenizer.chat_template is None:
             raise InvalidRequest(f"{model.info.name} has no chat template; give it a plain prompt instead")
-        ids = model.tokenizer.encode_chat(command.messages)
-    elif command.prompt is not None:
-        ids = model.tokenizer.encode(command.prompt, special=True)
-    else:
-        ids = list(command.tokens or ())
-    if not ids:
-        raise InvalidRequest("the prompt is empty; type something")
-    vocab = model.config.vocab_size
-    outside = [token for token in ids if not 0 <= token < vocab]
-    if outside:
-        raise InvalidRequest(f"token id {outside[0]} is outside the model's vocabulary of {vocab:,}")
-    return ids
+        chat = chat_prompt(model.tokenizer, command.messages, command.history, model.info.path)
+        return chat.ids, chat.reason
+    if command.prompt is not None:
+        return tuple(model.tokenizer.encode(command.prompt, special=True)), None
+    return command.tokens or (), None

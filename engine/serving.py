@@ -23,9 +23,12 @@ from engine.events import (
     TextChunk,
 )
 from engine.failure import failure
+from engine.foresight import Foresight
+from engine.kv.page_data import RUN_PAGES
 from engine.kv.pager import OutOfPages
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
+from engine.machine import device_name
 from engine.request import Request, Sequence
 from engine.sampling import token_logprobs
 from engine.settings import EngineSettings
@@ -55,6 +58,12 @@ class Serving:
         )
         self._tell = Teller(model, self._batcher, self._live, emit)
         self._tidying = Tidying(model)
+        self._foresight = Foresight(
+            settings.cache / "rates" / f"{model.fingerprint}.json",
+            f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
+            model.arena.page_bytes,
+            settings.page_size,
+        )
         self._sent: Sent | None = None
         self._read_at = 0.0
         self._prefixes = ChatPrefixes(settings.page_size)
@@ -94,6 +103,7 @@ class Serving:
         """End every request, and put what is worth keeping on SSD."""
         self.cancel_all()
         self._tidying.close()
+        self._foresight.save()
 
     @property
     def next_tidying(self) -> float | None:
@@ -111,12 +121,16 @@ class Serving:
 
     def predict(self, request: Request) -> Predicted:
         """What it would find, were it sent now."""
-        found = self._memory.lookup(request.prompt)
-        reused = found.cached_tokens + found.stored_tokens
-        begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
-        return Predicted(
-            request.id, len(request.prompt), found.cached_tokens, found.stored_tokens, None, begin, reason
+        prompt, found = len(request.prompt), self._memory.lookup(request.prompt)
+        stored, cached = found.stored_tokens, found.cached_tokens
+        if stored and not self._foresight.should_restore(stored, cached):
+            stored = 0
+        begin, reason = self._prefixes.miss(
+            request.command.chat, request.prompt, cached + stored, request.missed
         )
+        ahead = [other for other in self._batcher if other.rank <= request.rank and other.pending > 1]
+        seconds = self._foresight.first_token(prompt, cached, stored, ahead)
+        return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat."""
@@ -169,7 +183,7 @@ class Serving:
             return
         request, table = sequence.request, sequence.table
         tokens = sequence.tokens(0, sequence.length)
-        if self._memory.restore(table, tokens, request.command.chat):
+        if self._restored(sequence, tokens):
             return  # the next run is read after the next step
         sequence.may_restore = False
         cached = min(sequence.begun_at, table.length)
@@ -182,6 +196,18 @@ class Serving:
             request.report = CacheReport(request.id, len(request.prompt), cached, restored, begin, reason)
             self._emit(request.report)
             self._tell.prefill(request)
+
+    def _restored(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
+        """Read its next run of pages back, if that is quicker than computing them: the tokens gained."""
+        begin = sequence.table.length
+        run = min(RUN_PAGES * self.model.pager.page_size, len(tokens) - begin)
+        if not self._foresight.should_restore(run, begin):
+            return 0
+        began = time.perf_counter()
+        gained = self._memory.restore(sequence.table, tokens, sequence.request.command.chat)
+        if gained:
+            self._foresight.restored(gained, time.perf_counter() - began)
+        return gained
 
     def _read(self, sent: Sent) -> None:
         tokens, masses = sent.read()
@@ -219,6 +245,7 @@ class Serving:
                 self._accept(sequence, token, logits[row] if logits is not None else None)
 
     def _measure(self, sent: Sent, seconds: float) -> None:
+        self._foresight.took(sent, seconds)
         if sent.answers == 1 and sent.chunk is None:
             drafted = len(sent.draft.tokens) if sent.draft else 0
             self._speculations.stepped(sent.sequences[0], 1 + drafted, seconds)

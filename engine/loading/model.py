@@ -42,10 +42,12 @@ KV_SHARE = 0.5
 class LoadedModel:
     """A model ready to run, with its own KV memory and, where the executor has any, kernels.
 
-    `most_resident`: tokens of one sequence that are in pages at once, however long it is.
+    `fingerprint`: what its pages and rates are known by, wherever it lies. `most_resident`: tokens of one
+    sequence that are in pages at once, however long it is.
     """
 
     info: ModelInfo
+    fingerprint: str
     config: DecoderConfig
     decoder: Decoder
     tokenizer: Tokenizer
@@ -142,18 +144,16 @@ def load_model(
     )
     if kernels is not None:
         info = _with_kernels(info, kernels)
-    tier = _open_tier(files, settings, info.dtype)
+    fingerprint = model_fingerprint(files.raw, sorted({header.file for header in files.headers.values()}))
+    tier = None
+    if settings.ssd is not None:
+        identity = CacheIdentity(fingerprint, info.dtype, settings.page_size, settings.kv_bits)
+        tier = SsdTier(settings.ssd, identity)
     memory = KVMemory(pager, arena, tier, config.largest_window)
     resident = _most_resident(config, settings)
-    return LoadedModel(info, config, decoder, files.tokenizer, arena, pager, memory, tier, kernels, resident)
-
-
-def _open_tier(files: ModelFiles, settings: EngineSettings, dtype: str) -> SsdTier | None:
-    """The SSD cache of this model's pages; None where it is switched off."""
-    if settings.ssd is None:
-        return None
-    fingerprint = model_fingerprint(files.raw, sorted({header.file for header in files.headers.values()}))
-    return SsdTier(settings.ssd, CacheIdentity(fingerprint, dtype, settings.page_size, settings.kv_bits))
+    return LoadedModel(
+        info, fingerprint, config, decoder, files.tokenizer, arena, pager, memory, tier, kernels, resident
+    )
 
 
 def _open_kernels(decoder: Decoder, settings: EngineSettings) -> tuple[ExecutorChoice, Kernels | None]:

@@ -244,7 +244,8 @@ def test_stats_tell_pages_and_tokens_while_running(listener: Listener, folder: P
     busy = [event for event in listener.events if isinstance(event, Stats) and event.active_id == "a"]
     assert busy
     for stats in busy:
-        assert stats.pages_used in (-(-stats.context_tokens // 16), -(-(stats.context_tokens + 1) // 16))
+        least = -(-stats.context_tokens // 16)
+        assert least <= stats.pages_used <= least + 1  # room for the next tokens may be there already
         assert stats.pages_used < stats.total_pages
 
 

@@ -1,0 +1,84 @@
+"""When a request's first token will come, and whether reading pages back beats computing them again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.batch import Sent
+from engine.prediction import Rates
+from engine.request import Sequence
+
+log = logging.getLogger(__name__)
+
+
+class Foresight:
+    """What a model's work takes on this machine: learned while it serves, and kept for the next time."""
+
+    def __init__(self, file: Path, about: str, page_bytes: int, page_size: int) -> None:
+        """
+        Args:
+            file: where the rates are kept; a missing or damaged one means that nothing is known.
+            about: the machine, executor and model that they hold for.
+            page_bytes: of one page; `page_size`: its tokens.
+        """
+        self._file, self._about = file, about
+        self._page_bytes, self._page_size = page_bytes, page_size
+        self._rates = Rates()
+        try:
+            self._rates = Rates.from_json(file.read_text(encoding="utf-8"), about)
+        except FileNotFoundError:
+            pass
+        except (OSError, UnicodeDecodeError) as error:
+            log.warning("%s cannot be read (%s); rates are measured anew", file, error)
+
+    def save(self) -> None:
+        """Keep what was learned; where that fails, it is learned again."""
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            part = self._file.with_suffix(".part")
+            part.write_text(self._rates.to_json(self._about), encoding="utf-8")
+            part.replace(self._file)
+        except OSError as error:
+            log.warning("%s cannot be written (%s)", self._file, error)
+
+    def took(self, sent: Sent, seconds: float) -> None:
+        """A step is done."""
+        if sent.chunk is not None:
+            if not sent.answers:
+                self._rates.prefilled(sent.chunk.tokens, sent.chunk.begin, seconds)
+        elif sent.draft is None and sent.answers:
+            self._rates.stepped(sent.answers, seconds)
+
+    def restored(self, tokens: int, seconds: float) -> None:
+        """Pages of so many tokens were read back from SSD."""
+        self._rates.restored(self._bytes(tokens), seconds)
+
+    def should_restore(self, tokens: int, context: int) -> bool:
+        """Whether reading pages of `tokens` behind `context` back is no slower than computing them.
+
+        What was never measured is tried.
+        """
+        restore = self._rates.restore_seconds(self._bytes(tokens))
+        compute = self._rates.prefill_seconds(tokens, context)
+        return restore is None or compute is None or restore <= compute
+
+    def first_token(self, prompt: int, cached: int, restored: int, ahead: Iterable[Sequence]) -> float | None:
+        """Seconds until the first token of a prompt sent now; None until this machine was measured.
+
+        Args:
+            prompt: its tokens, of which `cached` are in memory and `restored` come back from SSD.
+            ahead: whose prompts are computed before it.
+        """
+        waits = [self._rates.prefill_seconds(other.pending, other.table.length) for other in ahead]
+        known = [seconds for seconds in waits if seconds is not None]
+        if len(known) < len(waits):
+            return None
+        reused = cached + restored
+        return self._rates.first_token_seconds(
+            prompt - reused, reused, sum(known), restored_bytes=self._bytes(restored)
+        )
+
+    def _bytes(self, tokens: int) -> int:
+        return tokens // self._page_size * self._page_bytes
