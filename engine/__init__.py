@@ -66,12 +66,13 @@ from engine.kernel_report import (
     kernel_table,
     known_kernels,
 )
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv_loss import KvLoss, measure_kv_loss
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.peer import Peer, PeerRun
 from engine.sampling_params import SamplingParams
-from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings, SsdSettings
+from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 
 __all__ = [
     "EXECUTORS",

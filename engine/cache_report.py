@@ -52,7 +52,5 @@ class ChatPrefixes:
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:
     """How many tokens `a` and `b` begin with together."""
-    most = min(len(a), len(b))
-    if a[:most] == b[:most]:
-        return most
-    return next(index for index in range(most) if a[index] != b[index])
+    pairs = zip(a, b, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(a), len(b)))

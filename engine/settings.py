@@ -10,27 +10,13 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.errors import EngineError
+from engine.kv.ssd_settings import SsdSettings
 from metal.trial_runner import COMMAND
 
 EXECUTOR_VARIABLE = "MLXR_EXECUTOR"
 EXECUTORS = ("auto", "metal", "cuda", "reference", "emulated")
 """Executors. "reference" is MLX's built-in operations; "auto" takes what is fastest here; "emulated" runs the
 kernels on the host, slowly, to check them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SsdSettings:
-    """The cache on SSD.
-
-    Attributes:
-        folder: where its files are.
-        cap_bytes: most that they may take together.
-        floor_bytes: space on the disk that stays free whatever happens.
-    """
-
-    folder: Path
-    cap_bytes: int = 16 << 30
-    floor_bytes: int = 8 << 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from engine.kv.page_file import EncodedRun, StoredRun, read_header, read_run, wr
 from engine.kv.page_header import CacheIdentity, DamagedFile, PageHeader
 from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, FoundFile, Ledger, SsdFolder, remove
 from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
-from engine.settings import SsdSettings
+from engine.kv.ssd_settings import SsdSettings
 
 log = logging.getLogger(__name__)
 

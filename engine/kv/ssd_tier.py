@@ -12,8 +12,8 @@ from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_writer import SsdWriter
-from engine.settings import SsdSettings
 
 QUEUE_BYTES = 128 << 20
 """Most bytes of pages that wait to be written."""

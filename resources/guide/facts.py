@@ -12,6 +12,9 @@ from app.shortcuts import SHORTCUTS
 from engine import FAMILIES, EngineSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
+SINCE = frozenset({"replay", "send_edit"})
+"""Commands and shortcuts that have come since the guide was trained: the next training takes them in."""
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -62,8 +65,8 @@ def collect_facts() -> Facts:
     settings = EngineSettings()
     paths = Paths(Path())
     return Facts(
-        shortcuts={s.action: s.keys.replace("Return", "Enter") for s in SHORTCUTS},
-        commands=tuple(command.name for command in COMMANDS),
+        shortcuts={s.action: s.keys.replace("Return", "Enter") for s in SHORTCUTS if s.action not in SINCE},
+        commands=tuple(command.name for command in COMMANDS if command.name not in SINCE),
         families=tuple(name.capitalize() for name in FAMILIES),
         home_variable=HOME_VARIABLE,
         mac_home=MAC_HOME,

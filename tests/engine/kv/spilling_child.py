@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from engine.kv.page_data import ROOT_KEY
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from engine.settings import SsdSettings
 from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, spilled
 
 

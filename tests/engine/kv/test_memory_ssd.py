@@ -12,9 +12,9 @@ import pytest
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import RUN_PAGES
 from engine.kv.page_file import CacheIdentity
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
 from engine.kv.stores import Found
-from engine.settings import SsdSettings
 from tests.engine.kv.memory_world import Chains, Shape, World
 
 SIZE = 4

@@ -23,8 +23,8 @@ from engine.kv.page_file import encode
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from engine.settings import SsdSettings
 from tests.engine.kv.spilled import IDENTITY, OTHER, Pages, assert_holds, pages, spilled
 
 DAY = 86_400

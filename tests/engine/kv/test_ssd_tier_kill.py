@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from engine.settings import SsdSettings
 from tests.engine.kv.spilled import IDENTITY, assert_holds
 
 KILLS = 200

@@ -19,8 +19,8 @@ from safetensors import safe_open
 from engine.kv.page_data import ROOT_KEY, SpilledRun
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from engine.settings import SsdSettings
 from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, pages, spilled
 
 CAP, FLOOR, DISK = 12_000, 5_000, 30_000

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.shortcuts import keys_for
+from app.cli.commands import COMMANDS
+from app.shortcuts import SHORTCUTS, keys_for
 from resources.guide.evaluate import MODEL
-from resources.guide.facts import collect_facts
+from resources.guide.facts import SINCE, collect_facts
 from resources.guide.topics import all_topics
 from resources.guide.train import MANIFEST, trained_on
 
@@ -23,6 +24,11 @@ def test_the_trained_model_knows_the_facts_of_this_code() -> None:
     now = trained_on(collect_facts())
     assert manifest["facts"] == now["facts"], STALE
     assert manifest["answers_sha256"] == now["answers_sha256"], STALE
+
+
+def test_what_the_guide_was_not_taught_is_in_the_code() -> None:
+    there = {command.name for command in COMMANDS} | {shortcut.action for shortcut in SHORTCUTS}
+    assert there >= SINCE
 
 
 def test_a_changed_fact_shows_in_the_manifest() -> None:
