@@ -31,6 +31,7 @@ from engine.loading.model import LoadedModel
 from engine.machine import device_name
 from engine.request import Request, Sequence
 from engine.sampling import token_logprobs
+from engine.self_check import SelfCheck
 from engine.settings import EngineSettings
 from engine.speculating import Speculations
 from engine.speculation.draft import Draft
@@ -67,6 +68,7 @@ class Serving:
         self._sent: Sent | None = None
         self._read_at = 0.0
         self._prefixes = ChatPrefixes(settings.page_size)
+        self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
         self._pinned: set[str] = set()
         self._settings = settings
         self._speculations = Speculations(is_on=settings.speculation)
@@ -134,9 +136,10 @@ class Serving:
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat."""
-        self._memory.forget(chat)
+        self._memory.forget(chat)  # unpinned, too
+        self._pinned.discard(chat)
         self._prefixes.forget(chat)
-        self._tell.chats()
+        self._tell.stats()
 
     def pin(self, chat: str, pinned: bool) -> None:
         """Keep the cached pages of a chat in memory, or no longer."""
@@ -184,8 +187,10 @@ class Serving:
         request, table = sequence.request, sequence.table
         tokens = sequence.tokens(0, sequence.length)
         if self._restored(sequence, tokens):
+            self._memory.trim(table)  # or pages that a window has left take the room of those behind them
             return  # the next run is read after the next step
         sequence.may_restore = False
+        self._check_restored(sequence, tokens)
         cached = min(sequence.begun_at, table.length)
         restored = table.length - cached
         self._tell.count(cached_tokens=cached, restored_tokens=restored)
@@ -196,6 +201,18 @@ class Serving:
             request.report = CacheReport(request.id, len(request.prompt), cached, restored, begin, reason)
             self._emit(request.report)
             self._tell.prefill(request)
+
+    def _check_restored(self, sequence: Sequence, tokens: tuple[int, ...]) -> None:
+        """Of some prompts that came back from SSD, see whether the pages are right."""
+        size, table = self.model.pager.page_size, sequence.table
+        begin = sequence.begun_at // size * size
+        if table.length <= sequence.begun_at or table.length % size or self.model.config.largest_window:
+            return
+        if self._check.is_due() and not self._check.agrees(self._live.runner, table, tokens):
+            log.warning(
+                "pages of %s from SSD disagree with what it computes; they are gone", self.model.info.name
+            )
+            self._memory.distrust(table, tokens, begin)
 
     def _restored(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
         """Read its next run of pages back, if that is quicker than computing them: the tokens gained."""

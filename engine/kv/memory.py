@@ -159,6 +159,26 @@ class KVMemory:
         self.counts = replace(self.counts, spilled_pages=self.counts.spilled_pages + taken)
         return taken
 
+    def distrust(self, table: PageTable, tokens: Sequence[int], begin: int) -> None:
+        """The pages of `table` from token `begin` on, a page's first, are wrong: they go, from SSD too.
+
+        `table` then ends before them. Others that hold them keep them.
+        """
+        first = begin // self._pager.page_size
+        keys = chain_keys(
+            self._key_before(table, tokens, first),
+            [
+                tokens[at : at + self._pager.page_size]
+                for at in range(begin, table.length, self._pager.page_size)
+            ],
+        )
+        for page in reversed(table.pages[first:]):
+            if node := self.tree.node_at(page):
+                self.tree.remove(node)
+        if self._tier is not None:
+            self._tier.quarantine(keys)
+        self._pager.shrink(table, begin)
+
     def evict_all(self) -> int:
         """Evict, and spill, every page that may go. Returns how many; the arena can then be built smaller."""
         pages = self._order.count()

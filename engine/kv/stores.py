@@ -67,6 +67,10 @@ class Tier(Protocol):
         """Remove pages that are only `chat`'s."""
         ...
 
+    def quarantine(self, keys: Iterable[bytes]) -> None:
+        """Restored pages disagreed with what the model computes: remove what holds them, and count it."""
+        ...
+
     def chat_bytes(self) -> Mapping[str, StoredBytes]:
         """Bytes of each chat that has stored pages."""
         ...

@@ -128,6 +128,10 @@ class FakeTier:
             else:
                 self.pages[key] = Stored(stored.tokens, stored.data, stored.owners - {chat})
 
+    def quarantine(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self.pages.pop(key, None)
+
     def chat_bytes(self) -> Mapping[str, StoredSum]:
         chats = {chat for stored in self.pages.values() for chat in stored.owners}
         return {chat: self._sum(chat) for chat in chats}

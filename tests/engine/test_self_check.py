@@ -1,0 +1,75 @@
+"""Pages from SSD that are not what the model computes are noticed, removed, and not served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import CacheReport, EngineSettings, Finished, Generate, SamplingParams, SsdSettings, Stats
+from engine.kv.arena import Arena
+from engine.kv.page_data import PageData
+from tests.engine.cold import Cold
+from tests.fakes.listener import running_engine
+from tests.fakes.random_model import write_random_model
+
+PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def run(tiny: Path, home: Path, share: float) -> tuple[Finished, CacheReport, Stats]:
+    ssd = SsdSettings(home / "kv", cap_bytes=64 << 20, floor_bytes=0, check_share=share)
+    with running_engine(EngineSettings(ssd=ssd, cache=home / "cache")) as listener:
+        listener.load(tiny)
+        greedy = SamplingParams(temperature=0)
+        listener.submit(Generate("a", tokens=PROMPT, max_tokens=8, sampling=greedy, ignore_eos=True))
+        end = listener.finished("a")
+        stats = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)
+        (report,) = (event for event in listener.events if isinstance(event, CacheReport))
+        assert isinstance(stats, Stats)
+        return end, report, stats
+
+
+def test_right_pages_pass(tiny: Path, tmp_path: Path) -> None:
+    first, _, _ = run(tiny, tmp_path, 1.0)
+    again, report, stats = run(tiny, tmp_path, 1.0)
+    assert report.restored_tokens == 192
+    assert again.tokens == first.tokens
+    assert stats.cache.quarantined_files == 0
+
+
+@pytest.mark.parametrize("page", [0, 5, 11])
+def test_one_wrong_page_is_found_wherever_it_is(
+    page: int, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _, _ = run(tiny, tmp_path, 1.0)
+    write = Arena.write
+
+    def wrong(self: Arena, pages: Sequence[int], data: PageData) -> None:
+        arrays = {name: np.array(array) for name, array in data.arrays.items()}
+        arrays["values"][:, :, 16 * page : 16 * (page + 1)] += 1.0
+        write(self, pages, PageData(arrays, data.page_size))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Arena, "write", wrong)
+        again, report, stats = run(tiny, tmp_path, 1.0)
+    assert (report.cached_tokens, report.restored_tokens) == (0, 0)
+    assert stats.cache.quarantined_files == 1
+    assert again.tokens == first.tokens
+    assert Cold(tiny).accepts(PROMPT, again.tokens)
+    _, report, _ = run(tiny, tmp_path, 1.0)
+    assert report.restored_tokens == 192  # what was computed anew is on SSD again, and right
+
+
+def test_a_share_of_none_checks_nothing(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tiny, tmp_path, 0.0)
+    monkeypatch.setattr("engine.self_check.SelfCheck.agrees", lambda *_: False)
+    _, report, stats = run(tiny, tmp_path, 0.0)
+    assert report.restored_tokens == 192
+    assert stats.cache.quarantined_files == 0
