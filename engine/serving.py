@@ -200,6 +200,8 @@ class Serving:
             )
             request.report = CacheReport(request.id, len(request.prompt), cached, restored, begin, reason)
             self._emit(request.report)
+            if sequence.pending == 1:  # of a cached prompt the last token is computed in a step of answers
+                self._tell.count(computed_tokens=1)
             self._tell.prefill(request)
 
     def _check_restored(self, sequence: Sequence, tokens: tuple[int, ...]) -> None:
@@ -232,6 +234,7 @@ class Serving:
         now = time.perf_counter()
         self._measure(sent, now - max(sent.began, self._read_at))
         self._read_at = now
+        self._tell.count(computed_tokens=sent.chunk.tokens if sent.chunk else 0)
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
         for row, sequence in enumerate(sent.sequences):
             if sequence.reason is not None:
@@ -275,7 +278,6 @@ class Serving:
 
     def _filled(self, chunk: Chunk) -> None:
         """A chunk of a prompt is computed."""
-        self._tell.count(computed_tokens=chunk.tokens)
         self._batcher.keep(chunk.sequence, whole=False)
         if not chunk.is_last:
             self._tell.prefill(chunk.sequence.request)

@@ -126,6 +126,8 @@ class Mix:
 
     def _settle(self) -> None:
         """Wait for the Stats of an idle engine: nobody holds a page."""
+        for chat in self._pinned:
+            self._listener.submit(Pin(chat, False))
         self._listener.submit(Generate("settle", tokens=(5,), max_tokens=1, ignore_eos=True))
         self._listener.wait(lambda event: self._note(event) or is_end(event, "settle"))
         idle = self._listener.wait(lambda event: self._note(event) or isinstance(event, Stats))
