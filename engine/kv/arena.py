@@ -130,19 +130,13 @@ class Arena:
                 pools[layer][:, slots] = part
 
     def read_layer(self, layer: int, spans: Sequence[Span]) -> tuple[mx.array, mx.array]:
-        """Keys and values of `spans`, each (kv_heads, tokens, head_dim).
+        """Keys and values of `spans`, each (kv_heads, tokens, head_dim), in the dtype they were computed in.
 
         As computed they are a view of one span, and a copy of more.
         """
-        keys, values = self.read_stored(layer, spans)
-        return self.coding.decode(keys), self.coding.decode(values)
-
-    def read_stored(
-        self, layer: int, spans: Sequence[Span]
-    ) -> tuple[tuple[mx.array, ...], tuple[mx.array, ...]]:
-        """The same as they are stored: of each plane (kv_heads, tokens, width)."""
         keys, values = (
-            tuple(_gather(pools[layer], spans) for pools in self._pools_of(name)) for name in (KEYS, VALUES)
+            self.coding.decode([_gather(pools[layer], spans) for pools in self._pools_of(name)])
+            for name in (KEYS, VALUES)
         )
         return keys, values
 

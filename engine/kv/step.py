@@ -12,7 +12,6 @@ from itertools import takewhile
 import mlx.core as mx
 
 from engine.kv.arena import Arena
-from engine.kv.coding import Quantised
 from engine.kv.pager import Pager, PageTable, Span
 from engine.layers.attention import AttentionLayer
 
@@ -72,14 +71,10 @@ class FunctionalStep:
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
         shape, visible = layer.shape, part.sees(layer.shape.window)
+        keys, values = self._arena.read_layer(layer.index, visible.spans)
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)
-            coding = self._arena.coding
-            if isinstance(coding, Quantised) and coding.multiplies_codes:
-                stored = self._arena.read_stored(layer.index, visible.spans)
-                return coding.attention(q[0], *stored, shape.scale).reshape(1, -1)
-        keys, values = self._arena.read_layer(layer.index, visible.spans)
         out = mx.fast.scaled_dot_product_attention(
             q, keys[None], values[None], scale=shape.scale, mask=visible.mask
         )

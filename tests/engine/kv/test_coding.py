@@ -71,18 +71,6 @@ def test_half_precision_comes_back_in_its_own_dtype(bits: int, dtype: mx.Dtype) 
     )
 
 
-@pytest.mark.parametrize("bits", [8, 4])
-def test_attention_on_codes_is_attention_on_what_they_mean(bits: int) -> None:
-    how = quantised(64, bits)
-    keys, values = how.encode(rows(64, 1)), how.encode(rows(64, 2))
-    q = np.random.default_rng(3).standard_normal((HEADS, 3, 64)).astype(np.float32)
-    meant = by_hand(how, keys)[0], by_hand(how, values)[0]
-    scores = q.astype(np.float64) @ meant[0].swapaxes(1, 2) * 0.125
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    expected = weights / weights.sum(axis=-1, keepdims=True) @ meant[1]
-    np.testing.assert_allclose(np.array(how.attention(mx.array(q), keys, values, 0.125)), expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("bits", [None, 8, 4])
 def test_a_head_s_bytes_are_those_of_its_arrays(bits: int | None) -> None:
     how = coding(96, mx.float16, bits)
