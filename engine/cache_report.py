@@ -45,7 +45,7 @@ class ChatPrefixes:
         common = common_length(last, prompt)
         if min(common, len(prompt) - 1) - reused >= self._page_size:
             return reused, "evicted"
-        if common < min(len(last), len(prompt)):
+        if reused <= common < min(len(last), len(prompt)):
             return common, known or "edited"
         return None, None
 

@@ -66,6 +66,7 @@ class Engine:
             ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0))
         )
         self._has_verdicts = False
+        self._forgotten: set[str] = set()
         self._in_flight: set[str] = set()
         self._in_flight_lock = threading.Lock()
         self._closing = threading.Event()
@@ -167,6 +168,8 @@ class Engine:
             case Forget():
                 if self._serving is not None:
                     self._serving.forget(command.chat)
+                else:
+                    self._forgotten.add(command.chat)  # its pages on SSD go when they can be seen
             case Pin():
                 if self._serving is not None:
                     self._serving.pin(command.chat, command.pinned)
@@ -197,6 +200,9 @@ class Engine:
             raise
         self._serving = Serving(model, self._settings, self._emit)
         self._emit(ModelReady(command.id, model.info))
+        while self._forgotten:
+            self._serving.forget(self._forgotten.pop())
+        self._serving.tell()
 
     def _progress(self, request_id: str, done: int, total: int) -> None:
         if self._closing.is_set():

@@ -101,6 +101,10 @@ class Serving:
             if sequence.reason is None:
                 self._end(sequence, "cancelled")
 
+    def tell(self) -> None:
+        """Where chats lie, for whoever has just heard that the model is ready."""
+        self._tell.chats()
+
     def close(self) -> None:
         """End every request, and put what is worth keeping on SSD."""
         self.cancel_all()

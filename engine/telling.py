@@ -25,7 +25,7 @@ class Teller:
         self._model, self._batcher, self._live, self._emit = model, batcher, live, emit
         self._pulse = Pulse()
         self._counts = CacheCounts()
-        self._told_chats: dict[str, ChatMemory] = {}
+        self._told_chats: dict[str, ChatMemory] | None = None
 
     def count(self, **more: int) -> None:
         """Add to fields of CacheCounts."""

@@ -22,6 +22,7 @@ CHAIN = tuple(range(100))
         ((*CHAIN, 1, 2), 32, None, (32, "evicted")),
         ((*CHAIN, 1, 2), 96, None, (None, None)),  # the last page was not full
         ((*CHAIN[:50], 7, 8), 16, None, (16, "evicted")),  # also edited, but this cost more
+        ((*CHAIN[:6], *range(200, 280)), 70, None, (None, None)),  # back on a branch that is cached
     ],
 )
 def test_reasons(

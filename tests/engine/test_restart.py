@@ -143,3 +143,24 @@ def test_a_request_that_pinned_pages_leave_no_room_for_is_told_what_would_help(t
         listener.submit(Pin("c", False))
         listener.submit(Generate("e", tokens=tuple(reversed(PROMPT)), max_tokens=4, chat="d"))
         listener.finished("e")
+
+
+def test_a_chat_forgotten_while_no_model_is_loaded_is_gone(tiny: Path, tmp_path: Path) -> None:
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.submit(Forget("c"))
+        listener.load(tiny)
+        assert predicted(listener, "p", PROMPT).restored_tokens == 0
+
+
+def test_a_new_model_says_at_once_where_chats_lie(tiny: Path, tmp_path: Path) -> None:
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+        listener.load(tiny, "again")
+        told = listener.wait(lambda event: isinstance(event, ChatsCached))
+        assert isinstance(told, ChatsCached)
+        assert told.chats["c"].memory_bytes == 0
+        assert told.chats["c"].ssd_bytes > 0
