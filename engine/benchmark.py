@@ -11,6 +11,7 @@ from typing import cast
 
 import mlx.core as mx
 
+from engine.benchmark_batcher import StepCosts, step_costs
 from engine.kv.pager import PageTable
 from engine.loading.model import load_model
 from engine.machine import device_kind
@@ -98,6 +99,10 @@ class RunnerBench:
         mx.eval(tokens)
         self._model.memory.free(table)
         return seconds / steps
+
+    def step_costs(self, batch: int, steps: int) -> StepCosts:
+        """What the scheduler, the pager and taking tokens in cost the host at a batch of that size."""
+        return step_costs(self._model, batch, steps)
 
     def first_token_after(self, cached: Sequence[int], new: Sequence[int]) -> float:
         """Seconds to the first token of a prompt whose beginning, `cached`, is in pages already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
+from typing import Protocol
 
 from app.cli.rows import Row, ratio_row
 from app.cli.speed import Plan, agreement
@@ -13,6 +14,12 @@ from engine import BatchRun, Peer, RunnerBench
 
 BATCH = "decode steps of one sequence and more"
 CACHED = "prompts cached in part"
+
+
+class Batches(Protocol):
+    """Continues several prompts at once, each by exactly `count` tokens."""
+
+    def run_batch(self, prompts: Sequence[Sequence[int]], count: int) -> BatchRun: ...
 
 
 def loads(plan: Plan) -> tuple[tuple[int, int], ...]:
@@ -28,7 +35,7 @@ def measure_batches(
     if plan.cached:
         yield from _cached_rows(plan.pairs, plan.cached, ours, theirs, targets, say)
     for batch in plan.batches:
-        yield from _batch_rows(plan, batch, ours, theirs, targets, say)
+        yield from batch_rows(plan, batch, ours, theirs, targets, say)
     if plan.batches:
         yield from _host_rows(plan, ours, targets, say)
 
@@ -60,21 +67,22 @@ def _cached_rows(
         yield ratio_row(f"prefill of {at}, ours to mlx-lm", rates, their_rates, target, CACHED)
 
 
-def _batch_rows(
+def batch_rows(
     plan: Plan,
     batch: int,
-    ours: RunnerBench,
+    ours: Batches,
     theirs: Peer | None,
     targets: Targets,
     say: Callable[[str], None],
 ) -> Iterator[Row]:
+    """Rows of `batch` sequences at once, each behind a prompt of the plan's shortest context."""
     context = min(plan.contexts)
     at = f"batch of {batch} at {context} tokens"
 
     def prompts(number: int) -> list[tuple[int, ...]]:
         return [prompt_tokens(context, number, sequence) for sequence in range(batch)]
 
-    def side(runner: RunnerBench | Peer) -> Callable[[int], BatchRun]:
+    def side(runner: Batches) -> Callable[[int], BatchRun]:
         return lambda number: runner.run_batch(prompts(number), plan.decoded)
 
     mine, peers = interleave(

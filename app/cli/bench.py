@@ -11,8 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 from app.cli.batch_speed import loads, measure_batches
+from app.cli.bench_cache import SHAPE, cache_report
 from app.cli.bench_model import shape_model
-from app.cli.bench_options import add_bench_arguments, plan_of
+from app.cli.bench_options import add_bench_arguments, cache_plan_of, plan_of
 from app.cli.bench_report import Report
 from app.cli.opening import open_session
 from app.cli.rows import Row
@@ -40,12 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measure and print; a number short of its target does not make it fail."""
-    plan, terminal = plan_of(args), Terminal(sys.stdout, sys.stderr)
-    wants_window = args.window
-    if wants_window is None:
-        wants_window = args.shape is None and getattr(args, "model", None) is None
-    with _model_named(args, plan, terminal):
-        report = _measure(args, plan, wants_window, terminal)
+    terminal = Terminal(sys.stdout, sys.stderr)
+    report = _cache(args, terminal) if args.cache else _speed(args, terminal)
     if args.json:
         terminal.answer(json.dumps(report.as_json(), indent=2) + "\n")
     else:
@@ -53,15 +50,32 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _speed(args: Namespace, terminal: Terminal) -> Report:
+    plan, wants_window = plan_of(args), args.window
+    if wants_window is None:
+        wants_window = args.shape is None and getattr(args, "model", None) is None
+    with _model_named(args, plan.longest, terminal):
+        return _measure(args, plan, wants_window, terminal)
+
+
+def _cache(args: Namespace, terminal: Terminal) -> Report:
+    plan = cache_plan_of(args)
+    if args.shape is None and getattr(args, "model", None) is None:
+        args.shape = SHAPE
+    with _model_named(args, plan.longest, terminal):
+        _try_kernels(args, terminal)
+        return cache_report(args, plan, terminal)
+
+
 @contextmanager
-def _model_named(args: Namespace, plan: Plan, terminal: Terminal) -> Generator[None]:
+def _model_named(args: Namespace, longest: int, terminal: Terminal) -> Generator[None]:
     """Make `args.model` name what is to be measured: a shape is written for as long as it is needed."""
     if args.shape is None:
         args.model = getattr(args, "model", GUIDE_NAME)  # the targets are the guide's
         yield
         return
     terminal.progress(f"writing {args.shape} with random weights")
-    with shape_model(args.shape, args.quant or "none", plan.longest) as folder:
+    with shape_model(args.shape, args.quant or "none", longest) as folder:
         args.model = str(folder)
         yield
 

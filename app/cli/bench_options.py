@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
+from dataclasses import replace
 
+from app.cli.cache_speed import CACHE_PLAN, MOST_ANSWERS, PARTS
+from app.cli.cache_speed_scene import CachePlan
 from app.cli.inputs import positive
 from app.cli.model_option import add_model_option
 from app.cli.speed import Plan
@@ -27,9 +30,17 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
         "--quant", choices=QUANTS, help="the shape's weights: float16 (none), or packed to 4 or 8 bits"
     )
     _add_sizes(parser)
-    parser.add_argument("--pairs", type=positive, metavar="N", help="measurements of each side (default: 7)")
+    _add_cache(parser)
     parser.add_argument(
-        "--vs", choices=("mlx-lm", NONE), help="the peer (default: mlx-lm where it is installed)"
+        "--pairs",
+        type=positive,
+        metavar="N",
+        help=f"measurements of each side (default: 7; with --cache {CACHE_PLAN.pairs})",
+    )
+    parser.add_argument(
+        "--vs",
+        choices=("mlx-lm", NONE),
+        help="the peer (default: mlx-lm where it is installed; none with --cache)",
     )
     parser.add_argument(
         "--window",
@@ -76,13 +87,54 @@ def _add_sizes(parser: ArgumentParser) -> None:
     )
 
 
+def _add_cache(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache",
+        action="store_true",
+        help="measure KV memory, the scheduler and guessing ahead instead (default: of random weights)",
+    )
+    parser.add_argument(
+        "--context",
+        type=positive,
+        metavar="N",
+        help=f"with --cache: tokens of the chat (default: {CACHE_PLAN.context}, or what the model allows)",
+    )
+    parser.add_argument(
+        "--only",
+        type=_parts,
+        metavar="PART,PART",
+        help=f"with --cache: measure only these of {', '.join(PARTS)}",
+    )
+
+
+def cache_plan_of(args: Namespace) -> CachePlan:
+    """The plan that `args` ask for with --cache. Raises UsageError when options contradict each other."""
+    _check_subject(args)
+    for name in ("contexts", "prompts", "cached", "window"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} is not for --cache; see --context and --only")
+    if args.batches is not None and not 1 <= max(args.batches, default=0) <= MOST_ANSWERS:
+        raise UsageError(
+            f"--batches with --cache takes 1 to {MOST_ANSWERS} answers; leave parts out with --only"
+        )
+    context = args.context or CACHE_PLAN.context
+    return replace(
+        CACHE_PLAN,
+        context=context,
+        long_prompt=2 * context,
+        pairs=args.pairs or CACHE_PLAN.pairs,
+        decoded=args.decode or CACHE_PLAN.decoded,
+        batches=args.batches or CACHE_PLAN.batches,
+        only=args.only or (),
+    )
+
+
 def plan_of(args: Namespace) -> Plan:
     """The plan that `args` ask for. Raises UsageError when options contradict each other."""
-    named = getattr(args, "model", None) is not None
-    if args.shape is not None and named:
-        raise UsageError("--shape and --model were both given; a shape is a model of its own")
-    if args.shape is None and args.quant is not None:
-        raise UsageError("--quant is for a --shape; a --model is measured as it is")
+    _check_subject(args)
+    for name in ("context", "only"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} is for --cache")
     base = MODEL_PLAN if args.shape is None else SHAPE_PLAN
     contexts: tuple[int, ...] = args.contexts or base.contexts
     prompts = contexts if args.shape is None else base.prompts
@@ -94,6 +146,21 @@ def plan_of(args: Namespace) -> Plan:
         pairs=args.pairs or base.pairs,
         decoded=args.decode or base.decoded,
     )
+
+
+def _check_subject(args: Namespace) -> None:
+    if args.shape is not None and getattr(args, "model", None) is not None:
+        raise UsageError("--shape and --model were both given; a shape is a model of its own")
+    if args.shape is None and args.quant is not None:
+        raise UsageError("--quant is for a --shape; a --model is measured as it is")
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        raise ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+    return names
 
 
 def _sizes(text: str) -> tuple[int, ...]:

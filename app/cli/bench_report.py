@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from app import VERSION
+from app.cli.cache_speed_scene import CachePlan
 from app.cli.rows import Row, table
 from app.cli.speed import Plan
 from app.cli.targets import Subject
@@ -32,7 +33,7 @@ class Report:
     subject: Subject
     machine: MachineReport
     peer_version: str | None
-    plan: Plan
+    plan: Plan | CachePlan
     began: datetime
     rows: list[Row]
 

@@ -28,7 +28,7 @@ class Row:
 
     Attributes:
         what: the quantity, for people.
-        unit: of all values: "tok/s", "s", "ms", "share", "x" for a ratio, or "" for a count.
+        unit: of all values: "tok/s", "GB/s", "s", "ms", "µs", "share", "x" for a ratio, or "" for a count.
         samples: the measurements, in the order taken.
         target: what it should reach, or None where nothing is promised.
         group: the heading it stands under.
@@ -102,6 +102,6 @@ def _line(row: Row, width: int) -> str:
 
 def _number(value: float) -> str:
     """Three digits that count, without an exponent."""
-    if value >= 100 or value == 0:
+    if abs(value) >= 100 or value == 0:
         return f"{value:,.0f}"
-    return f"{value:.{2 - math.floor(math.log10(value))}f}"
+    return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"

@@ -18,9 +18,19 @@ Quantity = Literal[
     "host time",
     "launches",
     "own share",
+    "turn ratio",
+    "recomputed",
+    "restore share",
+    "choice",
+    "scheduling",
+    "gap ratio",
+    "rate beside",
+    "copying ratio",
+    "plain ratio",
+    "predicted",
 ]
 Targets = Mapping[tuple[Quantity, int], Target]
-"""By quantity and size: tokens of context or prompt, or sequences of a batch."""
+"""By quantity and size: tokens of context or prompt, sequences of a batch, percent; 0 without a size."""
 THE_GUIDE = "guide"
 
 
@@ -108,3 +118,30 @@ _PROMISES = (
 def targets_of(subject: Subject) -> Targets:
     """The targets of `subject`; none where nothing was promised."""
     return next((promise.targets for promise in _PROMISES if promise.holds_for(subject)), {})
+
+
+_CACHE: Targets = {
+    ("recomputed", 0): Target("at most", 0),
+    ("restore share", 0): Target("at least", 0.7),
+    ("choice", 0): Target("at most", 1.2),
+    ("scheduling", 32): Target("at most", 100),
+    ("gap ratio", 50): Target("at most", 2),
+    ("gap ratio", 99): Target("at most", 2),
+    ("rate beside", 0): Target("at least", 0.7),
+    ("copying ratio", 0): Target("at least", 1.5),
+    ("plain ratio", 0): Target("at least", 0.97),
+    ("predicted", 0): Target("at least", 0.8),
+}
+"""Of KV memory, the scheduler and guessing ahead, for every model on every machine."""
+
+_TURNS: Mapping[str, Targets] = {
+    "CPU": _at_least(20, "turn ratio", 8192),
+    "CUDA": _at_least(10, "turn ratio", 8192),
+}
+"""Of a chat of 8,192 tokens that goes on, by device: times that the first token comes sooner than cold."""
+
+
+def cache_targets(subject: Subject) -> Targets:
+    """The targets of `mlxr bench --cache`; those of batches are the subject's own."""
+    batches = {key: target for key, target in targets_of(subject).items() if key[0] == "batch ratio"}
+    return {**_CACHE, **_TURNS.get(subject.device, {}), **batches}

@@ -1,0 +1,81 @@
+"""`mlxr bench --cache` from its options to its report."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from datetime import datetime
+from pathlib import Path
+
+from app.cli.bench_report import Report
+from app.cli.cache_speed import measure_cache
+from app.cli.cache_speed_scene import ROOM, CachePlan, Scene
+from app.cli.targets import Subject, cache_targets
+from app.cli.terminal import Terminal
+from app.errors import AppError
+from app.measure.engine_client import EngineClient
+from app.model_location import GUIDE, locate, model_title
+from app.paths import default_paths
+from engine import (
+    EngineError,
+    EngineSettings,
+    ModelInfo,
+    Peer,
+    machine_report,
+)
+
+SHAPE = "guide-like"
+"""The built-in model's own context is too short for the chats that are promised to be quick: this is its
+shape, with random weights and as long a context as is asked for."""
+FEWEST = 64
+"""Tokens of the shortest chat that can go on in all the ways that are measured."""
+
+
+def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report:
+    """Measure the model that `args.model` names. Raises AppError."""
+    began, machine = datetime.now().astimezone(), machine_report()
+    model = locate(args.model)
+    settings = EngineSettings(cache=default_paths().kernels, speculation=False)
+    info = _info(model, settings)
+    plan = plan.within(info.context_length)
+    if plan.context < FEWEST:
+        raise AppError(
+            f"{model_title(model)} has a context of {info.context_length} tokens, and {FEWEST + ROOM} are "
+            f"needed; give another --model"
+        )
+    peer = _peer(args.vs, info, terminal)
+    subject = Subject(args.shape or "", args.quant or "none", info.device, machine.device_name)
+    with tempfile.TemporaryDirectory(prefix="mlxr-bench-cache-") as scratch:
+        scene = Scene(
+            model=model,
+            text_model=GUIDE if args.shape else model,
+            settings=settings,
+            device=info.device,
+            scratch=Path(scratch),
+            plan=plan,
+            targets=cache_targets(subject),
+            peer=peer,
+            say=terminal.progress,
+        )
+        try:
+            rows = measure_cache(scene)
+        except EngineError as error:
+            raise AppError(str(error)) from None
+    version = peer.version if peer else None
+    return Report(info, args.shape, subject, machine, version, plan, began, rows)
+
+
+def _info(model: Path, settings: EngineSettings) -> ModelInfo:
+    with EngineClient(settings) as client:
+        return client.load(model)
+
+
+def _peer(asked: str | None, info: ModelInfo, terminal: Terminal) -> Peer | None:
+    """mlx-lm with the same model, where it was asked for: only the batches have it beside them."""
+    if asked != "mlx-lm":
+        return None
+    terminal.progress("loading the model into mlx-lm")
+    try:
+        return Peer(Path(info.path), info.dtype)
+    except EngineError as error:
+        raise AppError(str(error)) from None

@@ -1,0 +1,99 @@
+"""A running chat while a long prompt is computed beside it: how much each of them is held up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from app.cli.cache_speed_scene import Scene, request
+from app.cli.rows import Row, ratio_row
+from app.measure.engine_client import EngineClient, Mark
+from app.measure.pairs import prompt_tokens
+from engine import Generate, SamplingParams
+
+GROUP = "a chat beside a long prompt"
+CHAT = 64
+"""Tokens of the chat's prompt."""
+ALONE = 100
+"""Tokens that the chat writes alone, before the prompt comes and after it."""
+RUNS = 2
+"""The prompt is long, and each run holds hundreds of gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Gaps between tokens in seconds, and the prompt's tokens per second, alone and beside each other."""
+
+    gaps_alone: tuple[float, ...]
+    gaps_beside: tuple[float, ...]
+    rate_alone: float
+    rate_beside: float
+
+
+def measure_beside(scene: Scene) -> Iterator[Row]:
+    """Rows of the gaps between the chat's tokens, and of the prompt's speed."""
+    length = scene.plan.long_prompt
+    with EngineClient(scene.settings) as client:
+        client.load(scene.model)
+        _once(client, min(length, 4 * CHAT), 0)
+        runs: list[_Run] = []
+        for number in range(1, RUNS + 1):
+            scene.say(f"a chat beside a prompt of {length} tokens: {number} of {RUNS}")
+            runs.append(_once(client, length, number))
+    for share in (50, 99):
+        yield from _gap_rows(scene, runs, share)
+    alone, beside = [run.rate_alone for run in runs], [run.rate_beside for run in runs]
+    yield Row(f"prompt of {length} tokens, alone", "tok/s", tuple(alone), group=GROUP)
+    yield Row(f"prompt of {length} tokens, beside the chat", "tok/s", tuple(beside), group=GROUP)
+    target = scene.targets.get(("rate beside", 0))
+    yield ratio_row("prompt's speed, beside to alone", beside, alone, target, GROUP)
+
+
+def _gap_rows(scene: Scene, runs: Sequence[_Run], share: int) -> Iterator[Row]:
+    alone = [1000 * quantile(run.gaps_alone, share / 100) for run in runs]
+    beside = [1000 * quantile(run.gaps_beside, share / 100) for run in runs]
+    yield Row(f"gap between tokens, p{share}, alone", "ms", tuple(alone), group=GROUP)
+    yield Row(f"gap between tokens, p{share}, beside", "ms", tuple(beside), group=GROUP)
+    target = scene.targets.get(("gap ratio", share))
+    yield ratio_row(f"gap p{share}, beside to alone", beside, alone, target, GROUP)
+
+
+def _once(client: EngineClient, length: int, number: int) -> _Run:
+    alone = client.run(request(prompt_tokens(length, number, 1), chat=""))
+    chat = client.send(_chat(number))
+    client.wait_for_tokens(chat, ALONE)
+    beside = client.run(request(prompt_tokens(length, number, 2), chat=""))
+    written = chat.marks[-1].tokens if chat.marks else 0
+    client.wait_for_tokens(chat, written + ALONE)
+    client.cancel(chat)
+    before = [mark for mark in chat.marks if mark.at <= beside.sent]
+    after = [mark for mark in chat.marks if mark.at >= beside.ended]
+    during = [mark for mark in chat.marks if beside.sent < mark.at < beside.ended]
+    return _Run(
+        (*gaps(before), *gaps(after)),
+        gaps([*before[-1:], *during, *after[:1]]),
+        length / alone.first_token,
+        length / beside.first_token,
+    )
+
+
+def _chat(number: int) -> Generate:
+    """Drawn, not greedy: a greedy answer of random weights may repeat a token that has no text."""
+    sampling = SamplingParams(temperature=1.0, seed=number)
+    asked = request(prompt_tokens(CHAT, number, 3), chat="")
+    return replace(asked, max_tokens=None, sampling=sampling, lane="window")
+
+
+def gaps(marks: Sequence[Mark]) -> tuple[float, ...]:
+    """Seconds between tokens; text that came for several at once counts for each of them."""
+    found: list[float] = []
+    for one, next_one in pairwise(marks):
+        tokens = next_one.tokens - one.tokens
+        found += [(next_one.at - one.at) / tokens] * tokens
+    return tuple(found)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of them do not exceed."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

@@ -1,0 +1,80 @@
+"""A long chat goes on: how many tokens are computed, and how much sooner than cold the first token comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.cli.cache_speed_scene import Scene, new_tokens, request
+from app.cli.rows import Row, ratio_row
+from app.measure.engine_client import Answer, EngineClient
+from app.measure.pairs import prompt_tokens
+
+GROUP = "a chat goes on"
+MESSAGE = 28
+"""Tokens of a new message."""
+ANSWER = 32
+"""Tokens of an answer."""
+MOVES = ("next turn", "regenerate", "edit at 3/4", "branch at 1/2")
+
+
+def measure_turns(scene: Scene) -> Iterator[Row]:
+    """Rows of the cold chat, and of each way to go on with it."""
+    plan, targets = scene.plan, scene.targets
+    pairs: list[_Pair] = []
+    with EngineClient(scene.settings) as client:
+        client.load(scene.model)
+        for number in range(plan.pairs + 1):
+            scene.say(f"a chat of {plan.context} tokens: pair {number} of {plan.pairs}")
+            pairs.append(_Pair(client, plan.context, number))
+    pairs = pairs[1:]
+    at = f"{plan.context} tokens"
+    yield Row(f"first token, cold, {at}", "s", tuple(pair.cold[MOVES[0]] for pair in pairs), group=GROUP)
+    for move in MOVES:
+        beyond = tuple(float(pair.beyond[move]) for pair in pairs)
+        new = pairs[0].new[move]
+        yield Row(
+            f"computed beyond {new} new tokens, {move}", "", beyond, targets.get(("recomputed", 0)), GROUP
+        )
+        warm = tuple(pair.warm[move] for pair in pairs)
+        yield Row(f"first token, {move}", "s", warm, group=GROUP)
+        target = targets.get(("turn ratio", plan.context))
+        cold = [pair.cold[move] for pair in pairs]
+        yield ratio_row(f"cold to {move}", cold, warm, target, GROUP)
+
+
+class _Pair:
+    """A cold chat, then each way to go on with it, and a cold prompt of the same length as each.
+
+    Attributes:
+        cold, warm: seconds to the first token, by move.
+        new: tokens that were never computed for this chat, by move.
+        beyond: tokens computed without being new, by move.
+    """
+
+    def __init__(self, client: EngineClient, context: int, number: int) -> None:
+        self.cold: dict[str, float] = {}
+        self.warm: dict[str, float] = {}
+        self.new: dict[str, int] = {}
+        self.beyond: dict[str, int] = {}
+        chat = prompt_tokens(context, number)
+        first = client.run(request(chat, ANSWER))
+        told = (*chat, *first.end.tokens)
+        edited, branched = chat[: context * 3 // 4 - 5], chat[: context // 2 - 5]
+        # The last token of an answer was drawn, and nothing was computed behind it.
+        self._move(client, MOVES[0], (*told, *new_tokens(MESSAGE, number)), len(told) - 1, first)
+        self._move(client, MOVES[1], chat, context - 1, first)
+        for move, kept in ((MOVES[2], edited), (MOVES[3], branched)):
+            prompt = (*kept, *new_tokens(MESSAGE, number, len(kept)))
+            cold = client.run(request(new_tokens(len(prompt), number), chat="cold"))
+            self._move(client, move, prompt, len(kept), cold)
+        client.forget("bench")
+        client.forget("cold")
+
+    def _move(
+        self, client: EngineClient, move: str, prompt: tuple[int, ...], kept: int, cold: Answer
+    ) -> None:
+        """`kept`: tokens of `prompt` whose keys and values are there already."""
+        warm = client.run(request(prompt))
+        self.cold[move], self.warm[move] = cold.first_token, warm.first_token
+        self.new[move] = len(prompt) - kept
+        self.beyond[move] = warm.computed - self.new[move]

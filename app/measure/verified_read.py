@@ -1,0 +1,42 @@
+"""How fast a folder's files can be read and checked by nothing but a loop: what restoring is held against."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = 1 << 20
+"""A block is summed while it is still in the processor's cache, as the cache's own reader does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRate:
+    """What was read, and the seconds it took."""
+
+    nbytes: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second."""
+        return self.nbytes / self.seconds
+
+
+def read_verified(folder: Path, suffix: str) -> ReadRate:
+    """Read every file below `folder` that ends in `suffix` into memory of its own, with a CRC-32 of it all.
+
+    Raises OSError.
+    """
+    files = sorted(folder.rglob(f"*{suffix}"))
+    total, began = 0, time.perf_counter()
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            view = memoryview(bytearray(path.stat().st_size))
+            filled = crc = 0
+            while filled < len(view) and (count := file.readinto(view[filled : filled + BLOCK])):
+                crc = zlib.crc32(view[filled : filled + count], crc)
+                filled += count
+            total += filled
+    return ReadRate(total, time.perf_counter() - began)

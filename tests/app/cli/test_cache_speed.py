@@ -1,0 +1,193 @@
+"""`mlxr bench --cache`: what is counted is exact, every part has its rows, and targets stand beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.cache_speed import CACHE_PLAN, PARTS, measure_cache
+from app.cli.cache_speed_batches import EngineBatches, together_rate
+from app.cli.cache_speed_beside import gaps, quantile
+from app.cli.cache_speed_prediction import is_near
+from app.cli.cache_speed_scene import CachePlan, Scene
+from app.cli.rows import Row
+from app.cli.targets import Subject, cache_targets
+from app.measure.engine_client import Answer, EngineClient, Mark
+from engine import EngineSettings
+from tests.app.cli.conftest import Run
+
+SMALL = CachePlan(context=230, long_prompt=300, pairs=1, decoded=4, batches=(1, 3), requests=3, only=())
+CPU = Subject("guide-like", "none", "CPU", "")
+
+
+@pytest.fixture
+def rows_of(random_model: Path, tmp_path: Path) -> Callable[..., dict[str, Row]]:
+    """The rows of one part, measured of the random model."""
+
+    def rows(part: str, **changes: Any) -> dict[str, Row]:
+        scene = Scene(
+            model=random_model,
+            text_model=random_model,
+            settings=EngineSettings(cache=tmp_path / "kernels", speculation=False),
+            device="CPU",
+            scratch=tmp_path,
+            plan=replace(SMALL, only=(part,), **changes),
+            targets=cache_targets(CPU),
+            peer=None,
+            say=lambda line: None,
+        )
+        return {row.what: row for row in measure_cache(scene)}
+
+    return rows
+
+
+def test_a_chat_that_goes_on_computes_what_is_new_and_no_more(rows_of: Callable[..., dict[str, Row]]) -> None:
+    rows = rows_of("turns", pairs=2)
+    new = {"next turn": 29, "regenerate": 1, "edit at 3/4": 28, "branch at 1/2": 28}
+    for move, count in new.items():
+        beyond = rows[f"computed beyond {count} new tokens, {move}"]
+        assert beyond.samples == (0, 0)
+        assert beyond.verdict == "pass"
+        assert rows[f"first token, {move}"].middle > 0
+        assert rows[f"cold to {move}"].target is None  # promised of 8,192 tokens
+
+
+def test_a_restart_brings_back_every_whole_page(rows_of: Callable[..., dict[str, Row]]) -> None:
+    rows = rows_of("restart")
+    assert rows["restored of 225 tokens"].samples == (224.0,)
+    assert rows["read and checked alone"].middle > 0
+    choices = [row for what, row in rows.items() if what.startswith("the choice")]
+    assert len(choices) == 2
+    assert all(row.target is not None and row.middle >= 1 for row in choices)
+
+
+def test_steps_have_the_cost_of_scheduler_and_pager(rows_of: Callable[..., dict[str, Row]]) -> None:
+    rows = rows_of("steps")
+    assert 0 < rows["scheduler and pager, 3 answers"].middle < 1e6
+    assert rows["scheduler and pager, 3 answers"].target is None  # promised of 32
+    assert rows["taking in the tokens, 3 answers"].middle > 0
+
+
+def test_every_batch_has_a_row(rows_of: Callable[..., dict[str, Row]]) -> None:
+    rows = rows_of("batches")
+    assert list(rows) == ["batch of 1 at 64 tokens", "batch of 3 at 64 tokens"]
+    assert all(row.middle > 0 for row in rows.values())
+
+
+def test_a_batch_writes_what_each_prompt_gets_alone(random_model: Path) -> None:
+    prompts = [tuple(range(10 + 20 * number, 40 + 20 * number)) for number in range(3)]
+    with EngineClient(EngineSettings(speculation=False)) as client:
+        client.load(random_model)
+        batches = EngineBatches(client)
+        together = batches.run_batch(prompts, 6)
+        alone = [batches.run_batch([prompt], 6).tokens[0] for prompt in prompts]
+    assert together.tokens == tuple(alone)
+    assert together.decode_tps > 0
+
+
+def test_a_chat_beside_a_long_prompt_has_gaps_and_rates(rows_of: Callable[..., dict[str, Row]]) -> None:
+    rows = rows_of("beside")
+    assert {what for what, row in rows.items() if row.target} == {
+        "gap p50, beside to alone",
+        "gap p99, beside to alone",
+        "prompt's speed, beside to alone",
+    }
+    assert all(row.middle > 0 for row in rows.values())
+    assert rows["gap between tokens, p99, alone"].middle >= rows["gap between tokens, p50, alone"].middle
+
+
+def test_guessing_is_measured_on_and_off(rows_of: Callable[..., dict[str, Row]]) -> None:
+    rows = rows_of("speculation")
+    assert [row.target.value for row in rows.values() if row.target] == [1.5, 0.97, 0.97]
+    assert all(row.middle > 0 for row in rows.values())
+
+
+def test_predictions_are_counted(rows_of: Callable[..., dict[str, Row]]) -> None:
+    share = rows_of("prediction")["within 25%, of 3"]
+    assert share.target is not None
+    assert round(3 * share.middle, 6) in (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "near"),
+    [(1.0, 1.0, True), (0.76, 1.0, True), (0.74, 1.0, False), (1.26, 1.0, False), (None, 1.0, False)],
+)
+def test_near_is_a_quarter_of_what_came(predicted: float | None, measured: float, near: bool) -> None:
+    assert is_near(predicted, measured) is near
+
+
+def test_gaps_are_of_single_tokens() -> None:
+    found = gaps([Mark(1.0, 1), Mark(1.5, 2), Mark(2.5, 4)])
+    assert found == (0.5, 0.5, 0.5)
+    assert gaps([Mark(1.0, 1)]) == ()
+    values = tuple(float(number) for number in range(1, 101))
+    assert (quantile(values, 0.5), quantile(values, 0.99), quantile((7.0,), 0.99)) == (51.0, 100.0, 7.0)
+
+
+def test_a_batchs_rate_is_of_the_time_when_all_decode() -> None:
+    early = Answer("a", 0.0, [Mark(1.0, 1), Mark(2.0, 2), Mark(3.0, 5), Mark(4.0, 9)])
+    late = Answer("b", 0.0, [Mark(2.0, 1), Mark(3.0, 3), Mark(5.0, 7)])
+    assert together_rate([early, late]) == ((9 - 2) + (3 - 1)) / (4.0 - 2.0)
+
+
+def test_plans_fit_the_models_context() -> None:
+    plan = CACHE_PLAN.within(4096)
+    assert (plan.context, plan.long_prompt, plan.longest) == (3968, 3968, 4096)
+    assert CACHE_PLAN.within(32768) == CACHE_PLAN
+
+
+def test_turns_are_promised_by_device() -> None:
+    key: Any = ("turn ratio", 8192)
+    assert cache_targets(CPU)[key].value == 20
+    assert cache_targets(Subject("", "none", "CUDA", "NVIDIA H200"))[key].value == 10
+    assert key not in cache_targets(Subject("", "none", "Metal", "Apple M4"))
+    assert cache_targets(Subject("tinyllama-1.1b", "none", "CUDA", "H200"))[("batch ratio", 8)].value == 1.5
+
+
+def test_the_command_prints_the_parts_that_are_asked_for(mlxr_here: Run, random_model: Path) -> None:
+    options = ("--context", "100", "--pairs", "1", "--batches", "2", "--decode", "4", "--json")
+    done = mlxr_here("bench", "--cache", "--model", random_model, "--only", "turns,batches", *options)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {row["group"] for row in report["rows"]} == {
+        "a chat goes on",
+        "decode steps of one sequence and more",
+    }
+    assert (report["pairs"], report["decoded"], report["peer"]) == (1, 4, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--context", "100"),
+        ("--only", "turns"),
+        ("--cache", "--only", "turns,nonsense"),
+        ("--cache", "--context", "0"),
+        ("--cache", "--contexts", "100"),
+        ("--cache", "--window"),
+        ("--cache", "--batches", "none"),
+        ("--cache", "--batches", "33"),
+        ("--cache", "--shape", "tiny", "--model", "guide"),
+    ],
+)
+def test_wrong_usage_is_one_line(mlxr_here: Run, options: tuple[str, ...]) -> None:
+    done = mlxr_here("bench", *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_every_part_runs_of_the_shape_that_is_the_default(mlxr_here: Run) -> None:
+    options = ("--context", "400", "--pairs", "1", "--batches", "1,2", "--decode", "8", "--json")
+    done = mlxr_here("bench", "--cache", *options)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["shape"] == "guide-like"
+    assert len({row["group"] for row in report["rows"]}) == len(PARTS)

@@ -1,0 +1,68 @@
+"""The client that measures: several requests at once, each with its own tokens, reports and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.errors import RequestFailed
+from app.measure.engine_client import EngineClient
+from engine import EngineSettings, Generate, SamplingParams
+from tests.fakes.random_model import write_random_model
+
+PROMPT = tuple(range(10, 60))
+WARM = SamplingParams(temperature=1.0, seed=3)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[EngineClient]:
+    with EngineClient(EngineSettings(cache=tmp_path / "kernels")) as made:
+        made.load(write_random_model(tmp_path / "model"))
+        yield made
+
+
+def asked(count: int) -> Generate:
+    return Generate("", tokens=PROMPT, sampling=WARM, max_tokens=count, ignore_eos=True)
+
+
+def test_answers_that_run_together_keep_their_own_tokens(client: EngineClient) -> None:
+    short, long = client.send(asked(4)), client.send(asked(9))
+    client.finish(long)
+    client.finish(short)
+    assert (len(short.end.tokens), len(long.end.tokens)) == (4, 9)
+    assert long.end.tokens[:4] == short.end.tokens
+    for answer in (short, long):
+        counts = [mark.tokens for mark in answer.marks]
+        assert counts == sorted(counts)
+        moments = [mark.at for mark in answer.marks]
+        assert moments == sorted(moments)
+        assert answer.sent < moments[0] <= answer.ended
+        assert answer.computed + answer.end.timing.cached_tokens == len(PROMPT)
+        assert answer.restored == 0
+
+
+def test_an_answer_is_ended_after_some_tokens(client: EngineClient) -> None:
+    answer = client.send(asked(200))
+    client.wait_for_tokens(answer, 5)
+    client.cancel(answer)
+    assert answer.end.reason == "cancelled"
+    assert len(answer.end.tokens) >= 5
+
+
+def test_what_is_forgotten_is_computed_again(client: EngineClient) -> None:
+    chat = Generate("", tokens=PROMPT, max_tokens=2, ignore_eos=True, chat="a")
+    assert client.run(chat).computed == len(PROMPT)
+    assert client.predict(chat).cached_tokens == len(PROMPT) - 1
+    assert client.run(chat).computed == 1
+    client.forget("a")
+    assert client.run(chat).computed == len(PROMPT)
+
+
+def test_a_failure_is_raised(client: EngineClient, tmp_path: Path) -> None:
+    with pytest.raises(RequestFailed, match="outside the model's vocabulary"):
+        client.run(Generate("", tokens=(1 << 30,)))
+    client.unload()
+    with pytest.raises(RequestFailed):
+        client.load(tmp_path / "nothing")
