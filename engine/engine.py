@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -27,10 +27,11 @@ from engine.errors import NoModel
 from engine.events import Event, Failed, Finished, LoadProgress, ModelReady, ModelUnloaded
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
-from engine.loading.model import load_model
+from engine.loading.model import LoadedModel, load_model
 from engine.request import accept_command
 from engine.serving import Serving
 from engine.settings import EngineSettings
+from engine.speculation.model_drafter import DraftModel
 
 log = logging.getLogger(__name__)
 
@@ -195,14 +196,21 @@ class Engine:
                 self._settings,
                 lambda done, total: self._progress(command.id, done, total),
             )
+            draft = self._load_draft(model)
         except BaseException:
             mx.clear_cache()
             raise
-        self._serving = Serving(model, self._settings, self._emit)
+        self._serving = Serving(model, self._settings, self._emit, draft)
         self._emit(ModelReady(command.id, model.info))
         while self._forgotten:
             self._serving.forget(self._forgotten.pop())
         self._serving.tell()
+
+    def _load_draft(self, target: LoadedModel) -> DraftModel | None:
+        if self._settings.draft_model is None:
+            return None
+        settings = replace(self._settings, ssd=None, kv_bits=None)
+        return DraftModel(load_model(self._settings.draft_model, settings, lambda done, total: None), target)
 
     def _progress(self, request_id: str, done: int, total: int) -> None:
         if self._closing.is_set():

@@ -35,6 +35,7 @@ from engine.self_check import SelfCheck
 from engine.settings import EngineSettings
 from engine.speculating import Speculations
 from engine.speculation.draft import Draft
+from engine.speculation.model_drafter import DraftModel
 from engine.speculation.verify import Verdict
 from engine.telling import Teller
 from engine.tidying import Tidying
@@ -49,7 +50,14 @@ class Serving:
     works while this thread reads, detokenises and tells.
     """
 
-    def __init__(self, model: LoadedModel, settings: EngineSettings, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        settings: EngineSettings,
+        emit: Callable[[Event], None],
+        draft_model: DraftModel | None = None,
+    ) -> None:
+        """`draft_model`: guesses tokens that `model` then checks."""
         self.model = model
         self._emit = emit
         self._memory = model.memory
@@ -71,7 +79,7 @@ class Serving:
         self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
         self._pinned: set[str] = set()
         self._settings = settings
-        self._speculations = Speculations(is_on=settings.speculation)
+        self._speculations = Speculations(is_on=settings.speculation, model=draft_model)
 
     @property
     def busy(self) -> bool:
@@ -236,7 +244,9 @@ class Serving:
         tokens, masses = sent.read()
         verdict = sent.check.read() if sent.check else None
         now = time.perf_counter()
-        self._measure(sent, now - max(sent.began, self._read_at))
+        # What a draft takes to make is part of what its step takes.
+        began = self._read_at if sent.draft else max(sent.began, self._read_at)
+        self._measure(sent, now - began)
         self._read_at = now
         self._tell.count(computed_tokens=sent.chunk.tokens if sent.chunk else 0)
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
@@ -271,8 +281,7 @@ class Serving:
     def _measure(self, sent: Sent, seconds: float) -> None:
         self._foresight.took(sent, seconds)
         if sent.answers == 1 and sent.chunk is None:
-            drafted = len(sent.draft.tokens) if sent.draft else 0
-            self._speculations.stepped(sent.sequences[0], 1 + drafted, seconds)
+            self._speculations.stepped(sent.sequences[0], sent.draft, seconds)
         if sent.draft is not None:
             return
         if sent.chunk is not None:

@@ -30,6 +30,7 @@ class EngineSettings:
         kv_bits: bits of a stored key or value element: None as computed, or 8 or 4, quantised.
         ssd: pages spill there, and come back; None switches that off.
         speculation: guess tokens ahead where text repeats, and check several at once.
+        draft_model: folder of a small model of the same vocabulary that guesses where text does not repeat.
         prefill_chunk: most prompt tokens computed at once; commands are heard between chunks.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
         cache: folder for what can be made again: compiled kernels and what was measured of them.
@@ -42,6 +43,7 @@ class EngineSettings:
     kv_bits: int | None = None
     ssd: SsdSettings | None = None
     speculation: bool = True
+    draft_model: Path | None = None
     prefill_chunk: int = 2048
     executor: str | None = None
     cache: Path = Path(tempfile.gettempdir()) / "mlxr"

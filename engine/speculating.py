@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 
+from engine.kv.pager import OutOfPages
 from engine.request import Sequence
 from engine.speculation.draft import MOST_DRAFTED, Draft
 from engine.speculation.gain import SpeculationGain, StepCosts
 from engine.speculation.lookup import PromptLookup
+from engine.speculation.model_drafter import DraftModel, ModelDrafter
 from engine.speculation.verify import Verdict
 
 _CATCH_UP = 64
@@ -17,9 +19,11 @@ _CATCH_UP = 64
 class Speculations:
     """Guesses for whoever runs alone: a batch keeps the machine busy anyway."""
 
-    def __init__(self, *, is_on: bool) -> None:
+    def __init__(self, *, is_on: bool, model: DraftModel | None = None) -> None:
+        """`model`: guesses where the text does not repeat; None for no such guesses."""
         self._is_on = is_on
-        self._costs = StepCosts()
+        self._model = model
+        self._costs = Costs()
         self._of: dict[Sequence, Speculation] = {}
 
     def guess(self, running: Many[Sequence]) -> None:
@@ -28,15 +32,16 @@ class Speculations:
             return
         sequence = running[0]
         if sequence not in self._of:
-            self._of[sequence] = Speculation(sequence, self._costs)
-        draft = self._of[sequence].draft()
-        sequence.wants_draft = draft is not None and sequence.is_in_flight
-        sequence.draft = None if sequence.is_in_flight else draft
+            drafter = ModelDrafter(self._model) if self._model else None
+            self._of[sequence] = Speculation(sequence, self._costs, drafter)
+        speculation = self._of[sequence]
+        sequence.wants_draft = sequence.is_in_flight and speculation.is_promising()
+        sequence.draft = None if sequence.is_in_flight else speculation.draft()
 
-    def stepped(self, sequence: Sequence, tokens: int, seconds: float) -> None:
-        """A step of `tokens` of this answer alone took `seconds`."""
+    def stepped(self, sequence: Sequence, draft: Draft | None, seconds: float) -> None:
+        """A step of this answer alone took `seconds`, drafting included."""
         if sequence in self._of:
-            self._of[sequence].stepped(tokens, seconds)
+            self._of[sequence].stepped(draft, seconds)
 
     def checked(self, sequence: Sequence, draft: Draft, verdict: Verdict) -> None:
         """What came of a draft."""
@@ -45,38 +50,78 @@ class Speculations:
 
     def ended(self, sequence: Sequence) -> None:
         """It asks for no more."""
-        self._of.pop(sequence, None)
+        if speculation := self._of.pop(sequence, None):
+            speculation.close()
+
+
+class Costs:
+    """What steps of the model cost, with drafts that were looked up and with drafts of a model."""
+
+    def __init__(self) -> None:
+        self.lookup, self.model = StepCosts(), StepCosts()
 
 
 class Speculation:
-    """Guesses of one answer."""
+    """Guesses of one answer: what followed before, else what a draft model says."""
 
-    def __init__(self, sequence: Sequence, costs: StepCosts) -> None:
-        """`costs`: what steps of the model cost, shared by its answers."""
+    def __init__(self, sequence: Sequence, costs: Costs, model: ModelDrafter | None) -> None:
+        """`costs`: shared by the model's answers."""
         self._sequence = sequence
-        self._lookup = PromptLookup()
-        self._gain = SpeculationGain(costs)
+        self._lookup, self._model = PromptLookup(), model
+        self._modelled = 0  # tokens that the draft model knows
+        self._lookup_gain, self._model_gain = SpeculationGain(costs.lookup), SpeculationGain(costs.model)
 
-    def catch_up(self, most: int = _CATCH_UP) -> bool:
-        """Take in at most so many tokens of prompt and answer. Returns whether all are known."""
-        begin, end = len(self._lookup), self._sequence.length
-        self._lookup.add(self._sequence.tokens(begin, min(end, begin + most)))
-        return end <= begin + most
+    def is_promising(self) -> bool:
+        """Whether a draft is likely to be worth a step, for an answer whose next token is in flight."""
+        looked_up, best = self._look_up()
+        return best > 0 or (not looked_up.tokens and self._most_of_model() > 0)
 
     def draft(self) -> Draft | None:
         """What to check in the next step; None to decode plainly."""
-        if not self.catch_up():
+        looked_up, best = self._look_up()
+        if best:
+            return looked_up.cut(best)
+        most = 0 if looked_up.tokens else self._most_of_model()
+        if not most or self._model is None:
             return None
-        sequence = self._sequence
-        most = min(MOST_DRAFTED, sequence.request.most_tokens - len(sequence.generated) - 1)
-        found = self._lookup.draft(most)
-        best = self._gain.best(len(found.tokens), found.match) if found.tokens else 0
-        return found.cut(best) if best else None
+        self._model.add(self._sequence.tokens(self._modelled, self._sequence.length))
+        self._modelled = self._sequence.length
+        try:
+            return self._model.draft(most)
+        except OutOfPages:
+            return None
 
-    def stepped(self, tokens: int, seconds: float) -> None:
-        """A step of `tokens` of this answer alone took `seconds`."""
-        self._gain.stepped(tokens, seconds)
+    def stepped(self, draft: Draft | None, seconds: float) -> None:
+        """A step took `seconds`; one without a draft is what both kinds are compared with."""
+        tokens = 1 + (len(draft.tokens) if draft else 0)
+        if draft is None or draft.match:
+            self._lookup_gain.stepped(tokens, seconds)
+        if draft is None or not draft.match:
+            self._model_gain.stepped(tokens, seconds)
 
     def checked(self, draft: Draft, verdict: Verdict) -> None:
         """What came of a draft."""
-        self._gain.accepted(len(draft.tokens), verdict.accepted, draft.match)
+        gain = self._lookup_gain if draft.match else self._model_gain
+        gain.accepted(len(draft.tokens), verdict.accepted, draft.match)
+
+    def close(self) -> None:
+        """The answer has ended."""
+        if self._model is not None:
+            self._model.close()
+
+    @property
+    def _most(self) -> int:
+        sequence = self._sequence
+        return min(MOST_DRAFTED, sequence.request.most_tokens - len(sequence.generated) - 1)
+
+    def _look_up(self) -> tuple[Draft, int]:
+        """A draft from the answer's own past, and how much of it to check."""
+        begin, end = len(self._lookup), self._sequence.length
+        self._lookup.add(self._sequence.tokens(begin, min(end, begin + _CATCH_UP)))
+        if end > begin + _CATCH_UP:
+            return Draft((), 0), 0
+        found = self._lookup.draft(self._most)
+        return found, self._lookup_gain.best(len(found.tokens), found.match) if found.tokens else 0
+
+    def _most_of_model(self) -> int:
+        return self._model_gain.best(self._most) if self._model is not None and self._most > 0 else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.chat_sampling import CHAT_SAMPLING, chat_sampling
 from app.cli.conversation import Conversation
 from app.cli.inputs import checked_argument, positive, read_standard_input
-from app.cli.model_option import add_model_option
+from app.cli.model_option import add_draft_option, add_model_option
 from app.cli.opening import open_session
 from app.cli.prompt_line import PromptLine
 from app.cli.sampling_options import add_sampling_options, sampling_params
@@ -33,6 +33,7 @@ HELP = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     add_model_option(parser)
+    add_draft_option(parser)
     parser.add_argument("--system", metavar="S", help="what the model is told before the chat")
     parser.add_argument("--max-tokens", type=positive, metavar="N", help="most tokens of an answer")
     add_sampling_options(parser, CHAT_SAMPLING)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from app.cli.inputs import checked_argument, natural, positive, read_text_file, token_ids
-from app.cli.model_option import add_model_option
+from app.cli.model_option import add_draft_option, add_model_option
 from app.cli.opening import open_session
 from app.cli.sampling_options import add_sampling_options, sampling_params
 from app.cli.terminal import Terminal
@@ -23,6 +23,7 @@ _C1_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     add_model_option(parser)
+    add_draft_option(parser)
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument(
         "--prompt", metavar="T", help="the prompt; the model's chat template is put around it"

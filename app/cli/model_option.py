@@ -14,3 +14,12 @@ def add_model_option(parser: ArgumentParser, otherwise: str = "the last one used
         help='a model\'s folder, a Hugging Face repository in the local cache, or "guide"; '
         f"without it {otherwise}",
     )
+
+
+def add_draft_option(parser: ArgumentParser) -> None:
+    """`--draft-model M`."""
+    parser.add_argument(
+        "--draft-model",
+        metavar="M",
+        help="a smaller model of the same vocabulary that guesses ahead; the answer stays the same",
+    )

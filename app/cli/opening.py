@@ -28,6 +28,8 @@ def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session
         terminal.say(loaded.problem)
     path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say)
     settings = engine_settings(paths, loaded.settings)
+    if (draft := getattr(args, "draft_model", None)) is not None:
+        settings = replace(settings, draft_model=locate(draft, None, terminal.say))
     with Session(lambda emit: Engine(emit, settings)) as session:
         model = session.load(path, lambda event: show_progress(event, terminal))
         yield session, replace(model, name=model_title(path))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.cli.generate import INTERRUPTED, json_line
 from app.cli.inputs import natural, positive
-from app.cli.model_option import add_model_option
+from app.cli.model_option import add_draft_option, add_model_option
 from app.cli.opening import show_progress
 from app.cli.replay_file import Ask, Step, read_steps
 from app.cli.replay_player import Player
@@ -37,6 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="FILE", help="one JSON object a line; - is standard input")
     add_model_option(parser)
+    add_draft_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     group = parser.add_argument_group("settings of the engine")
     group.add_argument("--pages", type=positive, metavar="N", help="most pages of KV memory")
@@ -100,6 +101,7 @@ def engine_settings(args: Namespace) -> EngineSettings:
         kv_bits=args.kv_bits,
         ssd=ssd,
         speculation=not args.no_speculation,
+        draft_model=None if args.draft_model is None else locate(args.draft_model),
         cache=default_paths().kernels,
         **{name: value for name, value in sizes.items() if value is not None},
     )

@@ -39,7 +39,3 @@ class Drafter(Protocol):
     def draft(self, most: int) -> Draft:
         """At most `most` tokens that may follow; they are not added."""
         ...
-
-    def rewind(self, length: int) -> None:
-        """The sequence is its first `length` tokens again."""
-        ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 
 from engine.speculation.draft import Draft
@@ -54,26 +53,16 @@ class PromptLookup:
                 return Draft(tuple(copied[i % period] for i in range(most)), runs.size)
         return Draft((), 0)
 
-    def rewind(self, length: int) -> None:
-        """See Drafter. Raises ValueError when `length` is not between 0 and the tokens there are."""
-        if not 0 <= length <= len(self._tokens):
-            raise ValueError(f"a sequence of {len(self._tokens)} tokens cannot go back to {length}")
-        for runs in self._runs:
-            runs.rewind(self._tokens, length)
-        del self._tokens[length:]
-
 
 class _Runs:
     """Where each run of `size` tokens that has a successor was seen last: the successor's place.
 
     Runs are known by their hashes, which are smaller; what is found is compared.
-    `_before` holds what each place displaced, so that places can be taken back.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._successor: dict[int, int] = {}
-        self._before = array("i")  # of place size, size + 1, …
 
     def find(self, known: list[int]) -> int:
         """The place after the last earlier run that equals the newest tokens, or _ABSENT."""
@@ -83,17 +72,6 @@ class _Runs:
 
     def add(self, known: list[int], begin: int) -> None:
         """Take in the tokens from place `begin` on."""
-        size, successor, before = self.size, self._successor, self._before
+        size, successor = self.size, self._successor
         for place in range(max(begin, size), len(known)):
-            run = hash(tuple(known[place - size : place]))
-            before.append(successor.get(run, _ABSENT))
-            successor[run] = place
-
-    def rewind(self, known: list[int], length: int) -> None:
-        """Forget the tokens from place `length` on."""
-        for place in range(len(known) - 1, max(length, self.size) - 1, -1):
-            run, before = hash(tuple(known[place - self.size : place])), self._before.pop()
-            if before == _ABSENT:
-                del self._successor[run]
-            else:
-                self._successor[run] = before
+            successor[hash(tuple(known[place - size : place]))] = place

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from engine import EngineSettings, Finished, Generate, SamplingParams, Stats
+from engine import EngineSettings, Finished, Generate, LoadModel, Message, SamplingParams, Stats
 from tests.fakes.listener import running_engine
+from tests.fakes.random_model import write_random_model
 
 GUIDE = Path(__file__).parents[2] / "resources" / "guide" / "model"
 TEXT = "A page holds sixteen tokens, and a chat holds as many pages as it needs. " * 4
@@ -19,8 +22,8 @@ SAMPLINGS = {
 }
 
 
-def answer(speculation: bool, **asked: object) -> tuple[Finished, Stats]:
-    with running_engine(EngineSettings(speculation=speculation)) as listener:
+def answer(speculation: bool, draft: Path | None = None, **asked: object) -> tuple[Finished, Stats]:
+    with running_engine(EngineSettings(speculation=speculation, draft_model=draft)) as listener:
         listener.load(GUIDE)
         listener.submit(Generate("a", prompt=TEXT, max_tokens=120, ignore_eos=True, **asked))  # type: ignore[arg-type]
         end = listener.finished("a")
@@ -57,3 +60,43 @@ def test_a_stop_string_ends_inside_a_guess() -> None:
     cut, _ = answer(True, sampling=SAMPLINGS["greedy"], stop=(stop,))
     assert cut.reason == "stop"
     assert cut.text == plain.text[: plain.text.index(stop)]
+
+
+def without_repetition(draft: Path | None, **asked: object) -> tuple[Finished, Stats]:
+    with running_engine(EngineSettings(draft_model=draft)) as listener:
+        listener.load(GUIDE)
+        question = (Message("user", "What is a page, and where are my chats kept?"),)
+        listener.submit(Generate("a", messages=question, max_tokens=80, **asked))  # type: ignore[arg-type]
+        end = listener.finished("a")
+        stats = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)
+        assert isinstance(stats, Stats)
+        return end, stats
+
+
+@pytest.mark.parametrize("name", SAMPLINGS)
+def test_a_draft_model_changes_no_token_and_a_good_one_is_right(name: str, tmp_path: Path) -> None:
+    plain, _ = without_repetition(None, sampling=SAMPLINGS[name])
+    guessed, stats = without_repetition(GUIDE, sampling=SAMPLINGS[name])
+    assert guessed.tokens == plain.tokens
+    if name == "greedy":  # it is its own draft model; text that was looked up may be wrong now and then
+        assert stats.cache.accepted_tokens >= 0.7 * stats.cache.drafted_tokens > 0
+
+
+def test_a_draft_model_that_is_wrong_changes_nothing_either(tmp_path: Path) -> None:
+    config = json.loads((GUIDE / "config.json").read_text())
+    fields = ("vocab_size", "bos_token_id", "eos_token_id")
+    other = write_random_model(tmp_path / "draft", **{name: config[name] for name in fields})
+    for file in ("tokenizer.model", "tokenizer_config.json"):
+        shutil.copy(GUIDE / file, other / file)
+    plain, _ = without_repetition(None, sampling=SAMPLINGS["greedy"])
+    guessed, _ = without_repetition(other, sampling=SAMPLINGS["greedy"])
+    assert guessed.tokens == plain.tokens
+
+
+def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Path) -> None:
+    other = write_random_model(tmp_path / "draft")
+    with running_engine(EngineSettings(draft_model=other)) as listener:
+        listener.submit(LoadModel("load", str(GUIDE)))
+        failed = listener.failed("load")
+        assert "their vocabularies differ" in failed.error
+        assert failed.kind == "ModelError"

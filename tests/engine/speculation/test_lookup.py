@@ -54,12 +54,6 @@ class Growth(RuleBasedStateMachine):
         self.lookup.add(draft)
         self.tokens += draft
 
-    @rule(share=st.floats(0, 1))
-    def go_back(self, share: float) -> None:
-        length = int(share * len(self.tokens))
-        self.lookup.rewind(length)
-        del self.tokens[length:]
-
     @invariant()
     def drafts_as_a_search_does(self) -> None:
         assert len(self.lookup) == len(self.tokens)
@@ -97,13 +91,6 @@ def test_the_match_tells_how_long_the_run_is() -> None:
     for size in RUNS:
         lookup = PromptLookup([*past, 99, *past[20 : 20 + size]])
         assert lookup.draft(3) == Draft((20 + size, 21 + size, 22 + size), size)
-
-
-@pytest.mark.parametrize("length", [-1, 4])
-def test_going_back_to_where_it_never_was_is_refused(length: int) -> None:
-    lookup = PromptLookup([1, 2, 3])
-    with pytest.raises(ValueError, match=f"3 tokens cannot go back to {length}"):
-        lookup.rewind(length)
 
 
 def test_a_run_of_no_tokens_is_refused() -> None:
