@@ -227,7 +227,8 @@ def test_pages_come_back_from_the_ssd_and_answer_as_before(folder: Path, bits: i
     assert QuantisedPeer(folder, bits, 32).accepts(prompt, ends[1].tokens)
 
 
-def test_kernels_leave_quantised_pages_alone_and_the_model_says_so(folder: Path) -> None:
+def test_kernels_leave_quantised_pages_alone_and_the_model_says_so(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model", num_hidden_layers=2, head_dim=64)  # which kernels take
     tokens = words(40, 300)
     model = loaded(folder, 8, executor="emulated")
     assert model.kernels is not None
@@ -235,8 +236,9 @@ def test_kernels_leave_quantised_pages_alone_and_the_model_says_so(folder: Path)
     assert model.info.executor_reason == (
         "MLX built-in operations; the emulated kernels take no KV pages of 8 bits"
     )
-    theirs = QuantisedPeer(folder, 8, 32).logits(tokens)
+    theirs = QuantisedPeer(folder, 8, 64).logits(tokens)
     assert distance(logits_in_chunks(model, tokens, (38, 1)), theirs) < 2e-3
     assert model.kernels.launches
     model.choose_kernels()
     assert not model.kernels.is_in_place
+    assert loaded(folder, None, executor="emulated").info.executor == "emulated"
