@@ -121,15 +121,17 @@ class Batcher:
         flying: list[Sequence] = []
         for sequence in self._scheduler.running:
             if sequence.is_in_flight:
-                if runner.looks_ahead and sequence.may_go_on and not self._waits_for_draft(sequence):
+                if runner.looks_ahead and sequence.may_go_on and not self._waits_for_draft(sequence, before):
                     flying.append(sequence)
             elif sequence.pending == 1 and not sequence.may_restore:
                 known.append(sequence)
         rows = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
         return [*sorted(flying, key=lambda sequence: rows[sequence]), *known]
 
-    def _waits_for_draft(self, sequence: Sequence) -> bool:
-        return sequence.wants_draft and len(self._scheduler.running) == 1
+    def _waits_for_draft(self, sequence: Sequence, before: Sent | None) -> bool:
+        """Whether its next step is a draft, or hangs on how many tokens of the one in flight are right."""
+        is_drafted = before is not None and before.draft is not None
+        return is_drafted or (sequence.wants_draft and len(self._scheduler.running) == 1)
 
     def _send_draft(self, runner: Runner, decoding: list[Sequence]) -> Sent | None:
         """A step that checks a draft, where there is one and its sequence runs alone."""

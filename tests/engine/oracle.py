@@ -94,12 +94,12 @@ class Checked:
     window: int | None
 
 
-def checked_model(root: Path, kind: str, seed: int = 0) -> Checked:
-    """Write a random model of one of KINDS below `root`; "guide" is the built-in model."""
+def checked_model(root: Path, kind: str, **changes: object) -> Checked:
+    """Write a random model of one of KINDS below `root`, its config changed; "guide" is the built-in model."""
     if kind == "guide":
         return Checked(GUIDE, Oracle(GUIDE), None)
     family, config, twin_config = KINDS[kind]
-    folder = write_random_model(root / kind, family, seed=seed, **{**_SMALL, **config})
+    folder = write_random_model(root / kind, family, **{**_SMALL, **config, **changes})
     window = WINDOW if kind == "window" else None
     if twin_config is None:
         return Checked(folder, Oracle(folder), window)
