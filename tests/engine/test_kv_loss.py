@@ -34,8 +34,8 @@ def loaded(folder: Path) -> LoadedModel:
     return load_model(folder, EngineSettings(executor="reference"), lambda done, total: None)
 
 
-def log_probabilities(folder: Path, bits: int | None, tokens: list[int]) -> np.ndarray:
-    logits = np.array(QuantisedPeer(folder, bits, 32).logits(tokens)).astype(np.float64)
+def log_probabilities(peer: QuantisedPeer, texts: list[list[int]]) -> np.ndarray:
+    logits = np.concatenate([np.array(peer.logits(text)) for text in texts]).astype(np.float64)
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
@@ -44,17 +44,27 @@ def log_probabilities(folder: Path, bits: int | None, tokens: list[int]) -> np.n
 def test_the_figures_are_those_of_mlx_lm(folder: Path, bits: int) -> None:
     rng = random.Random(2)
     texts = [[rng.randrange(3, 300) for _ in range(length)] for length in (2 * CHUNK + 3, 1, 60)]
-    before = np.concatenate([log_probabilities(folder, None, text) for text in texts])
-    after = np.concatenate([log_probabilities(folder, bits, text) for text in texts])
+    compare(folder, bits, 32, texts)
+
+
+def test_the_guide_s_figures_are_those_of_mlx_lm() -> None:
+    tokenizer = loaded(GUIDE).tokenizer
+    chat = tokenizer.encode_chat([Message("user", "What is MLXR?"), Message("assistant", "A chat app.")])
+    compare(GUIDE, 4, 64, [chat, tokenizer.encode("Where are my chats kept? " * 30)])
+
+
+def compare(folder: Path, bits: int, group: int, texts: list[list[int]]) -> None:
+    before = log_probabilities(QuantisedPeer(folder, None, group), texts)
+    after = log_probabilities(QuantisedPeer(folder, bits, group), texts)
     best = before.argmax(axis=-1)
-    rows = np.arange(len(best))
-    changes = np.abs(after - before)[rows, best]
+    changes = np.abs(after - before)[np.arange(len(best)), best]
     loss = loss_of(loaded(folder), bits, texts)
     assert (loss.bits, loss.positions) == (bits, sum(map(len, texts)))
     assert loss.agreement == pytest.approx((after.argmax(axis=-1) == best).mean(), abs=0.01)
-    assert loss.mean_change == pytest.approx(changes.mean(), rel=0.05)
-    assert loss.largest_change == pytest.approx(changes.max(), rel=0.2)
-    assert loss.divergence == pytest.approx((np.exp(before) * (before - after)).sum(-1).mean(), rel=0.1)
+    assert loss.mean_change == pytest.approx(changes.mean(), rel=0.01)
+    assert loss.largest_change == pytest.approx(changes.max(), rel=0.1)
+    # To within less than the divergence the other way round would be off.
+    assert loss.divergence == pytest.approx((np.exp(before) * (before - after)).sum(-1).mean(), rel=0.01)
 
 
 def test_the_guide_loses_next_to_nothing_at_8_bits_and_something_at_4() -> None:
