@@ -95,7 +95,7 @@ class Checked:
 
 
 def checked_model(root: Path, kind: str, **changes: object) -> Checked:
-    """Write a random model of one of KINDS below `root`, its config changed; "guide" is the built-in model."""
+    """Write a random model of one of KINDS below `root`, with `changes`; "guide" is the built-in model."""
     if kind == "guide":
         return Checked(GUIDE, Oracle(GUIDE), None)
     family, config, twin_config = KINDS[kind]

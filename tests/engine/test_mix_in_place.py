@@ -1,8 +1,6 @@
-"""Mixes of requests on kernels that write pages in place, where steps are sent before the last one was read."""
+"""Mixes on kernels that write pages in place, where steps are sent before the last one was read."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 

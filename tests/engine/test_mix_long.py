@@ -1,0 +1,40 @@
+"""Mixes of 500 requests over budgets from 8 pages up, with all that may happen beside them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from engine import EngineSettings, SsdSettings
+from tests.engine.mix import Chances, Mix
+from tests.engine.oracle import KINDS, checked_model
+from tests.engine.watched import watch_memory
+
+REQUESTS = 500
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("pages", [8, 12, 16, 24, 40, 64])
+@pytest.mark.parametrize("has_ssd", [False, True])
+def test_five_hundred_requests(
+    pages: int, has_ssd: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(f"{pages} {has_ssd}")
+    kind, size = rng.choice(list(KINDS)), rng.choice((2, 4, 16) if pages >= 16 else (4, 16))
+    cap = rng.choice((150_000, 1 << 30))
+    settings = EngineSettings(
+        page_size=size,
+        kv_pages=pages,
+        prefill_chunk=rng.choice((5, 16, 64)),
+        ssd=SsdSettings(tmp_path / "kv", cap, floor_bytes=0) if has_ssd else None,
+    )
+    model, watch = checked_model(tmp_path, kind), watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, pages, Chances(reload=0.02 * has_ssd)).play(REQUESTS, at_once=10)
+    print(f"\n{kind}, {pages} pages of {size}, {watch.steps} steps: {dict(mix.seen)}")
+    assert mix.seen["tokens"] > 4 * REQUESTS
+    assert mix.seen["evicted_pages"] > REQUESTS
+    assert (mix.seen["restored_pages"] > 0) == has_ssd
+    assert sum(file.stat().st_size for file in tmp_path.glob("kv/*/*.safetensors")) <= cap
