@@ -327,6 +327,7 @@ class Stats:
             kernels, and MLX's own operations.
         running: requests that prefill or decode now.
         cached_pages: pages that no request holds, kept for the next one; they are no part of pages_used.
+        shared_pages: pages that more than one running answer holds.
         cache: what the cache has done since the model was loaded.
     """
 
@@ -344,6 +345,7 @@ class Stats:
     mlx_launches_per_token: float = 0.0
     running: int = 0
     cached_pages: int = 0
+    shared_pages: int = 0
     cache: CacheCounts = field(default_factory=lambda: CacheCounts())
 
 

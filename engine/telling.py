@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 from dataclasses import replace
 
 import mlx.core as mx
 
 from engine.batcher import Batcher
 from engine.events import CacheCounts, ChatMemory, ChatsCached, Event, PrefillProgress, Stats
+from engine.kv.pager import NO_PAGE
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.request import Request
+from engine.request import Request, Sequence
 from engine.stats import Pulse
 
 
@@ -70,6 +73,7 @@ class Teller:
                 mlx_launches_per_token=(launches.total() - ours) / tokens,
                 running=len(running),
                 cached_pages=model.memory.cached_pages,
+                shared_pages=_shared(running),
                 cache=self._cache_counts(),
             )
         )
@@ -95,3 +99,11 @@ class Teller:
             ssd_bytes=tier.ssd_bytes if tier else 0,
             quarantined_files=tier.quarantined_files if tier else 0,
         )
+
+
+def _shared(running: Many[Sequence]) -> int:
+    """Pages that more than one of these holds."""
+    if len(running) < 2:
+        return 0
+    held = Counter(page for sequence in running for page in sequence.table.pages)
+    return sum(count > 1 for page, count in held.items() if page != NO_PAGE)

@@ -1,18 +1,23 @@
-"""KV memory at rest: pages go to SSD while nobody asks for anything, later leave memory, and at the end."""
+"""KV memory at rest: pages go to SSD while nobody asks for anything, and leave memory when it is needed."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import mlx.core as mx
 
 from engine.loading.model import LoadedModel
+from engine.pressure import is_short_of_memory
 
 SPILL_AFTER = 3.0
 """Seconds of rest after which pages are written to SSD, SPILL_PAGES at a time."""
 
 FREE_AFTER = 300.0
 """Seconds of rest after which pages that are on SSD leave memory."""
+
+LOOK_EVERY = 10.0
+"""Seconds between looks at whether the system is short of memory, while there are cached pages."""
 
 CLOSING_SECONDS = 5.0
 """For which the end of a model may write pages to SSD."""
@@ -23,33 +28,39 @@ _NEXT_SPILL = 0.02
 
 
 class Tidying:
-    """Puts the pages of a model away. Without an SSD cache it does nothing: what it freed would be lost."""
+    """Puts the pages of a model away, and frees its arena when the system needs memory or long rest comes.
 
-    def __init__(self, model: LoadedModel) -> None:
+    Without an SSD cache pages leave memory only when the system is short of it: what is freed is lost then.
+    """
+
+    def __init__(self, model: LoadedModel, is_short: Callable[[], bool] = is_short_of_memory) -> None:
+        """`is_short`: whether the system is short of memory."""
         self._model = model
+        self._is_short = is_short
         self._due: float | None = None
 
     @property
     def due(self) -> float | None:
-        """Seconds of rest until `tidy` has something to do; None when it has nothing."""
+        """Seconds from now until `tidy` has something to do; None when it has nothing."""
         return self._due
 
     def rest_began(self) -> None:
         """There is no request any more."""
-        self._due = None if self._model.tier is None else SPILL_AFTER
+        self._due = SPILL_AFTER
 
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long."""
         memory = self._model.memory
         if memory.spill(SPILL_PAGES):
             self._due = _NEXT_SPILL
-        elif idle_seconds < FREE_AFTER:
-            self._due = FREE_AFTER - idle_seconds
-        else:
-            self._due = None
-            if memory.evict_all() and not memory.cached_pages:
+            return
+        may_free = self._model.tier is not None and idle_seconds >= FREE_AFTER
+        if may_free or self._is_short():
+            memory.evict_all()
+            if not memory.cached_pages:  # pinned pages stay, and the arena with them
                 self._model.arena.release()
-                mx.clear_cache()
+            mx.clear_cache()
+        self._due = LOOK_EVERY if memory.cached_pages else None
 
     def close(self) -> None:
         """Put what is worth keeping on SSD, for CLOSING_SECONDS at most; no request holds pages."""

@@ -28,14 +28,14 @@ class Tally:
     Attributes:
         stats: the newest figures; None while nothing ran.
         chats: where chats' pages lie.
-        most_pages, most_running, most_queued: the highest figures seen, of ten a second.
+        most_pages, most_shared, most_running, most_queued: the highest figures seen, of ten a second.
         settled: whether `stats` was told after all work so far had ended.
     """
 
     def __init__(self) -> None:
         self.stats: Stats | None = None
         self.chats: Mapping[str, ChatMemory] = {}
-        self.most_pages = self.most_running = self.most_queued = 0
+        self.most_pages = self.most_shared = self.most_running = self.most_queued = 0
         self.settled = True
 
     def take(self, event: Event) -> None:
@@ -44,6 +44,7 @@ class Tally:
             case Stats():
                 self.stats = event
                 self.most_pages = max(self.most_pages, event.pages_used)
+                self.most_shared = max(self.most_shared, event.shared_pages)
                 self.most_running = max(self.most_running, event.running)
                 self.most_queued = max(self.most_queued, event.queued)
                 self.settled = not (event.active_id or event.running or event.queued)
@@ -100,6 +101,7 @@ class Totals:
                 "pages_cached": stats.cached_pages if stats else 0,
                 "pages_leaked": self.leaked_pages,
                 "most_pages_held": tally.most_pages,
+                "most_pages_shared": tally.most_shared,
                 "most_running": tally.most_running,
                 "most_queued": tally.most_queued,
                 "cache": asdict(stats.cache) if stats else None,
@@ -123,8 +125,8 @@ class Totals:
         yield (
             f"pages at the end: {stats.cached_pages:,} cached, {self.leaked_pages:,} leaked, of "
             f"{stats.total_pages:,} ({self.model.page_size} tokens and {size(self.model.page_bytes)} each); "
-            f"requests were seen to hold {self.tally.most_pages:,} at most, "
-            f"{self.tally.most_running:,} running at once"
+            f"requests were seen to hold {self.tally.most_pages:,} at most, to share "
+            f"{self.tally.most_shared:,}, {self.tally.most_running:,} running at once"
         )
         yield from _cache_lines(stats.cache)
         yield f"peak memory: {size(stats.peak_memory_bytes)}"

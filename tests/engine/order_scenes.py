@@ -13,7 +13,7 @@ import mlx.core as mx
 import pytest
 
 from engine.commands import Generate
-from engine.events import Event, Failed
+from engine.events import Event, Failed, Stats
 from engine.kv.arena import Arena
 from engine.loading.model import load_model
 from engine.request import Request, accept_command
@@ -90,7 +90,12 @@ class Chat:
     ) -> None:
         family, changes = ("llama", {}) if window is None else ("mistral", {"sliding_window": window})
         settings = EngineSettings(
-            executor="emulated", cache=BUILD.parent, page_size=PAGE, prefill_chunk=chunk, kv_pages=pages
+            speculation=False,
+            executor="emulated",
+            cache=BUILD.parent,
+            page_size=PAGE,
+            prefill_chunk=chunk,
+            kv_pages=pages,
         )
         write_random_model(
             folder,
@@ -107,10 +112,10 @@ class Chat:
         self.requests: list[Request] = []
         self.serving = Serving(self.model, settings, self.events.append)
 
-    def ask(self, name: str, tokens: int, answer: int) -> None:
-        """Queue a request of a prompt of `tokens` tokens."""
-        given = tuple(prompt(len(self.requests))[:tokens])
-        command = Generate(name, tokens=given, max_tokens=answer, ignore_eos=True)
+    def ask(self, name: str, tokens: int, answer: int, *, seed: int | None = None, n: int = 1) -> None:
+        """Queue a request of a prompt of `tokens` tokens; of one seed they begin alike."""
+        given = tuple(prompt(len(self.requests) if seed is None else seed)[:tokens])
+        command = Generate(name, tokens=given, max_tokens=answer, ignore_eos=True, n=n)
         capacity = self.serving.capacity()
         self.requests.append(accept_command(command, self.model, capacity, time.perf_counter()))
         self.serving.add(self.requests[-1])
@@ -119,6 +124,12 @@ class Chat:
     def in_flight(self) -> bool:
         """Whether a step was sent whose input has not been read."""
         return any(sequence.is_in_flight for request in self.requests for sequence in request.sequences)
+
+    @property
+    def preemptions(self) -> int:
+        """Answers that gave their pages up for a while."""
+        stats = [event for event in self.events if isinstance(event, Stats)]
+        return stats[-1].cache.preemptions
 
     def work(self, steps: int | None = None) -> None:
         """So many steps of the engine, or all that there are."""
@@ -198,7 +209,47 @@ def growth(folder: Path) -> None:
     assert arena.pages > 3
 
 
+def shared(folder: Path) -> None:
+    """Answers begin on pages of one before, in the middle of a page too; each writes into a copy."""
+    chat = Chat(folder)
+    chat.ask("a", 40, 6, seed=0)
+    chat.work()
+    chat.ask("b", 44, 6, seed=0)
+    chat.ask("c", 37, 6, seed=0, n=3)
+    chat.work()
+    assert chat.model.memory.counts.copied_pages >= 3
+
+
+def beside(folder: Path) -> None:
+    """A long prompt is computed in chunks beside an answer; both then decode as a batch."""
+    chat = Chat(folder, chunk=32)
+    chat.ask("a", 20, 30)
+    chat.work(4)
+    chat.ask("b", 120, 8)
+    chat.work()
+
+
+def gives_way(folder: Path) -> None:
+    """Pages run out: one of two answers gives its pages up, and goes on later."""
+    chat = Chat(folder, pages=5)
+    chat.ask("a", 30, 30)
+    chat.ask("b", 20, 30)
+    chat.work()
+    assert chat.preemptions > 0
+
+
 SCENES: dict[str, Callable[[Path], None]] = {
     scene.__name__: scene
-    for scene in (long_decode, one_after_the_other, cancelled, window, window_in_place, chunks, growth)
+    for scene in (
+        long_decode,
+        one_after_the_other,
+        cancelled,
+        window,
+        window_in_place,
+        chunks,
+        growth,
+        shared,
+        beside,
+        gives_way,
+    )
 }

@@ -29,6 +29,9 @@ KERNELS = {
     "window_in_place": {"page_write", "prefill_attention", "decode_attention"},
     "chunks": {"page_write", "page_gather", "decode_attention"},
     "growth": {"page_write", "decode_attention", "growth", "wait"},
+    "shared": {"page_write", "page_copy", "decode_attention"},
+    "beside": {"page_write", "page_gather", "decode_attention"},
+    "gives_way": {"page_write", "decode_attention"},
 }
 
 
@@ -69,6 +72,8 @@ def test_every_two_launches_on_a_page_are_ordered(scene: str, tmp_path: Path) ->
         ("page_gather", "to take it", 3, "chunks"),
         ("page_gather", "to hand it on", 2, "window"),
         ("prefill_attention", "to hand it on", 2, "window_in_place"),
+        ("page_copy", "to take it", 2, "shared"),
+        ("page_copy", "to hand it on", 3, "shared"),
     ],
 )
 def test_one_forgotten_fence_is_found(kernel: str, way: Way, at: int, scene: str, tmp_path: Path) -> None:

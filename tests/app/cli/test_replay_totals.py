@@ -52,7 +52,7 @@ def failed(name: str, refusal: Refusal | None = None) -> Result:
 def totals(*results: Result, stats: Stats | None = END) -> Totals:
     tally = Tally()
     if stats is not None:
-        tally.take(replace(stats, pages_used=9, active_id="x", running=3, queued=2))
+        tally.take(replace(stats, pages_used=9, shared_pages=4, active_id="x", running=3, queued=2))
         tally.take(stats)
         tally.take(ChatsCached({"c": ChatMemory(10, 20, 5)}))
     return Totals.of(results, tally, MODEL, left_out=4)
@@ -112,6 +112,7 @@ def test_the_last_object_has_every_figure() -> None:
         "pages_cached": 30,
         "pages_leaked": 2,
         "most_pages_held": 9,
+        "most_pages_shared": 4,
         "most_running": 3,
         "most_queued": 2,
         "chats": {"c": {"memory_bytes": 10, "ssd_bytes": 20, "shared_bytes": 5}},
@@ -123,7 +124,7 @@ def test_the_totals_in_words() -> None:
     assert list(totals(finished("a", 1.0), failed("b")).lines()) == [
         "2 requests in 2.25 s: 1 at their length, 1 failed; 4 never began",
         "pages at the end: 30 cached, 2 leaked, of 64 (16 tokens and 64.0 kB each); "
-        "requests were seen to hold 9 at most, 3 running at once",
+        "requests were seen to hold 9 at most, to share 4, 3 running at once",
         "prompt tokens: 1 computed, 2 cached, 3 restored from SSD",
         "pages: 4 evicted, 5 spilled to SSD, 6 restored, 7 copied on write; 8 preemptions",
         "drafted tokens: 13 of 12 accepted",
