@@ -17,7 +17,7 @@ CHAT = 64
 """Tokens of the chat's prompt."""
 ALONE = 100
 """Tokens that the chat writes alone, before the prompt comes and after it."""
-RUNS = 2
+PAIRS_A_RUN = 3
 """The prompt is long, and each run holds hundreds of gaps."""
 
 
@@ -38,8 +38,9 @@ def measure_beside(scene: Scene) -> Iterator[Row]:
         client.load(scene.model)
         _once(client, min(length, 4 * CHAT), 0)
         runs: list[_Run] = []
-        for number in range(1, RUNS + 1):
-            scene.say(f"a chat beside a prompt of {length} tokens: {number} of {RUNS}")
+        count = max(1, scene.plan.pairs // PAIRS_A_RUN)
+        for number in range(1, count + 1):
+            scene.say(f"a chat beside a prompt of {length} tokens: {number} of {count}")
             runs.append(_once(client, length, number))
     for share in (50, 99):
         yield from _gap_rows(scene, runs, share)

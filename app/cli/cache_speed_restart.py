@@ -14,7 +14,7 @@ from app.measure.verified_read import ReadRate, read_verified
 from engine import ModelInfo, SsdSettings
 
 GROUP = "a chat after a restart (files in the page cache)"
-LENGTHS = (128, 512, 2048)
+LENGTHS = (2048, 512, 128)
 """Of prompts for which the choice is checked, beside the chat's own."""
 WARM_UP = 256
 """Tokens of a prompt computed after each load, so that nobody pays for what happens once."""
@@ -27,7 +27,7 @@ class _Return:
     Attributes:
         restarted: the answer then.
         from_memory: the same once more, from memory.
-        cold: a prompt of the same length that nobody has computed.
+        cold: what it took at first, with nothing in the cache.
     """
 
     restarted: Answer
@@ -55,17 +55,17 @@ def measure_restart(scene: Scene) -> Iterator[Row]:
         if number:
             raw.append(read)
             returns.append(found)
-    yield from _rate_rows(scene, [found[lengths[-1]] for found in returns], raw, page_bytes / page_size)
-    rate = _best_rate(returns, lengths[-1])
+    yield from _rate_rows(scene, [found[lengths[0]] for found in returns], raw, page_bytes / page_size)
+    rate = _best_rate(returns, lengths[0])
     for length in lengths:
         yield from _choice_rows(scene, length, [found[length] for found in returns], rate)
 
 
 def _lengths(scene: Scene) -> tuple[int, ...]:
-    """Whole pages and one token, so that from memory and from SSD one token is computed."""
+    """Whole pages and one token: from memory and from SSD one token is computed. The longest is first."""
     size = scene.settings.page_size
     longest = scene.plan.context // size * size
-    return (*(length + 1 for length in LENGTHS if length < longest), longest + 1)
+    return (longest + 1, *(length + 1 for length in LENGTHS if length < longest))
 
 
 def _restart(
@@ -74,21 +74,17 @@ def _restart(
     ssd = SsdSettings(folder, floor_bytes=0)
     with EngineClient(replace(scene.settings, ssd=ssd)) as client:
         info = client.load(scene.model)
-        for length in lengths:
-            client.run(request(prompt_tokens(length, number), chat=f"chat {length}"))
+        asked = {length: request(prompt_tokens(length, number), chat=f"chat {length}") for length in lengths}
+        client.run(request(prompt_tokens(WARM_UP, number, 2), chat="cold"))
+        cold = {length: client.run(asked[length]) for length in lengths}
         client.unload()
         raw = read_verified(folder, ".safetensors")
         client.load(scene.model)
-        client.run(request(prompt_tokens(WARM_UP, number, 2), chat="cold"))
-        # All of these before the first return: the arena then has the size that the returns need.
-        cold = {
-            length: client.run(request(prompt_tokens(length, number, 4), chat="cold")) for length in lengths
+        client.run(request(prompt_tokens(WARM_UP, number, 3), chat="cold"))
+        found = {
+            length: _Return(client.run(command), client.run(command), cold[length])
+            for length, command in asked.items()
         }
-        client.forget("cold")
-        found: dict[int, _Return] = {}
-        for length in lengths:
-            again = request(prompt_tokens(length, number), chat=f"chat {length}")
-            found[length] = _Return(client.run(again), client.run(again), cold[length])
     return info, raw, found
 
 

@@ -43,10 +43,11 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
 
 
 class _Pair:
-    """A cold chat, then each way to go on with it, and a cold prompt of the same length as each.
+    """A cold chat, then each way to go on with it.
 
     Attributes:
-        cold, warm: seconds to the first token, by move.
+        cold: seconds that the cold chat took to come as far as the prompt of a move is long.
+        warm: seconds to the first token, by move.
         new: tokens that were never computed for this chat, by move.
         beyond: tokens computed without being new, by move.
     """
@@ -65,16 +66,15 @@ class _Pair:
         self._move(client, MOVES[1], chat, context - 1, first)
         for move, kept in ((MOVES[2], edited), (MOVES[3], branched)):
             prompt = (*kept, *new_tokens(MESSAGE, number, len(kept)))
-            cold = client.run(request(new_tokens(len(prompt), number), chat="cold"))
-            self._move(client, move, prompt, len(kept), cold)
+            self._move(client, move, prompt, len(kept), first)
         client.forget("bench")
-        client.forget("cold")
 
     def _move(
         self, client: EngineClient, move: str, prompt: tuple[int, ...], kept: int, cold: Answer
     ) -> None:
         """`kept`: tokens of `prompt` whose keys and values are there already."""
         warm = client.run(request(prompt))
-        self.cold[move], self.warm[move] = cold.first_token, warm.first_token
+        self.cold[move] = min(cold.first_token, cold.reached(len(prompt)))
+        self.warm[move] = warm.first_token
         self.new[move] = len(prompt) - kept
         self.beyond[move] = warm.computed - self.new[move]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -26,6 +27,7 @@ from engine import (
     ModelUnloaded,
     Predict,
     Predicted,
+    PrefillProgress,
     Stats,
     TextChunk,
     UnloadModel,
@@ -38,7 +40,7 @@ SILENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """At `at` (time.perf_counter), `tokens` of an answer had been generated."""
+    """At `at` (time.perf_counter), `tokens` were there."""
 
     at: float
     tokens: int
@@ -51,6 +53,7 @@ class Answer:
     Attributes:
         sent: when it was submitted, in seconds of time.perf_counter.
         marks: each piece of text that came, in order.
+        progress: how many tokens of its prompt were in pages, in order.
         report: what it found in the cache; None until its turn comes.
         finished: None until it has ended; `ended` says when that was.
     """
@@ -58,6 +61,7 @@ class Answer:
     id: str
     sent: float
     marks: list[Mark] = field(default_factory=list[Mark])
+    progress: list[Mark] = field(default_factory=list[Mark])
     report: CacheReport | None = None
     finished: Finished | None = None
     ended: float = 0.0
@@ -72,6 +76,15 @@ class Answer:
     def first_token(self) -> float:
         """Seconds to its first token."""
         return self.end.timing.ttft_ms / 1000
+
+    def reached(self, tokens: int) -> float:
+        """Seconds until so many tokens of its prompt were in pages, between two reports in proportion."""
+        known = [Mark(self.sent, 0), *self.progress]
+        for before, after in pairwise(known):
+            if before.tokens <= tokens <= after.tokens and before.tokens < after.tokens:
+                share = (tokens - before.tokens) / (after.tokens - before.tokens)
+                return before.at + share * (after.at - before.at) - self.sent
+        return self.first_token
 
     @property
     def computed(self) -> int:
@@ -179,6 +192,8 @@ class EngineClient:
                 self._answers[event.id].report = event
             case TextChunk() if event.id in self._answers:
                 self._answers[event.id].marks.append(Mark(at, event.generated_tokens))
+            case PrefillProgress() if event.id in self._answers:
+                self._answers[event.id].progress.append(Mark(at, event.done_tokens))
             case Finished() if event.id in self._answers:
                 answer = self._answers[event.id]
                 answer.finished, answer.ended = event, at
