@@ -10,10 +10,13 @@ from app.cli.cache_speed_scene import Scene, request
 from app.cli.rows import Row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import prompt_tokens
-from app.measure.verified_read import ReadRate, read_verified
+from app.measure.verified_read import ReadRate, leave_page_cache, read_verified
 from engine import ModelInfo, SsdSettings
 
-GROUP = "a chat after a restart (files in the page cache)"
+GROUP = "a chat after a restart"
+SUFFIX = ".safetensors"
+WARM, DISK = "from the page cache", "from the disk"
+"""Where the system takes the files from: what it kept of them in memory, or the disk itself."""
 LENGTHS = (2048, 512, 128)
 """Of prompts for which the choice is checked, beside the chat's own."""
 WARM_UP = 256
@@ -39,26 +42,41 @@ class _Return:
         """Seconds that reading pages back took: what the first token waited longer than from memory."""
         return self.restarted.first_token - self.from_memory.first_token
 
+    @property
+    def rate(self) -> float | None:
+        """Tokens read back a second; None when none were."""
+        if not self.restarted.restored or self.restoring <= 0:
+            return None
+        return self.restarted.restored / self.restoring
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One pair: rates of reading and checking alone by where the files were, and all that came back.
+
+    Attributes:
+        choices: from the page cache, by length; the first is the chat.
+        chats: the chat alone, by where the files were.
+    """
+
+    model: ModelInfo
+    raw: dict[str, ReadRate]
+    choices: dict[int, _Return]
+    chats: dict[str, _Return]
+
 
 def measure_restart(scene: Scene) -> Iterator[Row]:
     """Rows of the chat after a restart, and of the choice between restoring and computing for each length."""
-    plan = scene.plan
-    lengths = _lengths(scene)
-    raw: list[ReadRate] = []
-    returns: list[dict[int, _Return]] = []
-    page_bytes = page_size = 1
+    plan, pairs = scene.plan, list[_Pair]()
     for number in range(plan.pairs + 1):
         scene.say(f"restart with {plan.context} tokens: pair {number} of {plan.pairs}")
-        folder = scene.scratch / f"restart-{number}"
-        info, read, found = _restart(scene, folder, lengths, number)
-        page_bytes, page_size = info.page_bytes, info.page_size
-        if number:
-            raw.append(read)
-            returns.append(found)
-    yield from _rate_rows(scene, [found[lengths[0]] for found in returns], raw, page_bytes / page_size)
-    rate = _best_rate(returns, lengths[0])
-    for length in lengths:
-        yield from _choice_rows(scene, length, [found[length] for found in returns], rate)
+        pairs.append(_restart(scene, scene.scratch / f"restart-{number}", number))
+    pairs = pairs[1:]
+    for source in pairs[0].raw:
+        yield from _rate_rows(scene, source, pairs)
+    rate = _best_rate([pair.chats[WARM] for pair in pairs])
+    for length in _lengths(scene):
+        yield from _choice_rows(scene, length, [pair.choices[length] for pair in pairs], rate)
 
 
 def _lengths(scene: Scene) -> tuple[int, ...]:
@@ -68,55 +86,57 @@ def _lengths(scene: Scene) -> tuple[int, ...]:
     return (longest + 1, *(length + 1 for length in LENGTHS if length < longest))
 
 
-def _restart(
-    scene: Scene, folder: Path, lengths: Sequence[int], number: int
-) -> tuple[ModelInfo, ReadRate, dict[int, _Return]]:
+def _restart(scene: Scene, folder: Path, number: int) -> _Pair:
     ssd = SsdSettings(folder, floor_bytes=0)
+    lengths = _lengths(scene)
+    asked = {length: request(prompt_tokens(length, number), chat=f"chat {length}") for length in lengths}
     with EngineClient(replace(scene.settings, ssd=ssd)) as client:
         info = client.load(scene.model)
-        asked = {length: request(prompt_tokens(length, number), chat=f"chat {length}") for length in lengths}
-        client.run(request(prompt_tokens(WARM_UP, number, 2), chat="cold"))
+        _warm_up(client, number)
         cold = {length: client.run(asked[length]) for length in lengths}
         client.unload()
-        raw = read_verified(folder, ".safetensors")
+        raw = {WARM: read_verified(folder, SUFFIX)}
         client.load(scene.model)
-        client.run(request(prompt_tokens(WARM_UP, number, 3), chat="cold"))
-        found = {
+        _warm_up(client, number)
+        choices = {
             length: _Return(client.run(command), client.run(command), cold[length])
             for length, command in asked.items()
         }
-    return info, raw, found
+        chats = {WARM: choices[lengths[0]]}
+        client.unload()
+        if leave_page_cache(folder, SUFFIX):
+            raw[DISK] = read_verified(folder, SUFFIX)
+            leave_page_cache(folder, SUFFIX)
+            client.load(scene.model)
+            _warm_up(client, number)
+            chat = asked[lengths[0]]
+            chats[DISK] = _Return(client.run(chat), client.run(chat), cold[lengths[0]])
+    return _Pair(info, raw, choices, chats)
 
 
-def _rate_rows(
-    scene: Scene, returns: Sequence[_Return], raw: Sequence[ReadRate], token_bytes: float
-) -> Iterator[Row]:
-    restored = tuple(float(back.restarted.restored) for back in returns)
-    length = len(returns[0].restarted.end.prompt_tokens)
-    at = f"{length} tokens"
+def _warm_up(client: EngineClient, number: int) -> None:
+    client.run(request(prompt_tokens(WARM_UP, number, 2), chat="cold"))
+
+
+def _rate_rows(scene: Scene, source: str, pairs: Sequence[_Pair]) -> Iterator[Row]:
+    chats, raw = [pair.chats[source] for pair in pairs], [pair.raw[source].rate for pair in pairs]
+    token_bytes = pairs[0].model.page_bytes / pairs[0].model.page_size
+    at = f"{len(chats[0].restarted.end.prompt_tokens)} tokens, {source}"
+    restored = tuple(float(chat.restarted.restored) for chat in chats)
     yield Row(f"restored of {at}", "", restored, group=GROUP)
-    yield Row(f"first token, {at}", "s", tuple(back.restarted.first_token for back in returns), group=GROUP)
-    yield Row("read and checked alone", "GB/s", tuple(one.rate / 1e9 for one in raw), group=GROUP)
-    rates = [
-        back.restarted.restored * token_bytes / back.restoring
-        for back in returns
-        if back.restarted.restored and back.restoring > 0
-    ]
+    yield Row(f"first token, {at}", "s", tuple(chat.restarted.first_token for chat in chats), group=GROUP)
+    yield Row(f"read and checked alone, {source}", "GB/s", tuple(rate / 1e9 for rate in raw), group=GROUP)
+    rates = [chat.rate * token_bytes for chat in chats if chat.rate is not None]
     if len(rates) == len(raw):
-        yield Row("restored", "GB/s", tuple(rate / 1e9 for rate in rates), group=GROUP)
-        shares = tuple(rate / one.rate for rate, one in zip(rates, raw, strict=True))
+        yield Row(f"restored, {source}", "GB/s", tuple(rate / 1e9 for rate in rates), group=GROUP)
+        shares = tuple(rate / alone for rate, alone in zip(rates, raw, strict=True))
         target = scene.targets.get(("restore share", 0))
-        yield Row("restored to read and checked alone", "share", shares, target, GROUP)
+        yield Row(f"restored to read and checked alone, {source}", "share", shares, target, GROUP)
 
 
-def _best_rate(returns: Sequence[dict[int, _Return]], longest: int) -> float | None:
-    """Tokens per second at which the longest prompt came back; None when it was computed."""
-    rates = [
-        found[longest].restarted.restored / found[longest].restoring
-        for found in returns
-        if found[longest].restarted.restored and found[longest].restoring > 0
-    ]
-    return max(rates, default=None)
+def _best_rate(chats: Sequence[_Return]) -> float | None:
+    """Tokens per second at which the chat came back; None when it was computed."""
+    return max((chat.rate for chat in chats if chat.rate is not None), default=None)
 
 
 def _choice_rows(scene: Scene, length: int, returns: Sequence[_Return], rate: float | None) -> Iterator[Row]:

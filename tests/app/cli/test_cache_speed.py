@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -59,8 +60,9 @@ def test_a_chat_that_goes_on_computes_what_is_new_and_no_more(rows_of: Callable[
 
 def test_a_restart_brings_back_every_whole_page(rows_of: Callable[..., dict[str, Row]]) -> None:
     rows = rows_of("restart")
-    assert rows["restored of 225 tokens"].samples == (224.0,)
-    assert rows["read and checked alone"].middle > 0
+    for source in ("from the page cache", "from the disk")[: 2 if sys.platform == "linux" else 1]:
+        assert rows[f"restored of 225 tokens, {source}"].samples == (224.0,)
+        assert rows[f"read and checked alone, {source}"].middle > 0
     choices = [row for what, row in rows.items() if what.startswith("the choice")]
     assert len(choices) == 2
     assert all(row.target is not None and row.middle >= 1 for row in choices)

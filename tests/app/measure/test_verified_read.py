@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from app.measure.verified_read import BLOCK, read_verified
+from app.measure.verified_read import BLOCK, leave_page_cache, read_verified
 
 
 def test_all_files_below_a_folder_are_read_whole(tmp_path: Path) -> None:
@@ -15,6 +16,13 @@ def test_all_files_below_a_folder_are_read_whole(tmp_path: Path) -> None:
     done = read_verified(tmp_path, ".pages")
     assert done.nbytes == 2 * BLOCK + 107
     assert done.rate == done.nbytes / done.seconds > 0
+
+
+def test_files_that_left_the_page_cache_are_what_they_were(tmp_path: Path) -> None:
+    (tmp_path / "one.pages").write_bytes(b"a" * BLOCK)
+    assert leave_page_cache(tmp_path, ".pages") == (sys.platform == "linux")
+    assert read_verified(tmp_path, ".pages").nbytes == BLOCK
+    assert (tmp_path / "one.pages").read_bytes() == b"a" * BLOCK
 
 
 def test_nothing_is_read_where_nothing_is(tmp_path: Path) -> None:
