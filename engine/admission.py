@@ -16,13 +16,13 @@ class Capacity:
     Attributes:
         pages: in all; `page_size` tokens each.
         pinned: pages that are kept for chats, by chat.
-        bits: of a stored element; None as computed, and so to be quantised.
+        may_quantise: whether its elements are stored as computed, and could be in 8 bits.
     """
 
     pages: int
     page_size: int
     pinned: Mapping[str, int]
-    bits: int | None
+    may_quantise: bool
 
     def pages_for(self, tokens: int) -> int:
         """That many tokens take."""
@@ -61,6 +61,6 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tup
         ways.append(WayOut("shorten", over))
     if needed <= capacity.pages:
         ways += [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
-    if capacity.bits is None:
+    if capacity.may_quantise:
         ways.append(WayOut("quantise", 8))
     return tuple(ways)

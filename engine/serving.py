@@ -12,26 +12,22 @@ import mlx.core as mx
 from engine.admission import Capacity, refused
 from engine.batch import Chunk, Sent
 from engine.batcher import Batcher
-from engine.cache_report import ChatPrefixes
 from engine.chunking import ChunkSizer
 from engine.errors import EngineError, NonFiniteLogits
 from engine.events import (
-    CacheReport,
     Event,
     FinishReason,
     Predicted,
     TextChunk,
 )
 from engine.failure import failure
-from engine.foresight import Foresight
-from engine.kv.page_data import RUN_PAGES
+from engine.finding import Finding
+from engine.kv.coding import takes_bits
 from engine.kv.pager import OutOfPages
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.machine import device_name
 from engine.request import Request, Sequence
 from engine.sampling import token_logprobs
-from engine.self_check import SelfCheck
 from engine.settings import EngineSettings
 from engine.speculating import Speculations
 from engine.speculation.draft import Draft
@@ -67,16 +63,9 @@ class Serving:
         )
         self._tell = Teller(model, self._batcher, self._live, emit)
         self._tidying = Tidying(model)
-        self._foresight = Foresight(
-            settings.cache / "rates" / f"{model.fingerprint}.json",
-            f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
-            model.arena.page_bytes,
-            settings.page_size,
-        )
+        self._finding = Finding(model, settings)
         self._sent: Sent | None = None
         self._read_at = 0.0
-        self._prefixes = ChatPrefixes(settings.page_size)
-        self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
         self._pinned: set[str] = set()
         self._settings = settings
         self._speculations = Speculations(is_on=settings.speculation, model=draft_model)
@@ -117,7 +106,7 @@ class Serving:
         """End every request, and put what is worth keeping on SSD."""
         self.cancel_all()
         self._tidying.close()
-        self._foresight.save()
+        self._finding.close()
 
     @property
     def next_tidying(self) -> float | None:
@@ -135,22 +124,14 @@ class Serving:
 
     def predict(self, request: Request) -> Predicted:
         """What it would find, were it sent now."""
-        prompt, found = len(request.prompt), self._memory.lookup(request.prompt)
-        stored, cached = found.stored_tokens, found.cached_tokens
-        if stored and not self._foresight.should_restore(stored, cached):
-            stored = 0
-        begin, reason = self._prefixes.miss(
-            request.command.chat, request.prompt, cached + stored, request.missed
-        )
         ahead = [other for other in self._batcher if other.rank <= request.rank and other.pending > 1]
-        seconds = self._foresight.first_token(prompt, cached, stored, ahead)
-        return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
+        return self._finding.predict(request, ahead)
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat."""
         self._memory.forget(chat)  # unpinned, too
         self._pinned.discard(chat)
-        self._prefixes.forget(chat)
+        self._finding.forget(chat)
         self._tell.stats()
 
     def pin(self, chat: str, pinned: bool) -> None:
@@ -165,7 +146,8 @@ class Serving:
             chat: chats[chat].memory_bytes // self.model.arena.page_bytes
             for chat in self._pinned & chats.keys()
         }
-        return Capacity(pages.total_pages, pages.page_size, pinned, self._settings.kv_bits)
+        may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
+        return Capacity(pages.total_pages, pages.page_size, pinned, may_quantise)
 
     def work(self) -> None:
         """Send a step of the running requests, and read the one that was sent before."""
@@ -192,53 +174,18 @@ class Serving:
             sequence.request.launched_before = self._live.launches
 
     def _restore_some(self) -> None:
-        """Read a run of pages back from SSD for a sequence that has just begun; then it is told of."""
+        """Read a run of pages back from SSD for a sequence that has just begun; at the end it is told of."""
         sequence = next((s for s in self._batcher.running if s.may_restore), None)
-        if sequence is None:
-            return
-        request, table = sequence.request, sequence.table
-        tokens = sequence.tokens(0, sequence.length)
-        if self._restored(sequence, tokens):
-            self._memory.trim(table)  # or pages that a window has left take the room of those behind them
+        if sequence is None or self._finding.restore(sequence, self._live.runner):
             return  # the next run is read after the next step
-        sequence.may_restore = False
-        self._check_restored(sequence, tokens)
-        cached = min(sequence.begun_at, table.length)
-        restored = table.length - cached
-        self._tell.count(cached_tokens=cached, restored_tokens=restored)
+        request, report = sequence.request, self._finding.report(sequence)
+        self._tell.count(cached_tokens=report.cached_tokens, restored_tokens=report.restored_tokens)
         if request.report is None:
-            begin, reason = self._prefixes.miss(
-                request.command.chat, request.prompt, table.length, request.missed
-            )
-            request.report = CacheReport(request.id, len(request.prompt), cached, restored, begin, reason)
-            self._emit(request.report)
+            request.report = report
+            self._emit(report)
             if sequence.pending == 1:  # of a cached prompt the last token is computed in a step of answers
                 self._tell.count(computed_tokens=1)
             self._tell.prefill(request)
-
-    def _check_restored(self, sequence: Sequence, tokens: tuple[int, ...]) -> None:
-        """Of some prompts that came back from SSD, see whether the pages are right."""
-        size, table = self.model.pager.page_size, sequence.table
-        begin = sequence.begun_at // size * size
-        if table.length <= sequence.begun_at or table.length % size or self.model.config.largest_window:
-            return
-        if self._check.is_due() and not self._check.agrees(self._live.runner, table, tokens):
-            log.warning(
-                "pages of %s from SSD disagree with what it computes; they are gone", self.model.info.name
-            )
-            self._memory.distrust(table, tokens, begin)
-
-    def _restored(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
-        """Read its next run of pages back, if that is quicker than computing them: the tokens gained."""
-        begin = sequence.table.length
-        run = min(RUN_PAGES * self.model.pager.page_size, len(tokens) - begin)
-        if not self._foresight.should_restore(run, begin):
-            return 0
-        began = time.perf_counter()
-        gained = self._memory.restore(sequence.table, tokens, sequence.request.command.chat)
-        if gained:
-            self._foresight.restored(gained, time.perf_counter() - began)
-        return gained
 
     def _read(self, sent: Sent) -> None:
         tokens, masses = sent.read()
@@ -279,7 +226,7 @@ class Serving:
                 self._accept(sequence, token, logits[row] if logits is not None else None)
 
     def _measure(self, sent: Sent, seconds: float) -> None:
-        self._foresight.took(sent, seconds)
+        self._finding.took(sent, seconds)
         if sent.answers == 1 and sent.chunk is None:
             self._speculations.stepped(sent.sequences[0], sent.draft, seconds)
         if sent.draft is not None:
@@ -315,7 +262,7 @@ class Serving:
         if rest := sequence.drain():
             self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
         self._batcher.keep(sequence)
-        self._prefixes.computed(request.command.chat, sequence.tokens(0, sequence.table.length))
+        self._finding.computed(sequence)
         self._batcher.release(sequence)
         self._speculations.ended(sequence)
         if request.is_over:

@@ -112,6 +112,11 @@ class Quantised:
         return octets if self.bits == 8 else mx.stack([octets & 15, octets >> 4], axis=-1)
 
 
+def takes_bits(head_dim: int) -> bool:
+    """Whether heads of `head_dim` elements can be quantised."""
+    return any(head_dim % size == 0 for size in GROUPS)
+
+
 def coding(head_dim: int, dtype: mx.Dtype, bits: int | None) -> Coding:
     """How heads of `head_dim` elements are stored in `bits` bits, or None: as computed.
 

@@ -103,8 +103,8 @@ def test_pages_that_are_no_neighbours_give_the_same_tokens(tmp_path: Path) -> No
     folder = write_random_model(tmp_path / "model")
     tokens = prompt()
     _, greedy = peer_run(folder, None, tokens)
-    model = load_model(folder, EngineSettings(), lambda done, total: None)
-    others = [PageTable() for _ in range(24)]
+    model = load_model(folder, EngineSettings(kv_pages=40), lambda done, total: None)
+    others = [PageTable() for _ in range(40)]
     for other in others:
         model.pager.grow(other, 16)
     for other in others[::2]:

@@ -1,0 +1,106 @@
+"""What requests find in the cache, in memory and on SSD; how long it takes, and why there is not more."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+from engine.batch import Sent
+from engine.cache_report import ChatPrefixes
+from engine.events import CacheReport, Predicted
+from engine.foresight import Foresight
+from engine.kv.page_data import RUN_PAGES
+from engine.loading.model import LoadedModel
+from engine.machine import device_name
+from engine.request import Request, Sequence
+from engine.runner import Runner
+from engine.self_check import SelfCheck
+from engine.settings import EngineSettings
+
+log = logging.getLogger(__name__)
+
+
+class Finding:
+    """The cache of one model as its requests see it."""
+
+    def __init__(self, model: LoadedModel, settings: EngineSettings) -> None:
+        self._model, self._memory = model, model.memory
+        self._prefixes = ChatPrefixes(settings.page_size)
+        self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
+        self._foresight = Foresight(
+            settings.cache / "rates" / f"{model.fingerprint}.json",
+            f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
+            model.arena.page_bytes,
+            settings.page_size,
+        )
+
+    def restore(self, sequence: Sequence, runner: Runner) -> bool:
+        """Read the next run of its pages back from SSD, where that is quicker than computing them.
+
+        Returns False when there is no more to read; of some sequences it is then checked what was read.
+        """
+        tokens = sequence.tokens(0, sequence.length)
+        if self._read_run(sequence, tokens):
+            self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
+            return True
+        sequence.may_restore = False
+        self._sample(sequence, tokens, runner)
+        return False
+
+    def report(self, sequence: Sequence) -> CacheReport:
+        """What there was of its prompt, once nothing more is read back."""
+        request, found = sequence.request, sequence.table.length
+        cached = min(sequence.begun_at, found)
+        begin, reason = self._prefixes.miss(request.command.chat, request.prompt, found, request.missed)
+        return CacheReport(request.id, len(request.prompt), cached, found - cached, begin, reason)
+
+    def predict(self, request: Request, ahead: Iterable[Sequence]) -> Predicted:
+        """What it would find, were it sent now, behind the prompts of `ahead`."""
+        prompt, found = len(request.prompt), self._memory.lookup(request.prompt)
+        stored, cached = found.stored_tokens, found.cached_tokens
+        if stored and not self._foresight.should_restore(stored, cached):
+            stored = 0
+        reused = cached + stored
+        begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
+        seconds = self._foresight.first_token(prompt, cached, stored, ahead)
+        return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
+
+    def took(self, sent: Sent, seconds: float) -> None:
+        """A step is done."""
+        self._foresight.took(sent, seconds)
+
+    def computed(self, sequence: Sequence) -> None:
+        """Its pages are kept: its chat was computed that far."""
+        tokens = sequence.tokens(0, sequence.table.length)
+        self._prefixes.computed(sequence.request.command.chat, tokens)
+
+    def forget(self, chat: str) -> None:
+        """Nothing of it is expected any more."""
+        self._prefixes.forget(chat)
+
+    def close(self) -> None:
+        """Keep what was learned."""
+        self._foresight.save()
+
+    def _read_run(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
+        """The tokens gained."""
+        begin = sequence.table.length
+        run = min(RUN_PAGES * self._model.pager.page_size, len(tokens) - begin)
+        if not self._foresight.should_restore(run, begin):
+            return 0
+        began = time.perf_counter()
+        gained = self._memory.restore(sequence.table, tokens, sequence.request.command.chat)
+        if gained:
+            self._foresight.restored(gained, time.perf_counter() - began)
+        return gained
+
+    def _sample(self, sequence: Sequence, tokens: tuple[int, ...], runner: Runner) -> None:
+        """Of some prompts that came back from SSD, see whether the pages are right."""
+        size, table = self._model.pager.page_size, sequence.table
+        begin = sequence.begun_at // size * size
+        if table.length <= sequence.begun_at or table.length % size or self._model.config.largest_window:
+            return
+        if self._check.is_due() and not self._check.agrees(runner, table, tokens):
+            log.warning("pages of %s from SSD disagree with it; they are gone", self._model.info.name)
+            self._memory.distrust(table, tokens, begin)
