@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
+
 from app.cli.opening import show_progress
 from app.cli.session import Session
 from app.cli.terminal import Terminal
-from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk
+from engine import Event, Finished, Generate, History, Message, ModelInfo, SamplingParams, TextChunk
 
 
 class Conversation:
@@ -31,10 +33,12 @@ class Conversation:
         self._start = (Message("system", system),) if system else ()
         self._max_tokens = max_tokens
         self._messages: tuple[Message, ...] = self._start
+        self._history: History | None = None
+        self._id = uuid.uuid4().hex
 
     def restart(self) -> None:
         """Forget what was said."""
-        self._messages = self._start
+        self._messages, self._history, self._id = self._start, None, uuid.uuid4().hex
 
     def ask(self, text: str) -> Finished:
         """Stream the answer to `text`, and remember both.
@@ -42,13 +46,23 @@ class Conversation:
         An answer that was cut short is kept as far as it went. Raises RequestFailed: then neither is kept.
         """
         asked = (*self._messages, Message("user", text))
-        command = Generate("", messages=asked, sampling=self._sampling, max_tokens=self._max_tokens)
+        command = Generate(
+            "",
+            messages=asked,
+            sampling=self._sampling,
+            max_tokens=self._max_tokens,
+            history=self._history,
+            chat=self._id,
+            lane="window",  # a person waits here as well
+        )
         try:
             finished = self._session.complete(command, self._show)
         finally:
             self._terminal.end_answer()
         if finished.text:
             self._messages = (*asked, Message("assistant", finished.text))
+            tokens = (*finished.prompt_tokens, *finished.tokens)
+            self._history = History(tokens, len(self._messages), self.model.path)
         self._terminal.note(_summary(finished))
         return finished
 
@@ -78,6 +92,8 @@ def _summary(finished: Finished) -> str:
         parts.append(f"{timing.decode_tps:.1f} tok/s")
     if count:
         parts.append(f"first after {timing.ttft_ms / 1000:.2f} s")
+    if timing.cached_tokens:
+        parts.append(f"{timing.cached_tokens:,} of {len(finished.prompt_tokens):,} tokens cached")
     if finished.reason != "stop":
         parts.append({"cancelled": "stopped", "length": "cut at the length limit"}[finished.reason])
     return ", ".join(parts)
