@@ -23,12 +23,15 @@ import numpy as np
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
 from engine.kv.pager import PageCopy as PageCopied
-from engine.kv.pager import Span
+from engine.kv.pager import NO_PAGE, Span
 from metal.decode_attention import FENCE
 from metal.page_copy import PageCopy
 from metal.pools import Pools
 
 KEYS, VALUES = "keys", "values"
+
+
+_FEWEST_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,9 @@ class Arena:
         if self.copiers is None:
             self._copy(copies)
             return
-        pairs = mx.array([(copy.source, copy.target) for copy in copies], dtype=mx.int32)
+        # A table of four at least: a smaller one would reach the kernel as another kind of memory.
+        filler = [(NO_PAGE, NO_PAGE)] * (_FEWEST_PAIRS - len(copies))
+        pairs = mx.array([*((copy.source, copy.target) for copy in copies), *filler], dtype=mx.int32)
         keys, values = self._pools[KEYS], self._pools[VALUES]
         for layer, kernel in enumerate(self.copiers):
             self._fences[layer] = kernel(Pools(keys[layer], values[layer], self._fences[layer]), pairs)
