@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine import EngineSettings, Generate, SamplingParams, Stats, TextChunk
+from engine import Cancel, EngineSettings, Generate, SamplingParams, Stats, TextChunk
+from engine.batch import Sent, send_draft
+from engine.request import Sequence
+from engine.runner import Runner
+from engine.speculation.draft import Draft
+from engine.speculation.gain import SpeculationGain
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import watch_memory
@@ -13,6 +18,9 @@ from tests.metal.conftest import BUILD
 
 SHAPE = {"head_dim": 64, "num_attention_heads": 2, "num_key_value_heads": 1}
 """A shape that kernels take."""
+
+COPIES = SamplingParams(temperature=0, logit_bias=((11, 60.0), (12, 60.0)))
+"""What makes any model repeat a prompt of these two tokens, so that it is drafted."""
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +57,9 @@ def test_an_answer_that_is_drafted_goes_on_while_others_come_and_go(
     executor_name: str, models: dict[str, Checked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch, model = watch_memory(monkeypatch), models["llama"]
+    monkeypatch.setattr(SpeculationGain, "best", lambda self, most, match: most)
     settings = EngineSettings(prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
-    copies = SamplingParams(temperature=0, logit_bias=((11, 60.0), (12, 60.0)))
-    long = Generate("long", tokens=(11, 12) * 4, max_tokens=8, sampling=copies, ignore_eos=True)
+    long = Generate("long", tokens=(11, 12) * 4, max_tokens=8, sampling=COPIES, ignore_eos=True)
     short = Generate("short", tokens=(5, 6, 7), max_tokens=1, ignore_eos=True)
     with running_engine(settings) as listener:
         listener.load(model.folder)
@@ -68,4 +76,36 @@ def test_an_answer_that_is_drafted_goes_on_while_others_come_and_go(
         listener.load(model.folder)
         listener.submit(long)
         assert listener.finished("long").tokens == drafted.tokens
+    assert not watch.wrong
+
+
+def test_a_draft_in_flight_when_its_answer_is_cancelled_is_not_kept(
+    executor_name: str, models: dict[str, Checked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draft fills the first page with tokens that are nobody's."""
+    watch, model, drafts = watch_memory(monkeypatch), models["llama"], list[Draft]()
+
+    def send_and_cancel(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
+        drafts.append(draft)
+        listener.submit(Cancel(sequence.request.id))
+        return send_draft(runner, sequence, draft)
+
+    monkeypatch.setattr("engine.batcher.send_draft", send_and_cancel)
+    monkeypatch.setattr(SpeculationGain, "best", lambda self, most, match: most)
+    settings = EngineSettings(prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
+    with running_engine(settings) as listener:
+        listener.load(model.folder)
+        prompt = (11,) * 12
+        listener.submit(Generate("cancelled", tokens=prompt, sampling=COPIES, ignore_eos=True))
+        ended = listener.finished("cancelled")
+        assert (ended.reason, len(drafts)) == ("cancelled", 1)
+        known = len(prompt) + len(ended.tokens)
+        assert known < 16 <= known + len(drafts[0].tokens)
+        tokens = (*prompt, *ended.tokens, *drafts[0].tokens, 7)
+        following = Generate("next", tokens=tokens, max_tokens=3, logprobs=0, ignore_eos=True)
+        listener.submit(following)
+        end = listener.finished("next")
+        assert end.timing.cached_tokens == known
+        (sample,) = samples(end)
+        assert not model.oracle.complaint(following, tokens, sample)
     assert not watch.wrong
