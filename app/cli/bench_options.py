@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from dataclasses import replace
 
-from app.cli.cache_speed import CACHE_PLAN, MOST_ANSWERS, PARTS
+from app.cli.cache_speed import CACHE_PLAN, CPU_LONG_PROMPT, MOST_ANSWERS, PARTS
 from app.cli.cache_speed_scene import CachePlan
 from app.cli.inputs import positive
 from app.cli.model_option import add_model_option
@@ -100,6 +100,13 @@ def _add_cache(parser: ArgumentParser) -> None:
         help=f"with --cache: tokens of the chat (default: {CACHE_PLAN.context}, or what the model allows)",
     )
     parser.add_argument(
+        "--long",
+        type=positive,
+        metavar="N",
+        help=f"with --cache: tokens of the prompt beside a running chat (default: {CACHE_PLAN.long_prompt}; "
+        f"on a CPU {CPU_LONG_PROMPT})",
+    )
+    parser.add_argument(
         "--only",
         type=_parts,
         metavar="PART,PART",
@@ -107,8 +114,11 @@ def _add_cache(parser: ArgumentParser) -> None:
     )
 
 
-def cache_plan_of(args: Namespace) -> CachePlan:
-    """The plan that `args` ask for with --cache. Raises UsageError when options contradict each other."""
+def cache_plan_of(args: Namespace, *, on_cpu: bool) -> CachePlan:
+    """The plan that `args` ask for with --cache, on this kind of machine.
+
+    Raises UsageError when options contradict each other.
+    """
     _check_subject(args)
     for name in ("contexts", "prompts", "cached", "window"):
         if getattr(args, name) is not None:
@@ -121,7 +131,7 @@ def cache_plan_of(args: Namespace) -> CachePlan:
     return replace(
         CACHE_PLAN,
         context=context,
-        long_prompt=2 * context,
+        long_prompt=args.long or (CPU_LONG_PROMPT if on_cpu else CACHE_PLAN.long_prompt),
         pairs=args.pairs or CACHE_PLAN.pairs,
         decoded=args.decode or CACHE_PLAN.decoded,
         batches=args.batches or CACHE_PLAN.batches,
@@ -132,7 +142,7 @@ def cache_plan_of(args: Namespace) -> CachePlan:
 def plan_of(args: Namespace) -> Plan:
     """The plan that `args` ask for. Raises UsageError when options contradict each other."""
     _check_subject(args)
-    for name in ("context", "only"):
+    for name in ("context", "long", "only"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} is for --cache")
     base = MODEL_PLAN if args.shape is None else SHAPE_PLAN
