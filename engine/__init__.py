@@ -5,6 +5,16 @@ from engine import blas as blas  # first: OpenBLAS must be loaded before anythin
 # isort: split
 from engine.benchmark import BatchRun, RunnerBench
 from engine.benchmark_shapes import QUANTS, SHAPES, BenchShape, Quant, write_shape
+from engine.cache_events import (
+    CacheCounts,
+    CacheReport,
+    ChatMemory,
+    ChatsCached,
+    MissReason,
+    Predicted,
+    Refusal,
+    WayOut,
+)
 from engine.commands import (
     Cancel,
     Command,
@@ -30,30 +40,22 @@ from engine.errors import (
     TokenizerError,
 )
 from engine.events import (
-    CacheCounts,
-    CacheReport,
-    ChatMemory,
-    ChatsCached,
     Event,
     Failed,
     Finished,
     FinishReason,
     KernelsChosen,
     LoadProgress,
-    MissReason,
     ModelInfo,
     ModelReady,
     ModelUnloaded,
-    Predicted,
     PrefillProgress,
-    Refusal,
     Sample,
     Stats,
     TextChunk,
     Timing,
     TokenLogprob,
     TokenLogprobs,
-    WayOut,
 )
 from engine.inspection import ModelSummary, inspect_model
 from engine.kernel_report import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.cache_events import Refusal, WayOut
 from engine.errors import Refused
-from engine.events import Refusal, WayOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from engine.events import MissReason
+from engine.cache_events import MissReason
 
 _MOST_CHATS = 256
 

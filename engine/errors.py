@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.events import Refusal, WayOut
+from engine.cache_events import Refusal, WayOut
 
 
 class EngineError(Exception):

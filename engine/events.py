@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Predicted, Refusal
+
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -91,65 +93,6 @@ class PrefillProgress:
     done_tokens: int
     prompt_tokens: int
     cached_tokens: int
-
-
-MissReason = Literal["edited", "template changed", "system prompt changed", "evicted", "other model"]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheReport:
-    """What request `id` found in the cache, told when its turn comes, before the first PrefillProgress.
-
-    Attributes:
-        prompt_tokens: of the prompt.
-        cached_tokens: of them in pages in memory; not computed again.
-        restored_tokens: read back from SSD; not computed again either.
-        missed_from: the first token that was computed before for this chat and is computed again; None when
-            there is none.
-        reason: why it is.
-    """
-
-    id: str
-    prompt_tokens: int
-    cached_tokens: int
-    restored_tokens: int
-    missed_from: int | None = None
-    reason: MissReason | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """The answer to Predict: what the request would find now, and when its first token would come.
-
-    Attributes:
-        id: of the request asked about.
-        prompt_tokens, cached_tokens, restored_tokens, missed_from, reason: as CacheReport would have them.
-        seconds: from sending to the first token; None until this machine's rate has been measured.
-    """
-
-    id: str
-    prompt_tokens: int
-    cached_tokens: int
-    restored_tokens: int
-    seconds: float | None
-    missed_from: int | None = None
-    reason: MissReason | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChatMemory:
-    """Where the cached pages of a chat lie, in bytes; `shared_bytes` of both belong to other chats too."""
-
-    memory_bytes: int
-    ssd_bytes: int
-    shared_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChatsCached:
-    """Where chats' pages lie, when that has changed: a chat that is not named has none."""
-
-    chats: Mapping[str, ChatMemory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,30 +181,6 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class WayOut:
-    """One thing that would let a refused request run.
-
-    Attributes:
-        kind: "shorten" the prompt by `amount` tokens, "fewer answers" (n at most `amount`), "evict" the
-            pinned chat `chat` (`amount` pages), "smaller context" (`amount` tokens), "quantise" the KV memory
-            to `amount` bits.
-    """
-
-    kind: Literal["shorten", "fewer answers", "evict", "smaller context", "quantise"]
-    amount: int
-    chat: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why KV memory cannot hold a request: pages that it needs, pages that it could have, and ways out."""
-
-    needed_pages: int
-    available_pages: int
-    ways_out: tuple[WayOut, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Failed:
     """Load or request `id` ended in an error; the engine lives on.
 
@@ -275,37 +194,6 @@ class Failed:
     kind: str
     detail: str = ""
     refusal: Refusal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CacheCounts:
-    """Since the model was loaded.
-
-    Attributes:
-        computed_tokens, cached_tokens, restored_tokens: of prompts, and of what preemption threw back.
-        evicted_pages: that left memory; spilled_pages: that went to SSD.
-        restored_pages: that came back.
-        copied_pages: by copy-on-write.
-        preemptions: requests that gave their pages up for a while.
-        spilled_bytes_today: written to SSD since midnight UTC, by every run of the app.
-        ssd_bytes: that the cache takes on SSD now.
-        quarantined_files: that were damaged or disagreed, and are gone.
-        drafted_tokens, accepted_tokens: of speculation.
-    """
-
-    computed_tokens: int = 0
-    cached_tokens: int = 0
-    restored_tokens: int = 0
-    evicted_pages: int = 0
-    spilled_pages: int = 0
-    restored_pages: int = 0
-    copied_pages: int = 0
-    preemptions: int = 0
-    spilled_bytes_today: int = 0
-    ssd_bytes: int = 0
-    quarantined_files: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 
 from engine.batch import Sent
+from engine.cache_events import CacheReport, Predicted
 from engine.cache_report import ChatPrefixes
-from engine.events import CacheReport, Predicted
 from engine.foresight import Foresight
 from engine.kv.page_data import RUN_PAGES
 from engine.loading.model import LoadedModel

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.admission import Capacity, check_capacity
+from engine.cache_events import CacheReport, MissReason
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.events import CacheReport, Finished, FinishReason, MissReason, Sample, Timing, TokenLogprobs
+from engine.events import Finished, FinishReason, Sample, Timing, TokenLogprobs
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
 from engine.sampling import Sampler

@@ -12,14 +12,10 @@ import mlx.core as mx
 from engine.admission import Capacity, refused
 from engine.batch import Chunk, Sent
 from engine.batcher import Batcher
+from engine.cache_events import Predicted
 from engine.chunking import ChunkSizer
 from engine.errors import EngineError, NonFiniteLogits
-from engine.events import (
-    Event,
-    FinishReason,
-    Predicted,
-    TextChunk,
-)
+from engine.events import Event, FinishReason, TextChunk
 from engine.failure import failure
 from engine.finding import Finding
 from engine.kv.coding import takes_bits

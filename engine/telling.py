@@ -11,7 +11,8 @@ from dataclasses import replace
 import mlx.core as mx
 
 from engine.batcher import Batcher
-from engine.events import CacheCounts, ChatMemory, ChatsCached, Event, PrefillProgress, Stats
+from engine.cache_events import CacheCounts, ChatMemory, ChatsCached
+from engine.events import Event, PrefillProgress, Stats
 from engine.kv.pager import NO_PAGE
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel

@@ -22,8 +22,8 @@ import numpy as np
 
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
-from engine.kv.pager import PageCopy as PageCopied
 from engine.kv.pager import NO_PAGE, Span
+from engine.kv.pager import PageCopy as PageCopied
 from metal.decode_attention import FENCE
 from metal.page_copy import PageCopy
 from metal.pools import Pools

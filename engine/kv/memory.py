@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from engine.events import ChatMemory
+from engine.cache_events import ChatMemory
 from engine.kv.audit import check_tree
 from engine.kv.chat_pages import PageCount
 from engine.kv.eviction import EvictionOrder

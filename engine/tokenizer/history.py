@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.cache_events import MissReason
 from engine.cache_report import common_length
 from engine.commands import History, Message
 from engine.errors import InvalidRequest
-from engine.events import MissReason
 from engine.tokenizer.interface import Tokenizer
 
 _MARK = "\ufdd3"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cache_events import MissReason
 from engine.cache_report import ChatPrefixes, common_length
-from engine.events import MissReason
 
 CHAIN = tuple(range(100))
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.cache_events import CacheReport
 from engine.commands import Generate
-from engine.events import CacheReport, Event, Finished
+from engine.events import Event, Finished
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
 from engine.request import accept_command

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.events import ChatMemory
+from engine.cache_events import ChatMemory
 from engine.kv import prefix_tree
 from engine.kv.page_data import RUN_PAGES
 from engine.kv.pager import NO_PAGE, OutOfPages, PageTable
