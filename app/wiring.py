@@ -21,6 +21,8 @@ from app.bridge import FrameQueue
 from app.chat.chat_list import ChatListViewModel
 from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
+from app.chat.disk_use import DiskUseViewModel
+from app.chat.pins import PinsViewModel
 from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
@@ -31,7 +33,7 @@ from app.icons import icon
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths, default_paths
-from app.settings import Settings, SettingsFile, Theme
+from app.settings import KvCache, Settings, SettingsFile, Switch, Theme
 from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.theme import LIGHT
@@ -70,6 +72,7 @@ class Desktop:
         self._paths = paths
         self._settings = SettingsFile(paths.settings)
         loaded = self._settings.load()
+        self._chosen = loaded.settings
         self._writers = ThreadPoolExecutor(1, thread_name_prefix="mlxr-settings")
         self._garbage = GarbageCollector()
         self._problems: dict[str, str] = {}
@@ -79,13 +82,15 @@ class Desktop:
         self.appearance = Appearance(application, loaded.settings.theme)
         self.models = ModelsViewModel(self.engine.submit, GUIDE)
         self.chats = ChatListViewModel(self.store)
+        self.pins = PinsViewModel(self.engine.submit, self.store)
         self.conversation = ConversationViewModel(
             self.engine.submit, self.store, self.models, self.chats.title_of
         )
         self.status = StatusViewModel()
+        self.disk_use = DiskUseViewModel(loaded.settings.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
-        self.window = MainWindow(Sidebar(self.appearance, self.chats), self.pane)
+        self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
         self._join_chats()
         self._join_models()
         self._join_window()
@@ -97,6 +102,7 @@ class Desktop:
         self._garbage.start()
         self.store.start()
         self.engine.start()
+        self.pins.load()
         self.chats.load()
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
         if model is not None:
@@ -120,6 +126,8 @@ class Desktop:
         self.models.handle(event)
         self.conversation.handle(event)
         self.chats.handle(event)
+        self.pins.handle(event)
+        self.disk_use.handle(event)
         self.status.handle(event)
         self.prediction.handle(event)
 
@@ -175,17 +183,26 @@ class Desktop:
 
     def _forget(self, chat: Chat) -> None:
         self.conversation.forget(chat.id)
+        self.pins.forget(chat.id)
         self.window.toast.offer(
-            text.DELETED.format(title=chat.title), text.UNDO, lambda: self.chats.undo_delete(chat)
+            text.DELETED.format(title=chat.title), text.UNDO, lambda: self._undo_delete(chat)
         )
+
+    def _undo_delete(self, chat: Chat) -> None:
+        self.chats.undo_delete(chat)
+        self.pins.restore(chat.id)
 
     def _remember_model(self, path: str) -> None:
         self.store.change(lambda store: store.remember_model(path))
         self._change_settings(lambda settings: replace(settings, last_model=remembered(path)))
 
     def _show_settings(self) -> None:
-        dialog = SettingsDialog(self.appearance.choice, str(self._paths.home), self.window)
+        dialog = SettingsDialog(self.appearance, self._chosen, str(self._paths.home), self.window)
         dialog.theme_chosen.connect(self._choose_theme)
+        dialog.cache.disk_cache_chosen.connect(self._choose_disk_cache)
+        dialog.cache.kv_cache_chosen.connect(self._choose_kv_cache)
+        dialog.cache.show_disk_use(self.disk_use.words)
+        self.disk_use.changed.connect(dialog.cache.show_disk_use)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
@@ -193,8 +210,15 @@ class Desktop:
         self.appearance.choose(choice)
         self._change_settings(lambda settings: replace(settings, theme=choice))
 
+    def _choose_disk_cache(self, choice: Switch) -> None:
+        self._change_settings(lambda settings: replace(settings, ssd_cache=choice))
+
+    def _choose_kv_cache(self, choice: KvCache) -> None:
+        self._change_settings(lambda settings: replace(settings, kv_cache=choice))
+
     def _change_settings(self, change: Callable[[Settings], Settings]) -> None:
         """Write the settings off this thread: the disk may be slow."""
+        self._chosen = change(self._chosen)
 
         def write() -> None:
             problem = self._settings.update(change)

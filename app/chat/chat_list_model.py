@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from app.chat.cache_words import memory_words, place_of
+from app.chat.pins import pin_words
 from app.store.records import SearchHit
 from engine import ChatMemory
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
 PLACE_ROLE = Qt.ItemDataRole.UserRole + 2
 """Where the chat's pages lie: a ChatPlace."""
+PINNED_ROLE = Qt.ItemDataRole.UserRole + 3
+"""Whether the chat's pages are to stay in memory."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -27,6 +30,7 @@ class ChatListModel(QAbstractListModel):
         super().__init__()
         self._rows: tuple[SearchHit, ...] = ()
         self._memory: Mapping[str, ChatMemory] = {}
+        self._pinned: Set[str] = frozenset()
 
     def show_rows(self, rows: Sequence[SearchHit]) -> None:
         """Replace the rows; where only their content changed, views keep their place."""
@@ -43,9 +47,14 @@ class ChatListModel(QAbstractListModel):
     def show_memory(self, memory: Mapping[str, ChatMemory]) -> None:
         """Show where the chats' pages lie."""
         before, self._memory = self._memory, memory
-        for place, row in enumerate(self._rows):
-            if before.get(row.chat.id) != memory.get(row.chat.id):
-                self.dataChanged.emit(self.index(place), self.index(place))
+        self._tell_rows(
+            {chat for chat in before.keys() | memory.keys() if before.get(chat) != memory.get(chat)}
+        )
+
+    def show_pins(self, pinned: Set[str]) -> None:
+        """Show which chats' pages are to stay in memory."""
+        before, self._pinned = self._pinned, pinned
+        self._tell_rows(before ^ pinned)
 
     def hit(self, index: Index) -> SearchHit:
         """The row at `index`."""
@@ -63,18 +72,22 @@ class ChatListModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Title and snippet of a row, and where its pages lie."""
+        """Title and snippet of a row, where its pages lie, and whether they stay there."""
         hit = self._rows[index.row()]
         memory = self._memory.get(hit.chat.id)
+        pinned = hit.chat.id in self._pinned
+        told = [memory_words(memory), pin_words(memory) if pinned else ""]
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return hit.chat.title
             case Qt.ItemDataRole.ToolTipRole:
-                return f"{hit.chat.title}\n{memory_words(memory)}".strip()
+                return "\n".join(part for part in (hit.chat.title, *told) if part)
             case Qt.ItemDataRole.AccessibleTextRole:
-                return ", ".join(part for part in (hit.chat.title, hit.snippet, memory_words(memory)) if part)
+                return ", ".join(part for part in (hit.chat.title, hit.snippet, *told) if part)
             case _ if role == PLACE_ROLE:
                 return place_of(memory)
+            case _ if role == PINNED_ROLE:
+                return pinned
             case _ if role == HIT_ROLE:
                 return hit
             case _:
@@ -88,3 +101,8 @@ class ChatListModel(QAbstractListModel):
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Rows can be selected, and their titles edited."""
         return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+
+    def _tell_rows(self, chats: Set[str]) -> None:
+        for place, row in enumerate(self._rows):
+            if row.chat.id in chats:
+                self.dataChanged.emit(self.index(place), self.index(place))

@@ -1,15 +1,16 @@
-"""The list of chats as a widget: choose, rename in place, delete."""
+"""The list of chats as a widget: choose, rename in place, keep in memory, delete."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
 
+from app import text
 from app.appearance import Appearance
-from app.chat.chat_list_model import ChatListModel
+from app.chat.chat_list_model import PINNED_ROLE, ChatListModel
 from app.chat.chat_row import ChatRow
 from app.icons import icon
 from app.store.records import SearchHit
@@ -17,10 +18,15 @@ from engine import ChatMemory
 
 
 class ChatListView(QListView):
-    """Shows the chats. Intents: `chosen(chat id)`, `renamed(chat id, title)`, `deleted(chat id)`."""
+    """Shows the chats.
+
+    Intents: `chosen(chat id)`, `renamed(chat id, title)`, `deleted(chat id)`, and
+    `pin_wanted(chat id, whether its pages are to stay in memory)`.
+    """
 
     chosen = Signal(str)
     renamed = Signal(str, str)
+    pin_wanted = Signal(str, bool)
     deleted = Signal(str)
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
@@ -55,6 +61,11 @@ class ChatListView(QListView):
         """Show beside each chat where its pages lie."""
         self._rows.show_memory(memory)
 
+    @Slot(object)
+    def show_pins(self, pinned: Set[str]) -> None:
+        """Mark the chats whose pages are to stay in memory."""
+        self._rows.show_pins(pinned)
+
     def set_current(self, chat_id: str | None) -> None:
         """Mark the chat that is open."""
         self._current = chat_id
@@ -72,6 +83,9 @@ class ChatListView(QListView):
         menu = QMenu(self)
         rename = menu.addAction(icon("rename", colours.text), "Rename")
         rename.triggered.connect(lambda: self.edit(index))
+        pinned = bool(index.data(PINNED_ROLE))
+        pin = menu.addAction(icon("pin", colours.text), text.UNPIN if pinned else text.PIN)
+        pin.triggered.connect(lambda: self.pin_wanted.emit(self._rows.hit(index).chat.id, not pinned))
         delete = menu.addAction(icon("trash", colours.text), "Delete")
         delete.triggered.connect(lambda: self.deleted.emit(self._rows.hit(index).chat.id))
         return menu

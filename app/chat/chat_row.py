@@ -1,4 +1,4 @@
-"""How a row of the chat list is painted: title, found words, where its pages lie, and a button for more."""
+"""How a row of the chat list is painted: title, found words, where its pages are, and a button for more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOpti
 
 from app.appearance import Appearance
 from app.chat.cache_words import ChatPlace
-from app.chat.chat_list_model import HIT_ROLE, PLACE_ROLE
+from app.chat.chat_list_model import HIT_ROLE, PINNED_ROLE, PLACE_ROLE
 from app.icons import icon
 
 HEIGHT = 36
@@ -28,6 +28,8 @@ PADDING = 18
 MORE = 28
 DOT = 3.5
 """Radius of the dot before a title: filled for pages in memory, a ring for pages on SSD, none otherwise."""
+PIN = 14
+"""Size of the mark beside the dot of a chat whose pages are to stay in memory."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -63,14 +65,13 @@ class ChatRow(QStyledItemDelegate):
             INSET + PADDING, 0, -INSET - (MORE if selected or hovered else PADDING), 0
         )
         title = room.adjusted(0, 6, 0, -room.height() // 2 + 3) if hit.snippet else room
-        self._line(painter, title, hit.chat.title, theme.text, option.font)
+        self._line(painter, self._marked(painter, title, index), hit.chat.title, theme.text, option.font)
         if hit.snippet:
             small = QFont(option.font)
             small.setPixelSize(12)
             self._line(
                 painter, room.adjusted(0, room.height() // 2 - 1, 0, -5), hit.snippet, theme.muted, small
             )
-        self._dot(painter, title, index.data(PLACE_ROLE))
         if selected or hovered:
             icon("more", theme.muted, 20).paint(painter, _more_rect(option.rect).adjusted(4, 4, -4, -4))
         painter.restore()
@@ -94,6 +95,15 @@ class ChatRow(QStyledItemDelegate):
                 self.more_wanted.emit(index)
             return True
         return super().editorEvent(event, model, option, index)
+
+    def _marked(self, painter: QPainter, title: QRect, index: Index) -> QRect:
+        """Paint the marks before a title, and return the room that they leave it."""
+        self._dot(painter, title, index.data(PLACE_ROLE))
+        if not index.data(PINNED_ROLE):
+            return title
+        place = QRect(title.left(), title.center().y() - PIN // 2 + 1, PIN, PIN)
+        icon("pin", self._appearance.theme.muted, PIN).paint(painter, place)
+        return title.adjusted(PIN + 4, 0, 0, 0)
 
     def _dot(self, painter: QPainter, title: QRect, place: ChatPlace) -> None:
         if place == "cold":

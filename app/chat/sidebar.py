@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidg
 from app.appearance import Appearance
 from app.chat.chat_list import ChatListViewModel
 from app.chat.chat_list_view import ChatListView
+from app.chat.pins import PinsViewModel
 from app.icons import icon
 from app.store.records import SearchHit
 from app.theme import Theme
@@ -30,13 +31,17 @@ class _Search(QLineEdit):
 
 
 class Sidebar(QWidget):
-    """Shows a ChatListViewModel. Intents: `new_wanted`, `chosen(chat id)`."""
+    """Shows a ChatListViewModel, with pins. Intents: `new_wanted`, `chosen(chat id)`."""
 
     new_wanted = Signal()
     chosen = Signal(str)
 
     def __init__(
-        self, appearance: Appearance, chats: ChatListViewModel, parent: QWidget | None = None
+        self,
+        appearance: Appearance,
+        chats: ChatListViewModel,
+        pins: PinsViewModel,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("sidebar")
@@ -58,11 +63,12 @@ class Sidebar(QWidget):
         self._hint.setWordWrap(True)
         self._hint.setContentsMargins(20, 8, 16, 8)
         self._arrange()
-        self._connect(chats)
+        self._connect(chats, pins)
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
         self._show_rows(chats.rows)
         self._list.show_memory(chats.memory)
+        self._list.show_pins(pins.pinned)
 
     @property
     def list(self) -> ChatListView:
@@ -102,13 +108,15 @@ class Sidebar(QWidget):
         column.addWidget(self._hint)
         column.addWidget(self._list, 1)
 
-    def _connect(self, chats: ChatListViewModel) -> None:
+    def _connect(self, chats: ChatListViewModel, pins: PinsViewModel) -> None:
         self._list.chosen.connect(self.chosen)
         self._list.renamed.connect(chats.rename)
+        self._list.pin_wanted.connect(pins.pin)
         self._list.deleted.connect(chats.delete)
         chats.rows_changed.connect(self._show_rows)
         chats.current_changed.connect(self._list.set_current)
         chats.memory_changed.connect(self._list.show_memory)
+        pins.changed.connect(self._list.show_pins)
 
     @Slot(object)
     def _show_rows(self, rows: tuple[SearchHit, ...]) -> None:

@@ -67,6 +67,15 @@ class ChatStore:
         """Give the chat another title; its place in the list stays."""
         self._db.execute("UPDATE chats SET title = ? WHERE id = ?", (title, chat_id))
 
+    def pin(self, chat_id: str, pinned: bool) -> None:
+        """Note whether the chat's pages are to stay in memory; `save_chat` leaves that as it is."""
+        self._db.execute("UPDATE chats SET pinned = ? WHERE id = ?", (pinned, chat_id))
+
+    def pinned(self) -> list[str]:
+        """The chats whose pages are to stay in memory, without those in the trash."""
+        rows = self._db.execute("SELECT id FROM chats WHERE pinned AND trashed IS NULL ORDER BY id")
+        return [chat_id for (chat_id,) in rows]
+
     def trash(self, chat_id: str) -> None:
         """Take the chat out of the list; `restore` brings it back until `purge_trash`."""
         self._db.execute("UPDATE chats SET trashed = ? WHERE id = ?", (time.time(), chat_id))

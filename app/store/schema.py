@@ -65,11 +65,16 @@ def _branches_and_misses(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE messages ADD COLUMN shown_child TEXT")
 
 
+def _pins(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE chats ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _tables,
     _search,
     _opened_models,
     _branches_and_misses,
+    _pins,
 )
 """Migration n takes a database from version n to n + 1. Never change one that has shipped: add another."""
 

@@ -1,43 +1,61 @@
-"""The settings: few, and each takes effect at once."""
+"""The settings: few, and each says when it takes effect."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QDialog,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QRadioButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.appearance import Appearance
+from app.settings import Settings
+from app.widgets.cache_section import CacheSection
+from app.widgets.choice_row import ChoiceRow
 
 CHOICES = (("system", "Like the system"), ("light", "Light"), ("dark", "Dark"))
 
 
 class SettingsDialog(QDialog):
-    """Chooses the look and shows where data is kept: `theme_chosen(choice)`."""
+    """Shows `settings` and where data is kept: `theme_chosen(choice)`, and the intents of `cache`."""
 
     theme_chosen = Signal(str)
 
-    def __init__(self, theme: str, data_folder: str, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, appearance: Appearance, settings: Settings, data_folder: str, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self.setMinimumWidth(440)
+        self._look = ChoiceRow("Look", CHOICES, settings.theme)
+        self._look.chosen.connect(self.theme_chosen)
+        self._cache = CacheSection(appearance, settings.ssd_cache, settings.kv_cache)
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(8)
         column.addWidget(_heading("Look"))
-        column.addLayout(self._make_choices(theme))
+        column.addWidget(self._look)
+        column.addSpacing(16)
+        column.addWidget(_heading("What chats have computed"))
+        column.addWidget(self._cache)
         column.addSpacing(16)
         column.addWidget(_heading("Your data"))
         where = QLabel(f"Chats and settings are kept on this machine only, in\n{data_folder}")
         where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         where.setWordWrap(True)
         column.addWidget(where)
+        column.addSpacing(16)
+        column.addLayout(self._make_buttons(data_folder))
+
+    @property
+    def look(self) -> ChoiceRow:
+        """The choice between light and dark."""
+        return self._look
+
+    @property
+    def cache(self) -> CacheSection:
+        """The settings of what chats have computed."""
+        return self._cache
+
+    def _make_buttons(self, data_folder: str) -> QHBoxLayout:
         show = QPushButton("Show the folder")
         show.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(data_folder)))
         close = QPushButton("Done")
@@ -47,27 +65,7 @@ class SettingsDialog(QDialog):
         buttons.addWidget(show)
         buttons.addStretch(1)
         buttons.addWidget(close)
-        column.addSpacing(16)
-        column.addLayout(buttons)
-
-    def choice(self, name: str) -> QRadioButton:
-        """The button of a choice: "system", "light" or "dark"."""
-        return self._buttons[name]
-
-    def _make_choices(self, theme: str) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        group = QButtonGroup(self)
-        self._buttons: dict[str, QRadioButton] = {}
-        for name, words in CHOICES:
-            button = QRadioButton(words)
-            button.setChecked(name == theme)
-            button.clicked.connect(lambda _=False, name=name: self.theme_chosen.emit(name))
-            group.addButton(button)
-            row.addWidget(button)
-            self._buttons[name] = button
-        row.addStretch(1)
-        return row
+        return buttons
 
 
 def _heading(words: str) -> QLabel:

@@ -10,13 +10,14 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.chat.disk_use import DiskUseViewModel
 from app.chat.tree import Versions
 from app.chat.user_message_view import UserMessageView
 from app.model_location import GUIDE
 from app.theme import DARK, LIGHT
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
-from engine import ChatMemory, ChatsCached, Refusal, WayOut
+from engine import CacheCounts, ChatMemory, ChatsCached, Refusal, Stats, WayOut
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
 
@@ -242,12 +243,45 @@ def test_dots(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     save(desktop, f"{look}-dots")
 
 
-def test_settings(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+def test_pins(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
+    here, *others = [row.chat.id for row in desktop.chats.rows]
+    for chat_id in (here, others[1], others[2]):
+        desktop.pins.pin(chat_id, True)
+    memory = {
+        here: ChatMemory(3_145_728, 0, 0),
+        others[0]: ChatMemory(1_048_576, 0, 0),
+        others[1]: ChatMemory(0, 2_097_152, 0),
+    }
+    desktop.chats.handle(ChatsCached(memory))
+    save(desktop, f"{look}-pins")
+    assert desktop.pins.pinned == {here, others[1], others[2]}
+
+
+def test_pin_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    chats = desktop.window.sidebar.list
+    menu = chats.menu_for(chats.model().index(0, 0))
+    menu.popup(desktop.window.mapToGlobal(desktop.window.rect().center()))
+    qtbot.waitUntil(menu.isVisible)
+    assert menu.grab().save(str(FOLDER / f"{look}-pin-menu.png"))
+    menu.close()
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["unknown", "known"])
+def test_settings(desktop: Desktop, qtbot: QtBot, look: str, known: bool) -> None:
+    desktop.disk_use = DiskUseViewModel(in_use=True)
+    if known:
+        cache = CacheCounts(ssd_bytes=2_147_000_000, spilled_bytes_today=341_000_000)
+        desktop.disk_use.handle(Stats("", 0, 0, 0.0, 0.0, 0, 512, 0, 0, cache=cache))
     desktop.pane.settings_wanted.emit()
     dialog = desktop.window.findChild(SettingsDialog)
     qtbot.waitUntil(dialog.isVisible)
+    if known:
+        dialog.cache.disk_cache.setFocus()
+    else:
+        dialog.cache.disk_cache.setChecked(False)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    assert dialog.grab().save(str(FOLDER / f"{look}-settings.png"))
+    assert dialog.grab().save(str(FOLDER / f"{look}-settings{'' if known else '-before'}.png"))
 
 
 def test_search_and_undo(desktop: Desktop, qtbot: QtBot, look: str) -> None:

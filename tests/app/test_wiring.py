@@ -7,13 +7,16 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QDialog
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.paths import Paths
 from app.store.schema import MIGRATIONS
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
+from engine import CacheCounts, Command, Forget, LoadModel, Pin, Stats
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
 
@@ -145,11 +148,88 @@ def test_the_theme_and_the_last_model_are_remembered(
     desktop.pane.settings_wanted.emit()
     dialog = desktop.window.findChild(QDialog)
     assert isinstance(dialog, SettingsDialog)
-    dialog.choice("dark").click()
+    dialog.look.button("dark").click()
     dialog.accept()
     assert desktop.appearance.theme.dark
     desktop.close()
     assert json.loads(Paths(home).settings.read_text()) == {"last_model": str(model), "theme": "dark"}
+
+
+def open_settings(desktop: Desktop) -> SettingsDialog:
+    desktop.pane.settings_wanted.emit()
+    dialog = desktop.window.findChild(SettingsDialog)
+    assert dialog
+    return dialog
+
+
+def test_the_cache_settings_are_shown_as_chosen_and_kept(open_desktop: OpenDesktop, tmp_path: Path) -> None:
+    desktop = open_desktop(home=tmp_path / "home")
+    dialog = open_settings(desktop)
+    dialog.cache.disk_cache.click()
+    dialog.cache.kv_cache.button("8").click()
+    dialog.accept()
+    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+    again = open_settings(desktop)
+    assert (again.cache.disk_cache.isChecked(), again.cache.kv_cache.current) == (False, "8")
+    desktop.close()
+    told = json.loads(Paths(tmp_path / "home").settings.read_text())
+    assert (told["ssd_cache"], told["kv_cache"]) == ("off", "8")
+    later = open_settings(open_desktop(home=tmp_path / "home"))
+    assert (later.cache.disk_cache.isChecked(), later.cache.kv_cache.current) == (False, "8")
+    assert later.cache.disk_use == text.DISK_UNUSED
+
+
+def test_the_settings_follow_what_the_disk_cache_takes(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    dialog = open_settings(desktop)
+    assert dialog.cache.disk_use == "On disk now: – · written today (UTC): –"
+    told = Stats("", 0, 0, 0.0, 0.0, 0, 512, 0, 0, cache=CacheCounts(ssd_bytes=2_100_000))
+    desktop.disk_use.handle(told)
+    assert dialog.cache.disk_use == "On disk now: 2.1 MB · written today (UTC): nothing"
+    dialog.accept()
+    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+    say(qtbot, desktop, "the dialog is gone")
+    assert open_settings(desktop).cache.disk_use == "On disk now: nothing · written today (UTC): nothing"
+
+
+def pins_since_load(desktop: Desktop) -> list[Command]:
+    """The pins told since the last model was asked for."""
+    assert isinstance(desktop.engine, ScriptedEngine)
+    commands = desktop.engine.commands
+    last = max(place for place, command in enumerate(commands) if isinstance(command, LoadModel))
+    return list(dict.fromkeys(command for command in commands[last:] if isinstance(command, Pin)))
+
+
+def test_pins_are_told_to_every_engine_and_model(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    first = open_desktop(home=tmp_path / "home")
+    say(qtbot, first, "keep this")
+    chat = first.conversation.chat
+    assert chat
+    first.window.sidebar.list.pin_wanted.emit(chat.id, True)
+    say(qtbot, first, "it goes on, and stays pinned")
+    first.close()
+    again = open_desktop(home=tmp_path / "home")
+    qtbot.waitUntil(lambda: pins_since_load(again) == [Pin(chat.id, True)])
+    again.models.open("/models/another")
+    assert pins_since_load(again) == []
+    qtbot.waitUntil(lambda: pins_since_load(again) == [Pin(chat.id, True)])
+
+
+def test_a_pinned_chat_that_is_brought_back_is_pinned(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    say(qtbot, desktop, "keep this")
+    chat = desktop.conversation.chat
+    assert chat
+    assert isinstance(desktop.engine, ScriptedEngine)
+    desktop.window.sidebar.list.pin_wanted.emit(chat.id, True)
+    desktop.window.sidebar.list.deleted.emit(chat.id)
+    assert desktop.engine.commands[-1] == Forget(chat.id)
+    assert desktop.pins.pinned == frozenset()
+    desktop.window.toast._button.click()
+    assert desktop.engine.commands[-1] == Pin(chat.id, True)
+    assert desktop.pins.pinned == {chat.id}
 
 
 def test_recent_models_come_back(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:

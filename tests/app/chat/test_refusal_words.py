@@ -25,8 +25,8 @@ def words(*ways: WayOut) -> str:
     [
         (WayOut("shorten", 1400), "shorten the message by 1,400 tokens"),
         (WayOut("fewer answers", 2), "ask for at most 2 answers at once"),
-        (WayOut("evict", 96, "c1"), "unpin “Kernels”, which holds 96 pages"),
-        (WayOut("evict", 96, "gone"), "unpin another chat, which holds 96 pages"),
+        (WayOut("evict", 96, "c1"), "let go of the memory of “Kernels”, which holds 96 pages"),
+        (WayOut("evict", 96, "gone"), "let go of the memory of another chat, which holds 96 pages"),
         (WayOut("smaller context", 4096), "limit the context to 4,096 tokens"),
         (WayOut("quantise", 8), "store keys and values in 8 bits"),
     ],
@@ -42,7 +42,9 @@ def test_every_kind_has_words() -> None:
 
 def test_several_ways_are_one_sentence() -> None:
     three = words(WayOut("shorten", 1400), WayOut("evict", 96, "c1"), WayOut("quantise", 8))
-    assert three.endswith("tokens, unpin “Kernels”, which holds 96 pages, or store keys and values in 8 bits")
+    assert three.endswith(
+        "tokens, let go of the memory of “Kernels”, which holds 96 pages, or store keys and values in 8 bits"
+    )
     assert words() == "KV memory holds 512 pages, this needs 600"
 
 

@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QImage
+from PySide6.QtWidgets import QApplication, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.appearance import Appearance
 from app.chat.chat_list import ChatListViewModel
+from app.chat.chat_row import DOT, INSET, PADDING, PIN
+from app.chat.pins import PinsViewModel
 from app.chat.sidebar import NO_CHATS, NOTHING_FOUND, Sidebar
 from app.store.records import Chat, ChatMessage
+from engine import ChatMemory, ChatsCached, Command, Pin
 from tests.fakes.instant_store import InstantStore
 
 
 @pytest.fixture
-def chats(qtbot: QtBot) -> ChatListViewModel:
+def store() -> InstantStore:
     store = InstantStore()
     for title, updated in (("Oldest", 1.0), ("Newest", 3.0), ("A very long title " * 10, 2.0)):
         message = ChatMessage(title, "user", f"about {title} llamas")
         store.save(Chat(title, id=title, leaf_id=message.id, created=updated, updated=updated))
         store.save(message)
+    return store
+
+
+@pytest.fixture
+def chats(qtbot: QtBot, store: InstantStore) -> ChatListViewModel:
     chats = ChatListViewModel(store)
     chats.load()
     return chats
 
 
 @pytest.fixture
-def sidebar(qtbot: QtBot, appearance: Appearance, chats: ChatListViewModel) -> Sidebar:
-    sidebar = Sidebar(appearance, chats)
+def submitted() -> list[Command]:
+    return []
+
+
+@pytest.fixture
+def pins(qtbot: QtBot, store: InstantStore, submitted: list[Command]) -> PinsViewModel:
+    return PinsViewModel(submitted.append, store)
+
+
+@pytest.fixture
+def sidebar(qtbot: QtBot, appearance: Appearance, chats: ChatListViewModel, pins: PinsViewModel) -> Sidebar:
+    sidebar = Sidebar(appearance, chats, pins)
     qtbot.addWidget(sidebar)
     sidebar.resize(sidebar.width(), 500)
     sidebar.show()
@@ -39,14 +59,39 @@ def row_centre(sidebar: Sidebar, row: int) -> QPoint:
     return sidebar.list.visualRect(sidebar.list.model().index(row, 0)).center()
 
 
+def item(menu: QMenu, words: str) -> QAction:
+    return next(action for action in menu.actions() if action.text() == words)
+
+
+def choose_in_menu(qtbot: QtBot, sidebar: Sidebar, row: int, words: str) -> None:
+    """Open a row's menu with the right button, and take the item."""
+    place, viewport = row_centre(sidebar, row), sidebar.list.viewport()
+    QApplication.sendEvent(
+        viewport,
+        QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, viewport.mapToGlobal(place)),
+    )
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    menu.setActiveAction(item(menu, words))
+    qtbot.keyClick(menu, Qt.Key.Key_Return)
+
+
+def told(sidebar: Sidebar, row: int) -> tuple[str, str]:
+    """What a row's tooltip says, and what screen readers say."""
+    index = sidebar.list.model().index(row, 0)
+    return index.data(Qt.ItemDataRole.ToolTipRole), index.data(Qt.ItemDataRole.AccessibleTextRole)
+
+
 def test_chats_are_listed(sidebar: Sidebar) -> None:
     assert sidebar.list.titles()[::2] == ["Newest", "Oldest"]
     assert sidebar.hint == ""
     assert not sidebar.grab().isNull()
 
 
-def test_an_empty_list_says_what_will_be_there(qtbot: QtBot, appearance: Appearance) -> None:
-    sidebar = Sidebar(appearance, ChatListViewModel(InstantStore()))
+def test_an_empty_list_says_what_will_be_there(
+    qtbot: QtBot, appearance: Appearance, pins: PinsViewModel
+) -> None:
+    sidebar = Sidebar(appearance, ChatListViewModel(InstantStore()), pins)
     qtbot.addWidget(sidebar)
     assert sidebar.hint == NO_CHATS
 
@@ -71,7 +116,7 @@ def test_typing_searches_and_shows_where(qtbot: QtBot, sidebar: Sidebar) -> None
 def test_renaming_in_place(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel) -> None:
     chats.set_current("Oldest")
     menu = sidebar.list.menu_for(sidebar.list.currentIndex())
-    menu.actions()[0].trigger()
+    item(menu, "Rename").trigger()
     editor = next(e for e in sidebar.list.findChildren(QLineEdit) if e.isVisible())
     assert editor.text() == "Oldest"
     editor.setText("Renamed")
@@ -81,7 +126,7 @@ def test_renaming_in_place(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewMo
 
 def test_the_menu_deletes(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel) -> None:
     with qtbot.waitSignal(chats.deleted):
-        sidebar.list.menu_for(sidebar.list.model().index(0, 0)).actions()[1].trigger()
+        item(sidebar.list.menu_for(sidebar.list.model().index(0, 0)), "Delete").trigger()
     assert "Newest" not in sidebar.list.titles()
 
 
@@ -115,3 +160,53 @@ def test_the_rows_button_opens_its_menu_and_does_not_choose(qtbot: QtBot, sideba
 def test_new_chat_is_a_wish(qtbot: QtBot, sidebar: Sidebar) -> None:
     with qtbot.waitSignal(sidebar.new_wanted):
         sidebar._new.click()
+
+
+def test_the_menu_keeps_a_chat_in_memory_and_lets_go_of_it(
+    qtbot: QtBot, sidebar: Sidebar, store: InstantStore, submitted: list[Command]
+) -> None:
+    choose_in_menu(qtbot, sidebar, 2, text.PIN)
+    assert submitted == [Pin("Oldest", True)]
+    assert store.chats.pinned() == ["Oldest"]
+    choose_in_menu(qtbot, sidebar, 2, text.UNPIN)
+    assert submitted[1:] == [Pin("Oldest", False)]
+    assert store.chats.pinned() == []
+
+
+def test_a_pin_is_told_in_words(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel) -> None:
+    assert told(sidebar, 2) == ("Oldest", "Oldest")
+    choose_in_menu(qtbot, sidebar, 2, text.PIN)
+    assert told(sidebar, 2) == (f"Oldest\n{text.PINNED_COLD}", f"Oldest, {text.PINNED_COLD}")
+    chats.handle(ChatsCached({"Oldest": ChatMemory(2_100_000, 0, 0)}))
+    assert told(sidebar, 2) == (
+        f"Oldest\n2.1 MB in memory\n{text.PINNED}",
+        f"Oldest, 2.1 MB in memory, {text.PINNED}",
+    )
+    assert told(sidebar, 0) == ("Newest", "Newest")
+
+
+def row_picture(sidebar: Sidebar, row: int) -> QImage:
+    return sidebar.list.viewport().grab(sidebar.list.visualRect(sidebar.list.model().index(row, 0))).toImage()
+
+
+def coloured(image: QImage, colour: str, left: int, right: int) -> bool:
+    """Whether the colour shows between two columns of a row."""
+    scale, wanted = image.devicePixelRatio(), QColor(colour)
+    columns = range(round(left * scale), round(right * scale))
+    return any(image.pixelColor(x, y) == wanted for x in columns for y in range(image.height()))
+
+
+def test_the_pin_stands_beside_the_dot_of_its_row_only(
+    qtbot: QtBot, sidebar: Sidebar, appearance: Appearance, chats: ChatListViewModel
+) -> None:
+    chats.handle(ChatsCached({"Oldest": ChatMemory(2_100_000, 0, 0)}))
+    plain, other = row_picture(sidebar, 2), row_picture(sidebar, 0)
+    choose_in_menu(qtbot, sidebar, 2, text.PIN)
+    pinned = row_picture(sidebar, 2)
+    title = INSET + PADDING
+    assert pinned != plain
+    assert coloured(pinned, appearance.theme.accent, title - PADDING, title - int(DOT))
+    assert coloured(pinned, appearance.theme.muted, title, title + PIN)
+    assert not coloured(pinned, appearance.theme.text, title, title + PIN)
+    assert coloured(plain, appearance.theme.text, title, title + PIN)
+    assert row_picture(sidebar, 0) == other

@@ -102,6 +102,28 @@ def test_renaming_keeps_the_place(store: ChatStore) -> None:
     assert [chat.title for chat in store.chats()] == ["second", "renamed"]
 
 
+def test_a_pin_stays_while_the_chat_goes_on(store: ChatStore) -> None:
+    chat, other = Chat("Chat"), Chat("Another")
+    store.save_chat(chat)
+    store.save_chat(other)
+    assert store.pinned() == []
+    store.pin(chat.id, True)
+    store.save_chat(replace(chat, title="Later", updated=9.0))
+    assert store.pinned() == [chat.id]
+    store.pin(chat.id, False)
+    assert store.pinned() == []
+
+
+def test_a_pin_is_out_of_sight_with_its_chat_in_the_trash(store: ChatStore) -> None:
+    chat = Chat("Chat")
+    store.save_chat(chat)
+    store.pin(chat.id, True)
+    store.trash(chat.id)
+    assert store.pinned() == []
+    store.restore(chat.id)
+    assert store.pinned() == [chat.id]
+
+
 def test_trash_can_be_undone_until_it_is_purged(store: ChatStore, connection: sqlite3.Connection) -> None:
     chat = Chat("Chat")
     talk(store, chat, "llamas", "alpacas")

@@ -25,7 +25,9 @@ def bring_to(connection: sqlite3.Connection, version: int) -> None:
         step(connection)
     connection.execute(f"PRAGMA user_version = {version}")
     if version:
-        connection.execute("INSERT INTO chats VALUES ('c', 'Old chat', 'a', 1.0, 2.0, NULL)")
+        connection.execute(
+            "INSERT INTO chats(id, title, leaf_id, created, updated) VALUES ('c', 'Old chat', 'a', 1.0, 2.0)"
+        )
         for number, (name, parent, role, text) in enumerate(
             [("q", None, "user", "what is a page"), ("a", "q", "assistant", "sixteen tokens")]
         ):
@@ -58,6 +60,9 @@ def test_older_database_keeps_its_chats_and_can_be_searched(
     assert [message.text for message in store.messages("c")] == ["what is a page", "sixteen tokens"]
     assert [hit.chat.title for hit in store.search("sixteen")] == ["Old chat"]
     assert store.recent_models() == []
+    assert store.pinned() == []
+    store.pin("c", True)
+    assert store.pinned() == ["c"]
 
 
 def test_migrating_twice_changes_nothing(connection: sqlite3.Connection) -> None:
