@@ -8,7 +8,7 @@ from app.cli.batch_speed import batch_rows
 from app.cli.cache_speed_scene import Scene, request
 from app.cli.rows import Row
 from app.cli.speed import Plan
-from app.measure.engine_client import Answer, EngineClient, Mark
+from app.measure.engine_client import Answer, EngineClient
 from engine import BatchRun, RunnerBench
 
 STEP = "a step beside the model"
@@ -62,12 +62,6 @@ class EngineBatches:
 
 def together_rate(answers: Sequence[Answer]) -> float:
     """Tokens per second of all `answers` while all of them were decoding."""
-    begin = max(answer.marks[0].at for answer in answers)
-    end = min(answer.marks[-1].at for answer in answers)
-    tokens = sum(_tokens_at(answer.marks, end) - _tokens_at(answer.marks, begin) for answer in answers)
-    return tokens / (end - begin)
-
-
-def _tokens_at(marks: Sequence[Mark], moment: float) -> int:
-    """How many tokens were there at `moment`."""
-    return max((mark.tokens for mark in marks if mark.at <= moment), default=0)
+    begin = max(answer.sent + answer.first_token for answer in answers)
+    end = min(answer.ended for answer in answers)
+    return sum(answer.generated_at(end) - answer.generated_at(begin) for answer in answers) / (end - begin)

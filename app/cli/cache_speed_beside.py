@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from app.cli.cache_speed_scene import Scene, request
 from app.cli.rows import Row, ratio_row
+from app.errors import AppError
 from app.measure.engine_client import EngineClient, Mark
 from app.measure.pairs import prompt_tokens
 from engine import Generate, SamplingParams
@@ -71,9 +72,14 @@ def _once(client: EngineClient, length: int, number: int) -> _Run:
     before = [mark for mark in chat.marks if mark.at <= beside.sent]
     after = [mark for mark in chat.marks if mark.at >= beside.ended]
     during = [mark for mark in chat.marks if beside.sent < mark.at < beside.ended]
+    gaps_alone, gaps_beside = (*gaps(before), *gaps(after)), gaps([*before[-1:], *during, *after[:1]])
+    if not gaps_alone or not gaps_beside:
+        raise AppError(
+            "the chat wrote no text beside the long prompt; give another --model, or a longer --long"
+        )
     return _Run(
-        (*gaps(before), *gaps(after)),
-        gaps([*before[-1:], *during, *after[:1]]),
+        gaps_alone,
+        gaps_beside,
         length / alone.first_token,
         length / beside.first_token,
     )

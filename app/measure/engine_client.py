@@ -77,6 +77,15 @@ class Answer:
         """Seconds to its first token."""
         return self.end.timing.ttft_ms / 1000
 
+    def generated_at(self, moment: float) -> float:
+        """Tokens that had been generated at `moment`, between two marks in proportion."""
+        known = [Mark(self.sent + self.first_token, 1), *self.marks, Mark(self.ended, len(self.end.tokens))]
+        for before, after in pairwise(known):
+            if before.at <= moment <= after.at and before.at < after.at:
+                share = (moment - before.at) / (after.at - before.at)
+                return before.tokens + share * (after.tokens - before.tokens)
+        return 0.0 if moment < known[0].at else float(known[-1].tokens)
+
     def reached(self, tokens: int) -> float:
         """Seconds until so many tokens of its prompt were in pages, between two reports in proportion."""
         known = [Mark(self.sent, 0), *self.progress]

@@ -21,8 +21,9 @@ from app.cli.cache_speed_scene import CachePlan, Scene
 from app.cli.rows import Row
 from app.cli.targets import Subject, cache_targets
 from app.measure.engine_client import Answer, EngineClient, Mark
-from engine import EngineSettings
+from engine import EngineSettings, Finished, Timing
 from tests.app.cli.conftest import Run
+from tests.fakes.random_model import write_random_model
 
 SMALL = CachePlan(context=230, long_prompt=300, pairs=1, decoded=4, batches=(1, 3), requests=3, only=())
 CPU = Subject("guide-like", "none", "CPU", "")
@@ -134,9 +135,21 @@ def test_gaps_are_of_single_tokens() -> None:
 
 
 def test_a_batchs_rate_is_of_the_time_when_all_decode() -> None:
-    early = Answer("a", 0.0, [Mark(1.0, 1), Mark(2.0, 2), Mark(3.0, 5), Mark(4.0, 9)])
-    late = Answer("b", 0.0, [Mark(2.0, 1), Mark(3.0, 3), Mark(5.0, 7)])
-    assert together_rate([early, late]) == ((9 - 2) + (3 - 1)) / (4.0 - 2.0)
+    early = ended(0.0, 1.0, [Mark(2.0, 2), Mark(3.0, 6)], 4.0, 9)
+    late = ended(1.0, 1.0, [Mark(3.0, 3)], 5.0, 7)
+    assert together_rate([early, late]) == ((9 - 2) + (5 - 1)) / (4.0 - 2.0)
+
+
+def test_tokens_without_text_count_too() -> None:
+    silent = ended(0.0, 1.0, [], 5.0, 9)
+    assert [silent.generated_at(moment) for moment in (0.5, 1.0, 3.0, 5.0, 6.0)] == [0, 1, 5, 9, 9]
+
+
+def ended(sent: float, first: float, marks: list[Mark], at: float, tokens: int) -> Answer:
+    """An answer of so many tokens, the first of them `first` seconds after it was sent."""
+    timing = Timing(1000 * first, 1, 0, 0.0, 0.0)
+    finished = Finished("a", "length", "", (5,) * tokens, (1,), None, timing)
+    return Answer("a", sent, marks, finished=finished, ended=at)
 
 
 def test_plans_fit_the_models_context() -> None:
@@ -173,6 +186,23 @@ def test_long_prompts_are_shorter_on_a_cpu_unless_they_are_asked_for() -> None:
         for options, on_cpu in (((), True), ((), False), (("--long", "900"), True))
     ]
     assert lengths == [4096, 16384, 900]
+
+
+def test_batches_stand_beside_mlx_lm(mlxr: Run, random_model: Path) -> None:
+    options = ("--only", "batches", "--batches", "2", "--decode", "4", "--pairs", "1", "--vs", "mlx-lm")
+    done = mlxr("bench", "--cache", "--model", random_model, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["batch of 2 at 64 tokens, ours to mlx-lm"]["low"] > 0
+    assert rows["same tokens, batch of 2 at 64 tokens"]["low"] == 1.0
+
+
+def test_a_context_that_is_too_short_is_one_line(mlxr_here: Run, tmp_path: Path) -> None:
+    model = write_random_model(tmp_path / "short", max_position_embeddings=150)
+    done = mlxr_here("bench", "--cache", "--model", model)
+    assert done.returncode == 1
+    assert "short has a context of 150 tokens, and 192 are needed" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
