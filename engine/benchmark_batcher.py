@@ -18,7 +18,7 @@ from engine.request import Sequence, accept_command
 from engine.runner import Part, Runner
 from engine.scheduler import MAX_RUNNING
 
-_PROMPT = 200
+_PROMPT = 200  # and one more for each answer, so that in every step some need a new page
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
 
 def _request(model: LoadedModel, number: int, steps: int) -> Sequence:
     """An answer that goes on for longer than all steps, behind a prompt that no other begins with."""
-    prompt = [10 + number, *(10 + (number + place) % 200 for place in range(_PROMPT))]
+    prompt = [10 + number, *(10 + (number + place) % 200 for place in range(_PROMPT + number))]
     command = Generate(str(number), tokens=tuple(prompt), max_tokens=steps + 4 * MAX_RUNNING, ignore_eos=True)
     capacity = Capacity(model.pager.total_pages, model.pager.page_size, {}, may_quantise=False)
     return accept_command(command, model, capacity, float(number)).sequences[0]
