@@ -19,8 +19,8 @@ class ChatPrefixes:
         self._chains: OrderedDict[str, tuple[int, ...]] = OrderedDict()
 
     def computed(self, chat: str, tokens: tuple[int, ...]) -> None:
-        """Pages of `tokens` were computed for `chat`; "" is nobody."""
-        if chat:
+        """Pages of `tokens` were computed for `chat`; "" is nobody, and none change nothing."""
+        if chat and tokens:
             self._chains[chat] = tokens
             self._chains.move_to_end(chat)
             if len(self._chains) > _MOST_CHATS:

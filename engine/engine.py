@@ -219,11 +219,11 @@ class Engine:
 
     def _begin(self, command: Generate, arrived: float) -> None:
         serving = self._loaded()
-        serving.add(accept_command(command, serving.model, serving.capacity(), arrived))
+        serving.add(accept_command(command, serving.model, serving.capacity(command.chat), arrived))
 
     def _predict(self, command: Generate, arrived: float) -> None:
         serving = self._loaded()
-        request = accept_command(command, serving.model, serving.capacity(), arrived)
+        request = accept_command(command, serving.model, serving.capacity(command.chat), arrived)
         self._emit(serving.predict(request))
 
     def _loaded(self) -> Serving:

@@ -135,12 +135,12 @@ class Serving:
         self._memory.pin(chat, pinned)
         (self._pinned.add if pinned else self._pinned.discard)(chat)
 
-    def capacity(self) -> Capacity:
-        """What KV memory has for a request with nobody beside it."""
+    def capacity(self, chat: str = "") -> Capacity:
+        """What KV memory has for a request with nobody beside it; what is pinned for `chat` is its own."""
         pages, chats = self.model.pager, self._memory.chats()
         pinned = {
-            chat: chats[chat].memory_bytes // self.model.arena.page_bytes
-            for chat in self._pinned & chats.keys()
+            other: chats[other].memory_bytes // self.model.arena.page_bytes
+            for other in (self._pinned & chats.keys()) - {chat}
         }
         may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
         return Capacity(pages.total_pages, pages.page_size, pinned, may_quantise)

@@ -37,6 +37,7 @@ import pytest
 
 from engine import (
     CacheReport,
+    Cancel,
     EngineSettings,
     Failed,
     Finished,
@@ -52,7 +53,7 @@ from engine import (
 from engine.kv.arena import Arena
 from tests.engine.mix import samples
 from tests.engine.oracle import WINDOW, Checked, checked_model
-from tests.engine.watched import Watch, watch_memory
+from tests.engine.watched import Watch, restore_always, watch_memory
 from tests.fakes.listener import Listener, running_engine
 
 GREEDY = SamplingParams(temperature=0)
@@ -77,6 +78,7 @@ def model(request: pytest.FixtureRequest, models: dict[str, Checked]) -> Checked
 @pytest.fixture(autouse=True)
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     watch = watch_memory(monkeypatch)
+    restore_always(monkeypatch)
     yield watch
     assert not watch.wrong
 
@@ -335,3 +337,29 @@ def test_a_chat_that_was_forgotten_is_pinned_no_longer(models: dict[str, Checked
         listener.submit(Forget("a"))
         chat.say(PROMPT, chat="a")
         chat.say(tuple(reversed(PROMPT)), chat="b")  # needs pages of the other
+
+
+def test_a_pinned_chat_that_takes_most_of_memory_goes_on(models: dict[str, Checked]) -> None:
+    with running_engine(settings(pages=20)) as listener:
+        listener.load(models["llama"].folder)
+        chat = Chat(listener, models["llama"])
+        listener.submit(Pin("a", True))
+        said, _ = chat.say(PROMPT, chat="a")
+        _, report = chat.say((*said, *NEW), chat="a")  # 16 pages, of which it has 15
+        assert report.cached_tokens == len(said) - 1
+        listener.submit(Generate("other", tokens=tuple(reversed(PROMPT)), chat="b"))
+        failed = listener.failed("other")
+        assert failed.refusal is not None
+        assert [way.chat for way in failed.refusal.ways_out if way.kind == "evict"] == ["a"]
+
+
+def test_a_request_that_was_cancelled_before_it_began_changes_no_reason(models: dict[str, Checked]) -> None:
+    with running_engine(settings()) as listener:
+        listener.load(models["llama"].folder)
+        chat = Chat(listener, models["llama"])
+        chat.say(PROMPT)
+        listener.submit(Generate("never", tokens=PROMPT, chat="chat"))
+        listener.submit(Cancel("never"))
+        assert listener.finished("never").tokens == ()
+        _, report = chat.say((*PROMPT[:30], *NEW))
+    assert (report.missed_from, report.reason) == (30, "edited")
