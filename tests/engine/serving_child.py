@@ -11,7 +11,10 @@ import random
 import sys
 from pathlib import Path
 
+import pytest
+
 from engine import CacheReport, EngineSettings, Generate, SsdSettings, Stats
+from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
 
 CAP = 300_000
@@ -36,6 +39,7 @@ def beginnings() -> list[tuple[int, ...]]:
 def serve_forever(model: Path, folder: Path, seed: int) -> None:
     """Ask for one answer after the other."""
     rng, known = random.Random(seed), beginnings()
+    restore_always(pytest.MonkeyPatch())
     with running_engine(settings(folder)) as listener:
         listener.load(model)
         print("ready", flush=True)

@@ -34,7 +34,7 @@ from engine.kv.ssd_tier import SsdTier
 from engine.runner import Part, Runner
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
-from tests.engine.watched import Watch, watch_memory
+from tests.engine.watched import Watch, restore_always, watch_memory
 from tests.fakes.listener import Listener, running_engine
 
 GREEDY = SamplingParams(temperature=0)
@@ -52,6 +52,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     watch = watch_memory(monkeypatch)
+    restore_always(monkeypatch)
     yield watch
     assert not watch.wrong
 

@@ -16,6 +16,7 @@ import pytest
 from engine import Generate, Sample, SamplingParams
 from tests.engine.oracle import checked_model
 from tests.engine.serving_child import CAP, answer, beginnings, settings
+from tests.engine.watched import restore_always
 from tests.fakes.listener import running_engine
 
 KILLS = 30
@@ -38,7 +39,10 @@ def serve_and_die(model: Path, folder: Path, seed: int, after_s: float) -> list[
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_next_engine_starts_clean_wherever_the_last_was_killed(tmp_path: Path) -> None:
+def test_the_next_engine_starts_clean_wherever_the_last_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
     model, cache = checked_model(tmp_path, "llama"), tmp_path / "cache"
     rng, seen, begin = random.Random(5), Counter[str](), time.monotonic()
     for kill in range(KILLS):

@@ -9,7 +9,7 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, Checked, checked_model
-from tests.engine.watched import watch_memory
+from tests.engine.watched import restore_always, watch_memory
 
 SMALL_CAP = 400_000
 """Bytes of SSD cache that a mix soon fills."""
@@ -70,6 +70,7 @@ def test_pages_come_back_from_ssd_in_a_mix_that_unloads_and_loads_again(
     settings = EngineSettings(
         page_size=size, kv_pages=pages, prefill_chunk=16, ssd=SsdSettings(tmp_path / "kv", cap, 0)
     )
+    restore_always(monkeypatch)
     mix = Mix(models[kind], settings, watch_memory(monkeypatch), seed, Chances(reload=0.15)).play(20)
     assert mix.seen["spilled_pages"] > 0
     assert mix.seen["restored_pages"] > 0

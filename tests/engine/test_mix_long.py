@@ -10,7 +10,7 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, checked_model
-from tests.engine.watched import watch_memory
+from tests.engine.watched import restore_always, watch_memory
 
 REQUESTS = 500
 
@@ -31,6 +31,7 @@ def test_five_hundred_requests(
         prefill_chunk=rng.choice((5, 16, 64)),
         ssd=SsdSettings(tmp_path / "kv", cap, floor_bytes=0) if has_ssd else None,
     )
+    restore_always(monkeypatch)
     model, watch = checked_model(tmp_path, kind), watch_memory(monkeypatch)
     mix = Mix(model, settings, watch, pages, Chances(reload=0.02 * has_ssd)).play(REQUESTS, at_once=10)
     print(f"\n{kind}, {pages} pages of {size}, {watch.steps} steps: {dict(mix.seen)}")

@@ -8,6 +8,7 @@ import engine.engine
 from engine.batch import Sent
 from engine.batcher import Batcher
 from engine.chunking import ChunkSizer
+from engine.foresight import Foresight
 from engine.kv.memory import KVMemory
 from engine.kv.pager import Pager
 from engine.loading.model import LoadedModel
@@ -35,6 +36,11 @@ class Watch:
             assert all(model.arena.pages <= model.pager.total_pages for model in self.models)
         except AssertionError as error:
             self.wrong.append(f"step {self.steps}: {error}")
+
+
+def restore_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on SSD is read back, even where a small model computes it sooner."""
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, begin: True)
 
 
 def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
