@@ -263,6 +263,7 @@ def test_pin_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     menu = chats.menu_for(chats.model().index(0, 0))
     menu.popup(desktop.window.mapToGlobal(desktop.window.rect().center()))
     qtbot.waitUntil(menu.isVisible)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     assert menu.grab().save(str(FOLDER / f"{look}-pin-menu.png"))
     menu.close()
 
@@ -275,9 +276,12 @@ def test_settings(desktop: Desktop, qtbot: QtBot, look: str, known: bool) -> Non
         desktop.disk_use.handle(Stats("", 0, 0, 0.0, 0.0, 0, 512, 0, 0, cache=cache))
     desktop.pane.settings_wanted.emit()
     dialog = desktop.window.findChild(SettingsDialog)
+    assert dialog
     qtbot.waitUntil(dialog.isVisible)
     if known:
+        dialog.activateWindow()
         dialog.cache.disk_cache.setFocus()
+        qtbot.waitUntil(dialog.cache.disk_cache.hasFocus)
     else:
         dialog.cache.disk_cache.setChecked(False)
     FOLDER.mkdir(parents=True, exist_ok=True)
