@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.cli.cache_speed_scene import Scene, request
+from app.cli.cache_speed_scene import Scene, request, warm_up_length
 from app.cli.rows import Row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import prompt_tokens
@@ -75,20 +75,21 @@ def measure_restart(scene: Scene) -> Iterator[Row]:
     for source in pairs[0].raw:
         yield from _rate_rows(scene, source, pairs)
     rate = _best_rate([pair.chats[WARM] for pair in pairs])
-    for length in _lengths(scene):
+    for length in _lengths(scene, plan.context):
         yield from _choice_rows(scene, length, [pair.choices[length] for pair in pairs], rate)
 
 
-def _lengths(scene: Scene) -> tuple[int, ...]:
+def _lengths(scene: Scene, longest: int) -> tuple[int, ...]:
     """Whole pages and one token: from memory and from SSD one token is computed. The longest is first."""
     size = scene.settings.page_size
-    longest = scene.plan.context // size * size
+    longest -= longest % size
     return (longest + 1, *(length + 1 for length in LENGTHS if length < longest))
 
 
 def _restart(scene: Scene, folder: Path, number: int) -> _Pair:
     ssd = SsdSettings(folder, floor_bytes=0)
-    lengths = _lengths(scene)
+    longest = scene.plan.context
+    lengths = _lengths(scene, longest if number else warm_up_length(longest))
     asked = {length: request(prompt_tokens(length, number), chat=f"chat {length}") for length in lengths}
     with EngineClient(replace(scene.settings, ssd=ssd)) as client:
         info = client.load(scene.model)

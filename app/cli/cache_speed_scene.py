@@ -71,6 +71,11 @@ class Scene:
     say: Callable[[str], None]
 
 
+def warm_up_length(length: int) -> int:
+    """Tokens that stand for `length` in the pair that does not count."""
+    return max(length // 4, min(length, ROOM))
+
+
 def request(tokens: tuple[int, ...], count: int = 1, chat: str = "bench") -> Generate:
     """Continue `tokens` greedily by exactly `count`."""
     return Generate("", tokens=tokens, max_tokens=count, ignore_eos=True, chat=chat)

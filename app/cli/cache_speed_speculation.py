@@ -48,7 +48,7 @@ def _rows(
     scene: Scene, what: str, ask: Ask, quantity: Quantity, guessing: EngineClient, plain: EngineClient
 ) -> Iterator[Row]:
     def side(client: EngineClient) -> Callable[[int], float]:
-        return lambda number: client.run(ask(number, 2 * scene.plan.decoded)).end.timing.decode_tps
+        return lambda number: client.run(ask(number, 4 * scene.plan.decoded)).end.timing.decode_tps
 
     pairs = scene.plan.pairs
     on, off = interleave(

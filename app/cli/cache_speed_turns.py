@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.cli.cache_speed_scene import Scene, new_tokens, request
+from app.cli.cache_speed_scene import Scene, new_tokens, request, warm_up_length
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import prompt_tokens
@@ -25,7 +25,7 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
         client.load(scene.model)
         for number in range(plan.pairs + 1):
             scene.say(f"a chat of {plan.context} tokens: pair {number} of {plan.pairs}")
-            pairs.append(_Pair(client, plan.context, number))
+            pairs.append(_Pair(client, plan.context if number else warm_up_length(plan.context), number))
     pairs = pairs[1:]
     at = f"{plan.context} tokens"
     yield Row(f"first token, cold, {at}", "s", tuple(pair.cold[MOVES[0]] for pair in pairs), group=GROUP)
@@ -40,6 +40,11 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
         target = targets.get(("turn ratio", plan.context))
         cold = [pair.cold[move] for pair in pairs]
         yield ratio_row(f"cold to {move}", cold, warm, target, GROUP)
+
+
+def _message(number: int) -> tuple[int, ...]:
+    """A new message; no prompt of ours has its first token, so that none goes on as it does by chance."""
+    return (9, *new_tokens(MESSAGE - 1, number))
 
 
 class _Pair:
@@ -62,10 +67,10 @@ class _Pair:
         told = (*chat, *first.end.tokens)
         edited, branched = chat[: context * 3 // 4 - 5], chat[: context // 2 - 5]
         # The last token of an answer was drawn, and nothing was computed behind it.
-        self._move(client, MOVES[0], (*told, *new_tokens(MESSAGE, number)), len(told) - 1, first)
+        self._move(client, MOVES[0], (*told, *_message(number)), len(told) - 1, first)
         self._move(client, MOVES[1], chat, context - 1, first)
         for move, kept in ((MOVES[2], edited), (MOVES[3], branched)):
-            prompt = (*kept, *new_tokens(MESSAGE, number, len(kept)))
+            prompt = (*kept, *_message(number))
             self._move(client, move, prompt, len(kept), first)
         client.forget("bench")
 
