@@ -52,6 +52,7 @@ class Batcher:
         sequence.table = self._memory.begin(
             sequence.tokens(0, sequence.length), sequence.request.command.chat
         )
+        self._memory.prepare(sequence.table, sequence.length + 1)
         sequence.may_restore = True
         self._scheduler.start(sequence)
         return sequence

@@ -103,6 +103,7 @@ class CacheCounts:
         ssd_bytes: that the cache takes on SSD now.
         quarantined_files: that were damaged or disagreed, and are gone.
         drafted_tokens, accepted_tokens: of speculation.
+        ssd_problem: why nothing is written to SSD any more; "" while it is, or where it is switched off.
     """
 
     computed_tokens: int = 0
@@ -118,3 +119,4 @@ class CacheCounts:
     quarantined_files: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    ssd_problem: str = ""

@@ -99,6 +99,7 @@ class Teller:
             spilled_bytes_today=tier.spilled_bytes_today if tier else 0,
             ssd_bytes=tier.ssd_bytes if tier else 0,
             quarantined_files=tier.quarantined_files if tier else 0,
+            ssd_problem=tier.reason if tier else "",
         )
 
 

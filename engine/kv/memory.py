@@ -71,6 +71,13 @@ class KVMemory:
         pages = [node.page for node in match.nodes[match.first :]]
         return self._pager.share([NO_PAGE] * match.first + pages, match.length)
 
+    def prepare(self, table: PageTable, tokens: int) -> None:
+        """Build the arena for the first `tokens` tokens of `table` at once, not by and by; takes no page."""
+        pager = self._pager
+        unused = pager.free_pages - (pager.total_pages - pager.high_water)  # free, and built already
+        pages = pager.high_water + max(0, pager.missing(table, tokens) - unused)
+        self._store.reserve(min(pages, pager.total_pages), pager.total_pages)
+
     def restore(self, table: PageTable, tokens: Sequence[int], chat: str) -> int:
         """Read the next pages of a prompt behind `table` from SSD, at most RUN_PAGES.
 

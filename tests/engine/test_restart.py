@@ -20,11 +20,18 @@ from engine import (
     SsdSettings,
 )
 from tests.engine.cold import Cold
+from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
 GREEDY = SamplingParams(temperature=0)
+
+
+@pytest.fixture(autouse=True)
+def _restores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is quicker on this machine: these tests are of what comes back."""
+    restore_always(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +41,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings(folder: Path, **more: object) -> EngineSettings:
     ssd = SsdSettings(folder / "kv", cap_bytes=64 << 20, floor_bytes=0)
-    return EngineSettings(ssd=ssd, prefill_chunk=64, **more)  # type: ignore[arg-type]
+    return EngineSettings(ssd=ssd, prefill_chunk=64, cache=folder / "cache", **more)  # type: ignore[arg-type]
 
 
 def ask(
