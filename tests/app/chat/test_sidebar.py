@@ -185,6 +185,15 @@ def test_a_pin_is_told_in_words(qtbot: QtBot, sidebar: Sidebar, chats: ChatListV
     assert told(sidebar, 0) == ("Newest", "Newest")
 
 
+def test_only_the_pinned_row_is_painted_anew(qtbot: QtBot, sidebar: Sidebar, pins: PinsViewModel) -> None:
+    pins.pin("Newest", True)
+    changed: list[tuple[int, int]] = []
+    sidebar.list.model().dataChanged.connect(lambda first, last: changed.append((first.row(), last.row())))
+    pins.pin("Oldest", True)
+    pins.pin("Newest", False)
+    assert changed == [(2, 2), (0, 0)]
+
+
 def row_picture(sidebar: Sidebar, row: int) -> QImage:
     return sidebar.list.viewport().grab(sidebar.list.visualRect(sidebar.list.model().index(row, 0))).toImage()
 

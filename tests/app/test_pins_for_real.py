@@ -1,0 +1,54 @@
+"""A pinned chat with the real engine and the guide: its pages stay where others would have taken them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app import text
+from app.model_location import GUIDE
+from app.wiring import Desktop
+from engine import Engine, EngineSettings
+from tests.app.conftest import OpenDesktop
+
+PATIENCE = 30_000  # ms
+PAGES = 8
+OTHERS = ("How do I open another model?", "Who can read my chats?", "Where are my chats saved?")
+
+
+def say(qtbot: QtBot, desktop: Desktop, question: str) -> str:
+    """Ask in a new chat, wait for the answer, and return the chat's id."""
+    desktop.conversation.new_chat()
+    assert desktop.conversation.send(question)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    assert desktop.conversation.messages[-1].status == "complete", desktop.conversation.messages[-1].error
+    chat = desktop.conversation.chat
+    assert chat
+    qtbot.waitUntil(lambda: chat.id in desktop.chats.memory, timeout=PATIENCE)
+    return chat.id
+
+
+def held(desktop: Desktop, chat_id: str) -> int:
+    """Bytes of the chat in memory."""
+    memory = desktop.chats.memory.get(chat_id)
+    return memory.memory_bytes if memory else 0
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_the_pages_of_a_pinned_chat_stay(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, pinned: bool
+) -> None:
+    desktop = open_desktop(
+        lambda emit: Engine(emit, EngineSettings(kv_pages=PAGES)), GUIDE, tmp_path / "home"
+    )
+    first = say(qtbot, desktop, "What is a page?")
+    before = held(desktop, first)
+    if pinned:
+        menu = desktop.window.sidebar.list.menu_for(desktop.window.sidebar.list.model().index(0, 0))
+        next(action for action in menu.actions() if action.text() == text.PIN).trigger()
+    for question in OTHERS:
+        say(qtbot, desktop, question)
+    assert before > 0
+    assert (held(desktop, first) == before) == pinned
