@@ -194,7 +194,7 @@ def test_a_refusal_names_its_ways_out(stage: Stage) -> None:
     request = stage.ask("hello")
     refusal = Refusal(600, 512, (WayOut("evict", 96, "pinned"),))
     stage.play(Failed(request.id, "no room", "KVMemoryFull", refusal=refusal))
-    assert "512 pages, this needs 600: unpin “A pinned chat”" in stage.saved()[-1].error
+    assert "512 pages, this needs 600: let go of the memory of “A pinned chat”" in stage.saved()[-1].error
 
 
 def test_a_miss_is_kept(stage: Stage) -> None:
