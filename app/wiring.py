@@ -201,8 +201,8 @@ class Desktop:
         dialog.theme_chosen.connect(self._choose_theme)
         dialog.cache.disk_cache_chosen.connect(self._choose_disk_cache)
         dialog.cache.kv_cache_chosen.connect(self._choose_kv_cache)
-        dialog.cache.show_disk_use(self.disk_use.words)
-        self.disk_use.changed.connect(dialog.cache.show_disk_use)
+        dialog.show_disk_use(self.disk_use.words)
+        self.disk_use.changed.connect(dialog.show_disk_use)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 

@@ -10,7 +10,7 @@ from engine import Event, Stats
 
 
 class DiskUseViewModel(QObject):
-    """One line on the disk cache; `changed(words)` when it has changed."""
+    """One line on the disk cache, one more on what is wrong with it; `changed(words)` on changes."""
 
     changed = Signal(str)
 
@@ -32,6 +32,8 @@ class DiskUseViewModel(QObject):
             return
         cache = event.cache
         words = text.DISK_USE.format(held=_size(cache.ssd_bytes), written=_size(cache.spilled_bytes_today))
+        if cache.ssd_problem:
+            words += "\n" + text.DISK_PROBLEM.format(reason=cache.ssd_problem)
         if words != self._words:
             self._words = words
             self.changed.emit(words)

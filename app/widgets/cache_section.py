@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
@@ -65,7 +65,6 @@ class CacheSection(QWidget):
         """What it says of the disk cache."""
         return self._disk_use.text()
 
-    @Slot(str)
     def show_disk_use(self, words: str) -> None:
         """Say what the disk cache takes."""
         self._disk_use.setText(words)
@@ -74,5 +73,6 @@ class CacheSection(QWidget):
 def _muted(words: str) -> QLabel:
     label = QLabel(words)
     label.setProperty("role", "muted")
+    label.setTextFormat(Qt.TextFormat.PlainText)
     label.setWordWrap(True)
     return label

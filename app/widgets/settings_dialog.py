@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
@@ -54,6 +54,12 @@ class SettingsDialog(QDialog):
     def cache(self) -> CacheSection:
         """The settings of what chats have computed."""
         return self._cache
+
+    @Slot(str)
+    def show_disk_use(self, words: str) -> None:
+        """Say what the disk cache takes; the dialog grows where that takes more lines."""
+        self._cache.show_disk_use(words)
+        self.resize(self.width(), max(self.height(), self.heightForWidth(self.width())))
 
     def _make_buttons(self, data_folder: str) -> QHBoxLayout:
         show = QPushButton("Show the folder")

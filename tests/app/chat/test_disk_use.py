@@ -9,8 +9,8 @@ from app.chat.disk_use import DiskUseViewModel
 from engine import CacheCounts, ModelUnloaded, Stats
 
 
-def stats(held: int, written: int) -> Stats:
-    cache = CacheCounts(ssd_bytes=held, spilled_bytes_today=written)
+def stats(held: int, written: int, problem: str = "") -> Stats:
+    cache = CacheCounts(ssd_bytes=held, spilled_bytes_today=written, ssd_problem=problem)
     return Stats("", 0, 0, 0.0, 0.0, 0, 512, 0, 0, cache=cache)
 
 
@@ -30,6 +30,14 @@ def test_the_newest_stats_are_told_once(qtbot: QtBot) -> None:
         "On disk now: 2.1 GB · written today (UTC): 340 MB",
     ]
     assert use.words == told[-1]
+
+
+def test_why_nothing_is_written_is_said_and_taken_back(qtbot: QtBot) -> None:
+    use = DiskUseViewModel(in_use=True)
+    use.handle(stats(2_100_000, 0, "No space left on device"))
+    assert use.words.splitlines()[1:] == ["Nothing more is written: No space left on device"]
+    use.handle(stats(2_100_000, 0))
+    assert use.words.splitlines() == ["On disk now: 2.1 MB · written today (UTC): nothing"]
 
 
 def test_an_engine_without_a_disk_cache_knows_nothing_of_it(qtbot: QtBot) -> None:
