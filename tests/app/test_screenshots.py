@@ -318,5 +318,6 @@ def test_model_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     menu = desktop.pane.model_button.menu()
     menu.popup(desktop.window.mapToGlobal(desktop.window.rect().center()))
     qtbot.waitUntil(menu.isVisible)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     assert menu.grab().save(str(FOLDER / f"{look}-menu.png"))
     menu.close()
