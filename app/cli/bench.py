@@ -83,7 +83,7 @@ def _model_named(args: Namespace, longest: int, terminal: Terminal) -> Generator
 def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal) -> Report:
     began = datetime.now().astimezone()
     _try_kernels(args, terminal)
-    with open_session(args, terminal) as (session, model):
+    with open_session(args, terminal, is_measured=True) as (session, model):
         check_plan(plan, model)
         peer = _peer(args.vs, model, terminal)
         machine = machine_report()
@@ -124,7 +124,7 @@ def _beyond_one_chat(
         return []
     terminal.progress("loading the model for several sequences")
     try:
-        settings = EngineSettings(cache=default_paths().kernels)
+        settings = EngineSettings(cache=default_paths().kernels, speculation=False)
         runner = RunnerBench(Path(model.path), needed, settings)
         return list(measure_batches(plan, runner, peer, targets, terminal.progress))
     except EngineError as error:

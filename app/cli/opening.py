@@ -17,9 +17,12 @@ from engine import Engine, Event, LoadProgress, ModelInfo, PrefillProgress
 
 
 @contextmanager
-def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session, ModelInfo]]:
+def open_session(
+    args: Namespace, terminal: Terminal, *, is_measured: bool = False
+) -> Generator[tuple[Session, ModelInfo]]:
     """A session with the model that `args.model` or the settings name, under its name for people.
 
+    `is_measured`: every token is computed, one by one: nothing is guessed, nothing comes from an earlier run.
     Raises AppError.
     """
     paths = default_paths()
@@ -30,6 +33,8 @@ def open_session(args: Namespace, terminal: Terminal) -> Generator[tuple[Session
     settings = engine_settings(paths, loaded.settings)
     if (draft := getattr(args, "draft_model", None)) is not None:
         settings = replace(settings, draft_model=locate(draft, None, terminal.say))
+    if is_measured:
+        settings = replace(settings, speculation=False, ssd=None)
     with Session(lambda emit: Engine(emit, settings)) as session:
         model = session.load(path, lambda event: show_progress(event, terminal))
         yield session, replace(model, name=model_title(path))

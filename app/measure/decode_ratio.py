@@ -62,7 +62,7 @@ class _FixedLength:
     """An engine that answers every request with the same tokens."""
 
     def __init__(self, emit: Callable[[Event], None], tokens: int) -> None:
-        self._engine = Engine(emit, EngineSettings(kv_bytes=KV_BYTES))
+        self._engine = Engine(emit, EngineSettings(kv_bytes=KV_BYTES, speculation=False))
         self._tokens = tokens
         self.start = self._engine.start
         self.close = self._engine.close
