@@ -16,7 +16,7 @@ KV_CHOICES = (("full", "Full"), ("8", "8 bits"), ("4", "4 bits"))
 KEEP = "Keep it on disk, so that chats reopen at once"
 KV_CACHE = "KV cache"
 KV_NOTE = "Fewer bits take less memory. Answers come out slightly different, and slower."
-WHEN = "What you change here holds from the next start of MLXR on. Switching off deletes nothing from disk."
+WHEN = "What you change here holds from the next start of MLXR on. Switched off, the disk is cleared then."
 
 
 class CacheSection(QWidget):

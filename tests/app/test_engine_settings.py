@@ -17,6 +17,17 @@ def test_the_disk_cache_is_in_the_data_folder_and_can_be_switched_off(tmp_path: 
     assert engine_settings(paths, replace(Settings(), ssd_cache="off")).ssd is None
 
 
+def test_switched_off_nothing_of_a_chat_stays_on_disk(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    (paths.kv_cache / "model").mkdir(parents=True)
+    (paths.kv_cache / "model" / "page.safetensors").write_bytes(b"pages")
+    engine_settings(paths, Settings())
+    assert paths.kv_cache.exists()
+    engine_settings(paths, replace(Settings(), ssd_cache="off"))
+    assert not paths.kv_cache.exists()
+    assert tmp_path.exists()
+
+
 def test_the_kv_cache_is_as_computed_unless_asked_for_smaller(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     assert engine_settings(paths, Settings()).kv_bits is None
