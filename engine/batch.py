@@ -34,7 +34,8 @@ class Sent:
         draws: None when no prompt came to its end and nobody decodes, and for a draft.
         logits: what was drawn from, (rows, vocab), where somebody asks for log-probabilities.
         answers: how many sequences decode in it.
-        chunk: the prompt tokens that it computes.
+        chunk: the prompt tokens that it computes, but for `prompt_ends`: last tokens of prompts that are
+            computed like an answer's.
         draft: what was guessed of the only sequence, and `check`, whether it was right.
         waits: what is evaluated when all of it is done.
         began: when it was sent, in seconds of time.perf_counter.
@@ -47,6 +48,7 @@ class Sent:
     chunk: Chunk | None
     waits: tuple[mx.array, ...]
     began: float
+    prompt_ends: int = 0
     draft: Draft | None = None
     check: Verification | None = None
 
@@ -71,6 +73,7 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
     tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
+    prompt_ends = sum(not sequence.generated for sequence in known)
     heads = list(decoding)
     if chunk is not None:
         tokens += chunk.sequence.tokens(chunk.begin, chunk.begin + chunk.tokens)
@@ -88,7 +91,8 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
         mx.async_eval(waits)
     else:
         mx.async_eval(draws.tokens, draws.masses, waits)
-    return Sent(tuple(drawn), draws, _asked_for(logits, drawn), len(decoding), chunk, waits, began)
+    wanted = _asked_for(logits, drawn)
+    return Sent(tuple(drawn), draws, wanted, len(decoding), chunk, waits, began, prompt_ends)
 
 
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
@@ -101,7 +105,7 @@ def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
     waits = runner.results
     mx.async_eval(check.choices, check.mass, waits)
     logits = _asked_for(logits, [sequence])
-    return Sent((sequence,), None, logits, 1, None, waits, began, draft, check)
+    return Sent((sequence,), None, logits, 1, None, waits, began, 0, draft, check)
 
 
 def _asked_for(logits: mx.array, sequences: Many[Sequence]) -> mx.array | None:

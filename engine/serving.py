@@ -179,8 +179,6 @@ class Serving:
         if request.report is None:
             request.report = report
             self._emit(report)
-            if sequence.pending == 1:  # of a cached prompt the last token is computed in a step of answers
-                self._tell.count(computed_tokens=1)
             self._tell.prefill(request)
 
     def _read(self, sent: Sent) -> None:
@@ -191,7 +189,8 @@ class Serving:
         began = self._read_at if sent.draft else max(sent.began, self._read_at)
         self._measure(sent, now - began)
         self._read_at = now
-        self._tell.count(computed_tokens=sent.chunk.tokens if sent.chunk else 0)
+        computed = sent.chunk.tokens if sent.chunk else 0
+        self._tell.count(computed_tokens=computed + sent.prompt_ends)
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
         for row, sequence in enumerate(sent.sequences):
             if sequence.reason is not None:

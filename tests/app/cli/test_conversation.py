@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -65,9 +66,30 @@ def test_every_turn_repeats_what_was_said() -> None:
 def test_sampling_and_length_go_with_every_request() -> None:
     chat, commands, _ = talk()
     chat.ask("one")
-    assert commands[0] == Generate(
-        "request-1", messages=(Message("user", "one"),), sampling=SamplingParams(seed=3), max_tokens=7
+    first = commands[0]
+    assert isinstance(first, Generate)
+    assert first.chat
+    assert replace(first, chat="") == Generate(
+        "request-1",
+        messages=(Message("user", "one"),),
+        sampling=SamplingParams(seed=3),
+        max_tokens=7,
+        lane="window",
     )
+
+
+def test_a_conversation_goes_on_from_its_exact_ids_until_a_new_one_begins() -> None:
+    chat, commands, _ = talk()
+    chat.ask("one")
+    chat.ask("two")
+    chat.restart()
+    chat.ask("three")
+    first, second, third = (command for command in commands if isinstance(command, Generate))
+    assert first.history is None
+    assert second.history is not None
+    assert second.history.messages == 2
+    assert third.history is None
+    assert first.chat == second.chat != third.chat
 
 
 def test_a_stopped_answer_is_kept_as_far_as_it_went() -> None:
