@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from app.cli.replay_agenda import Agenda
 from app.cli.replay_file import Ask, Step, chat_messages, is_chat
 from app.cli.replay_result import Course, Result
 from app.cli.replay_totals import Tally
-from app.cli.session import CLOSE_SECONDS, EngineClient, MakeEngine, OnEvent
+from app.cli.session import CLOSE_SECONDS, EngineClient, MakeEngine, OnEvent, first_interrupt
 from app.errors import AppError, RequestFailed
 from engine import (
     CacheReport,
@@ -102,7 +99,7 @@ class Player:
         agenda = self._agenda = Agenda(steps)
         self._model, self._on_result = model, on_result
         self._began = time.perf_counter()
-        with _first_interrupt(lambda: self._inbox.put((time.perf_counter(), _Interrupt()))):
+        with first_interrupt(lambda: self._inbox.put((time.perf_counter(), _Interrupt()))):
             while agenda or self._running:
                 while (step := agenda.due(self._now())) is not None:
                     self._begin(step)
@@ -205,22 +202,3 @@ class Player:
                 f"the engine did not say within {CLOSING_SECONDS:.0f} s what it holds at the end; "
                 "this is a mistake of MLXR: please report it with the file"
             )
-
-
-@contextmanager
-def _first_interrupt(action: Callable[[], None]) -> Generator[None]:
-    """Within the block the first Ctrl-C calls `action`; the next one raises KeyboardInterrupt as usual."""
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or previous is signal.SIG_IGN:
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        action()
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)

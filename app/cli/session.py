@@ -83,7 +83,7 @@ class Session:
         request = f"request-{next(self._numbers)}"
         self._engine.submit(replace(command, id=request))
         try:
-            with _first_interrupt(lambda: self._engine.submit(Cancel(request))):
+            with first_interrupt(lambda: self._engine.submit(Cancel(request))):
                 finished = self._follow(request, on_event)
         except BaseException:
             self._engine.submit(Cancel(request))
@@ -108,7 +108,7 @@ class Session:
 
 
 @contextmanager
-def _first_interrupt(action: Callable[[], None]) -> Generator[None]:
+def first_interrupt(action: Callable[[], None]) -> Generator[None]:
     """Within the block the first Ctrl-C calls `action`; the next one raises KeyboardInterrupt as usual.
 
     A handler, not a caught KeyboardInterrupt: that could strike between any two lines and lose events.
