@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its worker threads and our forks do not mix
 
 import engine  # noqa: F401  # isort: skip — loads OpenBLAS, which must come before any import of mlx
+import mlx.core as mx
 import pytest
 
 LOOPBACK = ("127.", "::1", "localhost")
@@ -36,3 +38,10 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(socket.socket, "connect", connect_here_only)
+
+
+@pytest.fixture
+def settled_memory() -> None:
+    """Nothing of earlier tests waits to be collected: MLX's count of memory moves with this test alone."""
+    gc.collect()
+    mx.clear_cache()

@@ -311,13 +311,13 @@ def test_everybody_gets_an_answer_when_pages_run_out(pages: int, models: dict[st
         assert chat.idle().pages_used == 0
 
 
+@pytest.mark.usefixtures("settled_memory")
 def test_a_failed_load_leaves_nothing_of_the_old_model(
     models: dict[str, Checked], watch: Watch, tmp_path: Path
 ) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/config.json").write_text("{}")
     with running_engine(settings()) as listener:
-        mx.clear_cache()
         before = mx.get_active_memory()
         listener.load(models["llama"].folder)
         Chat(listener, models["llama"]).say(PROMPT)

@@ -182,6 +182,7 @@ def test_a_failed_load_says_why_and_the_next_one_works(
     assert listener.finished("a").tokens
 
 
+@pytest.mark.usefixtures("settled_memory")
 def test_unloading_cancels_and_frees(listener: Listener, folder: Path) -> None:
     before = mx.get_active_memory()
     weights = listener.load(folder).model.weight_bytes

@@ -110,6 +110,7 @@ def addresses(arena: Arena) -> list[int]:
     return [bytes_of(pool).ctypes.data for pool in (*arena.pools.keys, *arena.pools.values)]
 
 
+@pytest.mark.usefixtures("settled_memory")
 def test_memory_does_not_move_during_500_steps(tmp_path: Path) -> None:
     chat = Chat(tmp_path / "model")
     arena = chat.model.arena

@@ -141,6 +141,7 @@ def test_the_arena_grows_with_use_and_not_with_the_context(tmp_path: Path) -> No
     assert model.arena.pages < 200
 
 
+@pytest.mark.usefixtures("settled_memory")
 @pytest.mark.skipif(device_kind() != "CPU", reason="a GPU frees a step's temporaries a moment after the step")
 def test_memory_does_not_move_while_decoding(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model")

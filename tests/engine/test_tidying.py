@@ -63,6 +63,7 @@ def test_pages_are_written_ahead_and_stay_in_memory(tmp_path: Path) -> None:
     model.serving.close()
 
 
+@pytest.mark.usefixtures("settled_memory")
 def test_after_a_long_rest_memory_is_free_and_the_next_prompt_comes_back(tmp_path: Path) -> None:
     model = Model(tmp_path, tmp_path / "kv")
     first, _ = model.ask("a")

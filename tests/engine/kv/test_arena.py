@@ -107,6 +107,7 @@ def test_heads_that_cannot_be_quantised_are_refused() -> None:
         Arena(LAYERS, HEADS, 80, SIZE, mx.float32, 8)
 
 
+@pytest.mark.usefixtures("settled_memory")
 @BITS
 def test_a_write_reuses_the_pool_s_memory(bits: int | None) -> None:
     arena, rng = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits), np.random.default_rng(0)
