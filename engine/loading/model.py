@@ -22,7 +22,7 @@ from engine.kv.ssd_tier import SsdTier
 from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig, read_json
 from engine.loading.fingerprint import model_fingerprint
-from engine.loading.weights import TensorHeader, Weights, read_headers, total_bytes
+from engine.loading.weights import SafetensorsWeights, TensorHeader, Weights, read_headers, total_bytes
 from engine.machine import compute_dtype, device_kind, memory_bytes
 from engine.models import configure
 from engine.settings import EngineSettings, ExecutorChoice, choose_executor
@@ -194,7 +194,7 @@ def _load_decoder(
         on_progress(min(done, total), total)
 
     on_progress(0, total)
-    weights = Weights(files.headers, dtype, files.config.quantization, count)
+    weights = SafetensorsWeights(files.headers, dtype, files.config.quantization, count)
     decoder = Decoder(files.config, weights, page_size)
     untaken = weights.untaken()
     if files.config.tied_embeddings:

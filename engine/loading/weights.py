@@ -1,4 +1,4 @@
-"""A model's tensors: safetensors files, checked before they are read, handed out by name, shape and dtype."""
+"""A model's tensors, handed out by name, shape and dtype; from safetensors files, checked before reading."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from engine.errors import ModelError
 from engine.loading.config import read_json
 from engine.loading.quantization import QuantizationConfig, QuantizationSpec
+from metal.block_types import BlockType
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -124,11 +125,57 @@ class LoadLedger:
         self.on_bytes(file_bytes)
 
 
-class Weights:
-    """The tensors under a dotted prefix. Each is read from its file when it is asked for, and only then.
+class Weights(Protocol):
+    """The tensors under a dotted prefix, by Hugging Face's names, whatever files they come from.
 
-    Floating tensors arrive in `dtype`. Every mistake raises ModelError with the tensor's name.
+    Each is read from its file when it is asked for, and only then. Floating tensors arrive in `dtype`. Every
+    mistake raises ModelError with the tensor's name.
+
+    Attributes:
+        dtype: what the model is computed in.
+        ledger: what was read, shared by all prefixes.
     """
+
+    dtype: mx.Dtype
+    ledger: LoadLedger
+
+    def at(self, name: str) -> Weights:
+        """The same tensors, seen from the prefix extended by `name`."""
+        ...
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def array(self, name: str, shape: tuple[int, ...]) -> mx.array:
+        """A dense tensor of `shape`, in the compute dtype."""
+        ...
+
+    def quantization(self) -> QuantizationSpec:
+        """How MLX's quantised matrix at this prefix is packed."""
+        ...
+
+    def packed(self, name: str, shape: tuple[int, ...], stands_for: int) -> mx.array:
+        """Such a matrix's packed uint32 words; `stands_for` weights are counted for it."""
+        ...
+
+    def scales(self, name: str, shape: tuple[int, ...]) -> mx.array:
+        """Its scales or biases; floating ones in the compute dtype."""
+        ...
+
+    def block_type(self, name: str) -> BlockType | None:
+        """The format of GGUF's blocks that a tensor is stored in; None where it is dense or MLX's."""
+        ...
+
+    def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
+        """The blocks of a matrix of `shape` (rows, width), as they lie: uint8 (rows, bytes per row)."""
+        ...
+
+    def untaken(self) -> list[str]:
+        """Names nobody asked for, but for buffers known to be derived."""
+        ...
+
+
+class SafetensorsWeights:
+    """Weights from safetensors files."""
 
     def __init__(
         self,
@@ -150,9 +197,9 @@ class Weights:
                 raise ModelError(f"{file} holds tensors that MLX cannot read ({error})") from error
             self._lazy.update(cast(dict[str, mx.array], loaded))
 
-    def at(self, name: str) -> Weights:
+    def at(self, name: str) -> SafetensorsWeights:
         """The same tensors, seen from the prefix extended by `name`."""
-        child = object.__new__(Weights)
+        child = object.__new__(SafetensorsWeights)
         child.dtype, child.ledger = self.dtype, self.ledger
         child._headers, child._quantization, child._lazy = self._headers, self._quantization, self._lazy
         child._prefix = f"{self._prefix}{name}."
@@ -179,6 +226,14 @@ class Weights:
         """Scales or biases of a quantised matrix; floating ones in the compute dtype."""
         floating = self._header(name).dtype in ("F32", "F16", "BF16")
         return self._take(name, shape, cast_to=self.dtype if floating else None, stands_for=0)
+
+    def block_type(self, name: str) -> None:
+        """None: safetensors files hold no GGUF blocks."""
+        return
+
+    def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
+        """Raises ModelError: there are none."""
+        raise ModelError(f"tensor {self._prefix}{name} is not stored in GGUF blocks")
 
     def untaken(self) -> list[str]:
         """Names nobody asked for, but for buffers known to be derived."""

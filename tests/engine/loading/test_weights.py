@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
 from engine.loading.model import load_model
-from engine.loading.weights import Weights, read_headers, total_bytes
+from engine.loading.weights import SafetensorsWeights, read_headers, total_bytes
 from engine.settings import EngineSettings
 from tests.fakes.random_model import random_config, random_tensors, write_random_model
 
@@ -31,7 +31,7 @@ def test_shards_hold_the_same_tensors_as_one_file(tmp_path: Path) -> None:
         name: header.shape for name, header in many.items()
     }
     assert len({header.file for header in many.values()}) == 3
-    weights = Weights(many, mx.float32, None, lambda size: None)
+    weights = SafetensorsWeights(many, mx.float32, None, lambda size: None)
     expected = random_tensors(random_config())["model.layers.2.mlp.up_proj.weight"]
     loaded = weights.at("model.layers.2.mlp.up_proj").array("weight", expected.shape)
     np.testing.assert_array_equal(np.array(loaded), expected)
@@ -121,7 +121,7 @@ def test_stored_half_precision_arrives_in_the_compute_dtype_unchanged(
 ) -> None:
     values = mx.array(np.random.default_rng(0).standard_normal((4, 6))).astype(stored)
     mx.save_safetensors(str(tmp_path / "model.safetensors"), {"x.weight": values})
-    weights = Weights(read_headers(tmp_path), mx.float32, None, lambda size: None)
+    weights = SafetensorsWeights(read_headers(tmp_path), mx.float32, None, lambda size: None)
     loaded = weights.at("x").array("weight", (4, 6))
     assert loaded.dtype == mx.float32
     assert mx.array_equal(loaded, values.astype(mx.float32)).item()
