@@ -26,7 +26,7 @@ class TokenizerFiles:
         legacy: sentencepiece: a text after a control token gets a leading space as if it were a text's start.
         prefix_space: sentencepiece: False keeps the model from putting a space before a text.
         eos_ids: end tokens of generation_config.json.
-        template: the chat template's source and the file it is from, or None.
+        template: the chat template's source and the path of the file it is from, or None.
     """
 
     added: tuple[AddedToken, ...]
@@ -165,14 +165,14 @@ def _template(folder: Path, config: dict[str, object]) -> tuple[str, str] | None
     own = folder / "chat_template.jinja"
     if own.is_file():
         try:
-            return own.read_text(encoding="utf-8"), own.name
+            return own.read_text(encoding="utf-8"), str(own)
         except (OSError, ValueError) as error:
             raise TokenizerError(f"{own} cannot be read ({error}); download it again") from error
     older = _read_object(folder / "chat_template.json")
     for name, source in (("tokenizer_config.json", config), ("chat_template.json", older)):
         value = source.get("chat_template")
         if value is not None:
-            return _choose_template(value, name), name
+            return _choose_template(value, name), str(folder / name)
     return None
 
 

@@ -18,23 +18,33 @@ _ANCHOR = "\ufdd3"  # no vocabulary has a piece that begins with it
 
 
 class JsonModel:
-    """A `tokenizer.json`: the `tokenizers` object and what is read from it."""
+    """A `tokenizers` object, as of a `tokenizer.json`, and what is read from it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, backend: tokenizers.Tokenizer, where: str) -> None:
+        """Take `backend`; `where` names its file in errors.
+
+        Raises TokenizerError when its decoder is not known here.
+        """
+        self.backend = backend
+        self._where = where
+        decoder = self.backend.decoder
+        spec: object = None if decoder is None else json.loads(decoder.__getstate__())
+        self.reader: TokenReader = read_decoder(spec, where)
+        # A model of pieces with scores may choose a control token's piece for a person's text.
+        self.is_unigram = isinstance(self.backend.model, tokenizers.models.Unigram)
+
+    @classmethod
+    def read(cls, path: Path) -> JsonModel:
         """Raises TokenizerError when `path` is not a tokenizer, or one whose decoder is not known here."""
         try:
-            self.backend = tokenizers.Tokenizer.from_file(str(path))
+            backend = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the package raises bare Exception, and nothing narrower
             raise TokenizerError(
                 f"{path} is not a readable tokenizer ({error}); download it again"
             ) from error
-        self.backend.no_truncation()
-        self.backend.no_padding()
-        decoder = self.backend.decoder
-        spec: object = None if decoder is None else json.loads(decoder.__getstate__())
-        self.reader: TokenReader = read_decoder(spec, str(path))
-        # A model of pieces with scores may choose a control token's piece for a person's text.
-        self.is_unigram = isinstance(self.backend.model, tokenizers.models.Unigram)
+        backend.no_truncation()
+        backend.no_padding()
+        return cls(backend, str(path))
 
     def added_tokens(self) -> dict[int, AddedToken]:
         """Every token that is matched before the model's pieces are, by id."""
@@ -43,7 +53,7 @@ class JsonModel:
             for token_id, token in self.backend.get_added_tokens_decoder().items()
         }
 
-    def add(self, tokens: Iterable[AddedToken], path: Path) -> None:
+    def add(self, tokens: Iterable[AddedToken]) -> None:
         """Add tokens, or change the flags of ones that are there.
 
         Raises TokenizerError when one cannot have the id it is said to have.
@@ -65,7 +75,7 @@ class JsonModel:
                     else "its place in the vocabulary would be"
                 )
                 raise TokenizerError(
-                    f"{path}: added token {token.text!r} is said to be {token.id}, but {have} {got}"
+                    f"{self._where}: added token {token.text!r} is said to be {token.id}, but {have} {got}"
                 )
 
     def encode(self, text: str, *, as_prompt: bool = False) -> list[int]:

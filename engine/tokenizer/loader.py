@@ -8,15 +8,12 @@ from pathlib import Path
 
 from engine.errors import TokenizerError
 from engine.tokenizer.base import Vocabulary
-from engine.tokenizer.chat_template import ChatTemplate
 from engine.tokenizer.files import TokenizerFiles, is_control_shaped, read_files
 from engine.tokenizer.interface import Tokenizer
 from engine.tokenizer.json_backend import JsonModel, JsonTokenizer
-from engine.tokenizer.markers import AddedToken, Markers
-from engine.tokenizer.sentencepiece_backend import PieceModel, SentencePieceTokenizer
-
-TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|end_of_turn|>")
-"""Control tokens with which chat templates close the assistant's turn."""
+from engine.tokenizer.markers import AddedToken
+from engine.tokenizer.sentencepiece_backend import PieceModel, SentencePieceTokenizer, read_pieces
+from engine.tokenizer.vocabulary import TURN_ENDS, Roles, make_vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +52,9 @@ def load_tokenizer(
 
 
 def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
-    tokenizer = JsonModel(path)
+    tokenizer = JsonModel.read(path)
     there = tokenizer.added_tokens()
-    tokenizer.add([token for token in files.added if there.get(token.id) != token], path)
+    tokenizer.add([token for token in files.added if there.get(token.id) != token])
     added = tokenizer.added_tokens()
     mended: list[AddedToken] = []
     for text in _control_texts(files):
@@ -65,7 +62,7 @@ def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
         if token_id is not None:
             token = added.get(token_id, AddedToken(text, token_id, special=False))
             mended += [] if token.special else [replace(token, special=True)]
-    tokenizer.add(mended, path)
+    tokenizer.add(mended)
     added = tokenizer.added_tokens()
     texts = {token_id: text for text, token_id in tokenizer.backend.get_vocab(with_added_tokens=True).items()}
     leading = tokenizer.leading_token()
@@ -76,7 +73,7 @@ def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
 
 
 def _load_sentencepiece(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
-    pieces = PieceModel(path, prefix_space=files.prefix_space)
+    pieces = PieceModel(read_pieces(path), str(path), prefix_space=files.prefix_space)
     texts = dict(enumerate(pieces.texts))
     added = {token_id: AddedToken(texts[token_id], token_id, special=True) for token_id in pieces.control_ids}
     added |= {i: AddedToken(text, i, special=True) for i, text in texts.items() if is_control_shaped(text)}
@@ -107,77 +104,25 @@ def _vocabulary(
     wants_bos: bool,
     eos: int | None,
 ) -> Vocabulary:
-    """Check the tokens against the model and gather what `MarkerTokenizer` needs; `eos` is the file's own."""
-    if not texts:
-        raise TokenizerError(f"{model.folder}: the tokenizer's vocabulary is empty; download it again")
+    """What the files say, checked against the model; `eos` is the tokenizer file's own."""
     if wants_bos and bos is not None and not 0 <= bos < model.rows:
         raise TokenizerError(
             f"{model.folder}: the start token is {bos}, but the model has {model.rows} embedding rows;"
             " correct bos_token_id in config.json, or download the tokenizer again"
         )
-    eos_ids = _eos_ids(texts, files, model, eos)
     named = dict(files.named)
-    if bos is not None and bos in texts:
-        named.setdefault("bos_token", texts[bos])
+    ids = {text: token_id for token_id, text in texts.items()}
+    own = {ids.get(named.get("eos_token", "")), eos}
     if eos is not None:
         named.setdefault("eos_token", texts[eos])
-    template = None
-    if files.template is not None:
-        source, file = files.template
-        template = ChatTemplate(source, named, origin=str(model.folder / file))
-    unusable = _beyond_rows(texts, added, named, files, model)
-    return Vocabulary(
-        size=1 + max(token_id for token_id in texts if token_id not in unusable),
-        controls=Markers(token for token in added.values() if token.special),
+    roles = Roles(
+        named=named,
         bos_id=bos,
-        wants_bos=wants_bos and bos is not None,
-        eos_ids=eos_ids,
-        chat_template=template,
-        unusable=unusable,
+        wants_bos=wants_bos,
+        eos_ids=model.eos | files.eos_ids | {token for token in own if token is not None},
+        template=files.template,
     )
-
-
-def _beyond_rows(
-    texts: Mapping[int, str],
-    added: Mapping[int, AddedToken],
-    named: Mapping[str, str],
-    files: TokenizerFiles,
-    model: _Model,
-) -> dict[int, str]:
-    """Tokens without an embedding row that nothing needs, such as a text model's token for images.
-
-    Raises TokenizerError for one that ordinary text, the chat template or a role needs.
-    """
-    template = files.template[0] if files.template else ""
-    roles = {named.get("bos_token"), named.get("eos_token")}
-    beyond = {token_id: text for token_id, text in texts.items() if token_id >= model.rows}
-    for token_id, text in sorted(beyond.items()):
-        token = added.get(token_id)
-        if token is None or not token.special or text in roles or text in template:
-            raise TokenizerError(
-                f"{model.folder}: the tokenizer's token {text!r} is {token_id}, but the model has"
-                f" {model.rows} embedding rows; the tokenizer is another model's: download both again"
-            )
-    return beyond
-
-
-def _eos_ids(
-    texts: Mapping[int, str], files: TokenizerFiles, model: _Model, eos: int | None
-) -> frozenset[int]:
-    """The union of what config.json, generation_config.json, the tokenizer's files and its turn ends say.
-
-    Ids without an embedding row are left out: the model cannot generate them.
-    """
-    ids = {text: token_id for token_id, text in texts.items()}
-    ends = {ids[text] for text in TURN_ENDS if text in ids and not _is_channel_end(text, ids)}
-    named = ids.get(files.named.get("eos_token", ""))
-    said = model.eos | files.eos_ids | ends | ({named, eos} - {None})
-    return frozenset(token for token in said if token is not None and 0 <= token < model.rows)
-
-
-def _is_channel_end(text: str, ids: Mapping[str, int]) -> bool:
-    """In the harmony format "<|end|>" closes one of a turn's messages; "<|return|>" closes the turn."""
-    return text == "<|end|>" and "<|return|>" in ids
+    return make_vocabulary(texts, added, roles, rows=model.rows, where=str(model.folder))
 
 
 def _control_texts(files: TokenizerFiles) -> list[str]:

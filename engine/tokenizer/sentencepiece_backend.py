@@ -20,23 +20,33 @@ SPACE = "\u2581"  # how pieces write a space
 _NO_DUMMY_PREFIX = b"\x1a\x02\x18\x00"
 
 
+def read_pieces(path: Path) -> bytes:
+    """The sentencepiece model in `path`. Raises TokenizerError when it cannot be read or is empty."""
+    try:
+        proto = path.read_bytes()
+    except OSError as error:
+        raise TokenizerError(f"{path} cannot be read ({error}); download it again") from error
+    if not proto:
+        raise TokenizerError(f"{path} is empty; download it again")
+    return proto
+
+
 class PieceModel:
     """A sentencepiece model, and its twin that does not put a space before a text."""
 
-    def __init__(self, path: Path, *, prefix_space: bool = True) -> None:
-        """Read `path`. Without `prefix_space` no text gets a space in front, whatever the model says.
+    def __init__(self, proto: bytes, where: str, *, prefix_space: bool = True) -> None:
+        """Take the serialised ModelProto that `where` holds.
 
-        Raises TokenizerError when `path` is not a sentencepiece model.
+        Without `prefix_space` no text gets a space in front, whatever the model says.
+
+        Raises TokenizerError when `proto` is not a sentencepiece model.
         """
         try:
-            proto = path.read_bytes()
-            if not proto:
-                raise TokenizerError(f"{path} is empty; download it again")
             self._first = SentencePieceProcessor(model_proto=proto)
             self._inner = SentencePieceProcessor(model_proto=proto + _NO_DUMMY_PREFIX)
         except (OSError, RuntimeError) as error:
             raise TokenizerError(
-                f"{path} is not a readable sentencepiece model; download it again"
+                f"{where} is not a readable sentencepiece model; download it again"
             ) from error
         if not prefix_space:
             self._first = self._inner
