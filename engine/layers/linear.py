@@ -63,11 +63,12 @@ class QuantizedTensor:
 
     @classmethod
     def load(cls, weights: Weights, rows: int, columns: int, spec: QuantizationSpec) -> QuantizedTensor:
-        """Take `weight`, `scales` and `biases`. Raises ModelError when a shape does not fit `spec`."""
+        """Take `weight`, `scales` and, for affine, `biases`. Raises ModelError for a shape unlike `spec`."""
         weight = weights.packed("weight", (rows, columns * spec.bits // 32), stands_for=rows * columns)
         groups = (rows, columns // spec.group_size)
         scales = weights.scales("scales", groups)
-        return cls(weight, scales, weights.scales("biases", groups) if "biases" in weights else None, spec)
+        biases = weights.scales("biases", groups) if spec.mode == "affine" else None
+        return cls(weight, scales, biases, spec)
 
     def matmul(self, x: mx.array) -> mx.array:
         """x Wᵀ for x (tokens, columns)."""
@@ -150,7 +151,7 @@ def load_linear(weights: Weights, inputs: int, outputs: int, *, bias: bool = Fal
     """The linear layer whose tensors lie at `weights`; quantised exactly when it has scales."""
     offset = weights.array("bias", (outputs,)) if bias else None
     if "scales" in weights:
-        spec = weights.quantization()
+        spec = weights.quantization(inputs)
         return QuantizedLinear(QuantizedTensor.load(weights, outputs, inputs, spec), offset)
     return DenseLinear(weights.array("weight", (outputs, inputs)), offset)
 
@@ -196,6 +197,6 @@ def _stacked(arrays: Sequence[mx.array]) -> mx.array:
 def load_embedding(weights: Weights, vocab: int, width: int) -> Embedding:
     """The embedding table whose tensors lie at `weights`; quantised exactly when it has scales."""
     if "scales" in weights:
-        spec = weights.quantization()
+        spec = weights.quantization(width)
         return QuantizedEmbedding(QuantizedTensor.load(weights, vocab, width, spec), weights.dtype)
     return DenseEmbedding(weights.array("weight", (vocab, width)))

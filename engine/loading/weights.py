@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from engine.errors import ModelError
 from engine.loading.config import read_json
-from engine.loading.quantization import QuantizationConfig, QuantizationSpec
+from engine.loading.quantization import QuantizationConfig, QuantizationSpec, packed_spec
 from metal.block_types import BlockType
 
 INDEX = "model.safetensors.index.json"
@@ -149,8 +149,8 @@ class Weights(Protocol):
         """A dense tensor of `shape`, in the compute dtype."""
         ...
 
-    def quantization(self) -> QuantizationSpec:
-        """How MLX's quantised matrix at this prefix is packed."""
+    def quantization(self, width: int) -> QuantizationSpec:
+        """How MLX's quantised matrix at this prefix, of `width` columns, is packed."""
         ...
 
     def packed(self, name: str, shape: tuple[int, ...], stands_for: int) -> mx.array:
@@ -208,11 +208,20 @@ class SafetensorsWeights:
     def __contains__(self, name: str) -> bool:
         return f"{self._prefix}{name}" in self._headers
 
-    def quantization(self) -> QuantizationSpec:
-        """How the matrix at this prefix is packed."""
+    def quantization(self, width: int) -> QuantizationSpec:
+        """How the matrix at this prefix, of `width` columns, is packed."""
+        weight, scales = self._header("weight"), self._header("scales")
+        matrix = self._prefix.removesuffix(".")
         if self._quantization is None:
-            raise ModelError(f"{self._prefix}scales is there, but config.json has no quantization")
-        return self._quantization.at(self._prefix.removesuffix("."))
+            raise ModelError(f"{matrix}.scales is there, but config.json has no quantization")
+        if len(weight.shape) != 2 or len(scales.shape) != 2 or weight.dtype != "U32":
+            raise ModelError(
+                f"tensor {matrix}.weight is {weight.dtype} {weight.shape}, which is no packed matrix"
+            )
+        words, groups = weight.shape[1], scales.shape[1]
+        spec = packed_spec(matrix, width, words, groups, small_float=scales.dtype == "U8")
+        self._quantization.check(matrix, spec)
+        return spec
 
     def array(self, name: str, shape: tuple[int, ...]) -> mx.array:
         """A dense tensor of `shape`, in the compute dtype."""
