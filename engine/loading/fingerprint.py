@@ -7,32 +7,18 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import cast
 
-from engine.errors import ModelError
+from engine.loading.safetensors_file import StoredTensor, stored_tensors, unreadable
 
 SAMPLE = 4096
 """Bytes of a tensor that are read at each of its ends."""
-
-_MOST_HEADER = 100_000_000  # as the safetensors library has it
 
 _WITHOUT_EFFECT = frozenset(
     "_name_or_path architectures auto_map bos_token_id dtype eos_token_id pad_token_id task_specific_params "
     "tokenizer_class torch_dtype transformers_version use_cache".split()
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Tensor:
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    file: Path
-    begin: int
-    end: int
 
 
 def model_fingerprint(config: Mapping[str, object], files: Iterable[Path]) -> str:
@@ -48,7 +34,7 @@ def model_fingerprint(config: Mapping[str, object], files: Iterable[Path]) -> st
 
     Raises ModelError when a file is no safetensors file or cannot be read.
     """
-    tensors = sorted((t for file in files for t in _tensors(file)), key=lambda tensor: tensor.name)
+    tensors = sorted((t for file in files for t in stored_tensors(file)), key=lambda tensor: tensor.name)
     relevant = {name: value for name, value in config.items() if name not in _WITHOUT_EFFECT}
     digest = hashlib.blake2b(json.dumps(relevant, sort_keys=True).encode(), digest_size=16)
     with ExitStack() as stack:
@@ -63,14 +49,10 @@ def _open(file: Path) -> FileIO:
     try:
         return file.open("rb", buffering=0)
     except OSError as error:
-        raise _unreadable(file, error) from error
+        raise unreadable(file, error) from error
 
 
-def _unreadable(file: Path, error: OSError) -> ModelError:
-    return ModelError(f"{file} cannot be read ({error.strerror}); check the disk and its permissions")
-
-
-def _sample(file: FileIO, tensor: _Tensor) -> bytes:
+def _sample(file: FileIO, tensor: StoredTensor) -> bytes:
     size = tensor.end - tensor.begin
     try:
         if size <= 2 * SAMPLE:
@@ -78,28 +60,4 @@ def _sample(file: FileIO, tensor: _Tensor) -> bytes:
         begin = os.pread(file.fileno(), SAMPLE, tensor.begin)
         return begin + os.pread(file.fileno(), SAMPLE, tensor.end - SAMPLE)
     except OSError as error:
-        raise _unreadable(tensor.file, error) from error
-
-
-def _tensors(file: Path) -> list[_Tensor]:
-    try:
-        with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            if length > _MOST_HEADER:
-                raise ValueError(f"a header of {length} bytes")
-            entries = cast("dict[str, dict[str, object]]", json.loads(opened.read(length)))
-        entries.pop("__metadata__", None)
-        size = file.stat().st_size - 8 - length
-        return [_tensor(name, entry, file, 8 + length, size) for name, entry in entries.items()]
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file} is damaged or no safetensors file ({error}); download it again") from error
-
-
-def _tensor(name: str, entry: Mapping[str, object], file: Path, data: int, size: int) -> _Tensor:
-    begin, end = cast("tuple[int, int]", entry["data_offsets"])
-    if not 0 <= begin <= end <= size:
-        raise ValueError(f"tensor {name} is not in it")
-    shape = tuple(cast("list[int]", entry["shape"]))
-    return _Tensor(name, str(entry["dtype"]), shape, file, data + begin, data + end)
+        raise unreadable(tensor.file, error) from error
