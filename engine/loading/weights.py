@@ -19,6 +19,7 @@ from metal.block_types import BlockType
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _IGNORED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 
 
@@ -76,8 +77,18 @@ def _weight_files(folder: Path) -> list[Path]:
         return [folder / SINGLE]
     files = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
     if not files:
-        raise ModelError(f"there are no .safetensors weights in {folder}; is this a model folder?")
+        raise _no_weights(folder)
     return files
+
+
+def _no_weights(folder: Path) -> ModelError:
+    pickled = sorted(file.name for file in folder.iterdir() if file.suffix in _PICKLED)
+    if pickled:
+        return ModelError(
+            f"{folder} has only pickled weights ({pickled[0]}), which can run code when opened and never "
+            "are; get a version of this model in .safetensors"
+        )
+    return ModelError(f"there are no .safetensors weights in {folder}; is this a model folder?")
 
 
 class _Slice(Protocol):

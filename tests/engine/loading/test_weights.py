@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 from pathlib import Path
 
 import mlx.core as mx
@@ -125,3 +127,26 @@ def test_stored_half_precision_arrives_in_the_compute_dtype_unchanged(
     loaded = weights.at("x").array("weight", (4, 6))
     assert loaded.dtype == mx.float32
     assert mx.array_equal(loaded, values.astype(mx.float32)).item()
+
+
+class Trap:
+    """Makes the folder `path` when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-1-of-2.bin", "consolidated.00.pth"])
+def test_pickled_weights_are_never_opened(name: str, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    trap = tmp_path / "sprung"
+    (folder / name).write_bytes(pickle.dumps(Trap(trap)))
+    with pytest.raises(ModelError, match=f"has only pickled weights \\({name}\\)"):
+        load(folder)
+    assert not trap.exists()
+    pickle.loads((folder / name).read_bytes())
+    assert trap.exists()  # it would have shown
