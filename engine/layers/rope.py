@@ -47,6 +47,13 @@ class Rope:
 
 def rope_periods(config: RopeConfig, dims: int) -> list[float]:
     """The period over 2π of each of the dims/2 pairs (the inverse of Hugging Face's `inv_freq`), scaled."""
+    periods = _scaled_periods(config, dims)
+    if config.divisors:
+        return [period * divisor for period, divisor in zip(periods, config.divisors, strict=True)]
+    return periods
+
+
+def _scaled_periods(config: RopeConfig, dims: int) -> list[float]:
     plain = [config.theta ** (2 * pair / dims) for pair in range(dims // 2)]
     if config.kind == "linear":
         return [period * config.factor for period in plain]

@@ -15,7 +15,10 @@ from engine.loading.quantization import QuantizationConfig
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
-    """Rotary embedding: base `theta` and a scaling `kind` of "default", "linear", "llama3" or "yarn"."""
+    """Rotary embedding: base `theta` and a scaling `kind` of "default", "linear", "llama3" or "yarn".
+
+    `divisors`: what each pair's scaled frequency is divided by besides; empty where there are none.
+    """
 
     theta: float = 10000.0
     kind: str = "default"
@@ -29,6 +32,7 @@ class RopeConfig:
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True
+    divisors: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,11 @@ class DecoderConfig:
 class ConfigReader:
     """A config's fields by name and type; a missing or absurd one raises ModelError naming it."""
 
-    def __init__(self, raw: Mapping[str, object], where: str = "config.json") -> None:
+    def __init__(self, raw: Mapping[str, object], where: str = "config.json", prefix: str = "") -> None:
+        """`where` and `prefix` are said before a field's name, as in "model.gguf: llama.block_count"."""
         self.raw = raw
         self._where = where
+        self._prefix = prefix
 
     def has(self, name: str) -> bool:
         """Whether `name` is there and not null."""
@@ -100,18 +106,18 @@ class ConfigReader:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, value, "an object")
-        return ConfigReader(cast(Mapping[str, object], value), f"{self._where}: {name}")
+        return ConfigReader(cast(Mapping[str, object], value), f"{self._where}: {self._prefix}{name}")
 
     def wrong(self, name: str, value: object, expected: str) -> ModelError:
         """The error for a field that is not as `expected`."""
-        return ModelError(f"{self._where}: {name} is {value!r:.80}; it must be {expected}")
+        return ModelError(f"{self._where}: {self._prefix}{name} is {value!r:.80}; it must be {expected}")
 
     def _get(self, name: str, default: object) -> object:
         value = self.raw.get(name)
         if value is None:
             value = default
         if value is None:
-            raise ModelError(f"{self._where}: {name} is missing")
+            raise ModelError(f"{self._where}: {self._prefix}{name} is missing")
         return value
 
 

@@ -22,24 +22,30 @@ _WITHOUT_EFFECT = frozenset(
 
 
 def model_fingerprint(config: Mapping[str, object], files: Iterable[Path]) -> str:
-    """32 hexadecimal digits: equal for the same model wherever it lies, different for another one.
-
-    It covers `config` (but for entries without effect on keys and values) and every tensor's name, dtype,
-    shape and first and last 4 KiB. How tensors are spread over files does not matter. Fine-tunes differ as
-    soon as the ends of one tensor do; a model edited only in the middle of tensors would not.
+    """The fingerprint of a model in safetensors.
 
     Args:
-        config: the parsed config.json.
+        config: the parsed config.json, of which entries without effect on keys and values are left out.
         files: the safetensors files that are loaded.
 
     Raises ModelError when a file is no safetensors file or cannot be read.
     """
-    tensors = sorted((t for file in files for t in stored_tensors(file)), key=lambda tensor: tensor.name)
     relevant = {name: value for name, value in config.items() if name not in _WITHOUT_EFFECT}
+    return tensors_fingerprint(relevant, (tensor for file in files for tensor in stored_tensors(file)))
+
+
+def tensors_fingerprint(relevant: Mapping[str, object], tensors: Iterable[StoredTensor]) -> str:
+    """32 hexadecimal digits: equal for the same model wherever it lies, different for another one.
+
+    It covers the `relevant` settings and every tensor's name, dtype, shape and first and last 4 KiB. How
+    tensors are spread over files does not matter. Fine-tunes differ as soon as the ends of one tensor do; a
+    model edited only in the middle of tensors would not. Raises ModelError when a file cannot be read.
+    """
+    ordered = sorted(tensors, key=lambda tensor: tensor.name)
     digest = hashlib.blake2b(json.dumps(relevant, sort_keys=True).encode(), digest_size=16)
     with ExitStack() as stack:
-        opened = {file: stack.enter_context(_open(file)) for file in {tensor.file for tensor in tensors}}
-        for tensor in tensors:
+        opened = {file: stack.enter_context(_open(file)) for file in {tensor.file for tensor in ordered}}
+        for tensor in ordered:
             digest.update(repr((tensor.name, tensor.dtype, tensor.shape)).encode())
             digest.update(_sample(opened[tensor.file], tensor))
     return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""GGUF files: header, metadata and tensors, and the models they hold."""

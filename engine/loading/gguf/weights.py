@@ -1,0 +1,111 @@
+"""Weights from GGUF files: dense tensors in the compute dtype, quantised ones as their own blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import mlx.core as mx
+
+from engine.errors import ModelError
+from engine.loading.gguf.header import GgufTensor
+from engine.loading.gguf.names import ROPE_FACTORS, gguf_name, is_query_or_key
+from engine.loading.gguf.tensor_data import read_rows
+from engine.loading.quantization import QuantizationSpec
+from engine.loading.weights import LoadLedger
+from metal.block_types import BlockType
+
+_DTYPES = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
+
+
+class GgufWeights:
+    """A GGUF model's tensors by Hugging Face's names and in its order; errors say GGUF's name."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, GgufTensor],
+        dtype: mx.Dtype,
+        interleaved_head: int | None,
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        """`interleaved_head`: rows of a head where query and key rows are interleaved, as in llama files."""
+        self.dtype = dtype
+        self.ledger = LoadLedger(on_bytes)
+        self._tensors = tensors
+        self._interleaved_head = interleaved_head
+        self._prefix = ""
+
+    def at(self, name: str) -> GgufWeights:
+        """The same tensors, seen from the prefix extended by `name`."""
+        child = object.__new__(GgufWeights)
+        child.dtype, child.ledger, child._tensors = self.dtype, self.ledger, self._tensors
+        child._interleaved_head = self._interleaved_head
+        child._prefix = f"{self._prefix}{name}."
+        return child
+
+    def __contains__(self, name: str) -> bool:
+        return self._name(name) in self._tensors
+
+    def block_type(self, name: str) -> BlockType | None:
+        """The format of a tensor's blocks, None for an unquantised one; ModelError if it is missing."""
+        return self._tensor(name).block_type
+
+    def array(self, name: str, shape: tuple[int, ...]) -> mx.array:
+        """A dense tensor of `shape`, in the compute dtype."""
+        tensor = self._shaped(name, shape)
+        if tensor.block_type is not None:
+            raise ModelError(
+                f"{tensor.file}: {tensor.name} is stored as {tensor.type_name}, and must be F32, F16 or BF16"
+            )
+        stored = _DTYPES[tensor.type_name]
+        array = read_rows(
+            tensor, shape[0], lambda raw: raw.view(stored).astype(self.dtype), self._head_rows(tensor)
+        ).reshape(shape)
+        self.ledger.add(tensor.name, array, array.size, tensor.bytes)
+        return array
+
+    def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
+        """The blocks of a matrix of `shape` (rows, width), as they lie: uint8 (rows, bytes per row)."""
+        tensor = self._shaped(name, shape)
+        if tensor.block_type is None:
+            raise ModelError(f"{tensor.file}: {tensor.name} is stored as {tensor.type_name}, not in blocks")
+        array = read_rows(tensor, shape[0], lambda raw: raw, self._head_rows(tensor))
+        self.ledger.add(tensor.name, array, math.prod(shape), tensor.bytes)
+        return array
+
+    def quantization(self, width: int) -> QuantizationSpec:
+        """Raises ModelError: GGUF holds none of MLX's quantised matrices."""
+        raise ModelError(f"tensor {self._name('scales')} is not stored as MLX quantises")
+
+    def packed(self, name: str, shape: tuple[int, ...], stands_for: int) -> mx.array:
+        """Raises ModelError: GGUF holds none of MLX's quantised matrices."""
+        raise ModelError(f"tensor {self._name(name)} is not stored as MLX quantises")
+
+    def scales(self, name: str, shape: tuple[int, ...]) -> mx.array:
+        """Raises ModelError: GGUF holds none of MLX's quantised matrices."""
+        raise ModelError(f"tensor {self._name(name)} is not stored as MLX quantises")
+
+    def untaken(self) -> list[str]:
+        """The file's names of tensors nobody asked for; rotary factors belong to the configuration."""
+        return [name for name in self._tensors if name not in self.ledger.taken and name != ROPE_FACTORS]
+
+    def _name(self, name: str) -> str:
+        return gguf_name(f"{self._prefix}{name}")
+
+    def _tensor(self, name: str) -> GgufTensor:
+        tensor = self._tensors.get(self._name(name))
+        if tensor is None:
+            file = next(iter(self._tensors.values())).file
+            raise ModelError(f"{file}: tensor {self._name(name)} is missing")
+        return tensor
+
+    def _shaped(self, name: str, shape: tuple[int, ...]) -> GgufTensor:
+        tensor = self._tensor(name)
+        if tensor.shape != shape:
+            raise ModelError(
+                f"{tensor.file}: tensor {tensor.name} has shape {tensor.shape}; the metadata asks for {shape}"
+            )
+        return tensor
+
+    def _head_rows(self, tensor: GgufTensor) -> int | None:
+        return self._interleaved_head if is_query_or_key(tensor.name) else None
