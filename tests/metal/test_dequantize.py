@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metal.block_types import BLOCK_TYPES, Q4_K, BlockType
-from metal.dequantize import dequantize
+from metal.block_types import BLOCK_TYPES, MXFP4, Q4_K, BlockType
+from metal.dequantize import dequantize, has_finite_scales
 from tests.metal.random_blocks import EDGES, HALVES, oracle, random_blocks
 
 EVERY_TYPE = pytest.mark.parametrize("block_type", BLOCK_TYPES, ids=str)
@@ -36,7 +36,7 @@ def test_random_blocks_are_the_packages_weights(
 def test_any_bytes_are_the_packages_weights(block_type: BlockType, data: st.DataObject) -> None:
     size = block_type.block_bytes * data.draw(st.integers(1, 3))
     blocks = np.frombuffer(data.draw(st.binary(min_size=size, max_size=size)), dtype=np.uint8)[None]
-    found: NDArray[np.float32] = np.array(dequantize(mx.array(blocks), block_type))
+    found = _bits(blocks, block_type).view(np.float32)
     np.testing.assert_array_equal(found, oracle(blocks, block_type))  # a NaN is one as there, of any bits
 
 
@@ -87,3 +87,16 @@ def test_rows_taken_out_of_a_table_are_its_rows(block_type: BlockType) -> None:
 def test_rows_that_end_within_a_block_are_refused() -> None:
     with pytest.raises(ValueError, match="143 bytes cannot be Q4_K"):
         dequantize(mx.zeros((2, 143), mx.uint8), Q4_K)
+
+
+@EVERY_TYPE
+def test_finite_scales_are_found_finite_and_one_that_is_not_is_found(block_type: BlockType) -> None:
+    blocks = random_blocks(block_type, 16, 1024, np.random.default_rng(1), EDGES)
+    assert has_finite_scales(mx.array(blocks), block_type)
+    exponent = block_type is MXFP4
+    for at in [0] if exponent else HALVES[block_type]:
+        for bad in (np.inf, -np.inf, np.nan):
+            spoilt, bits = blocks.copy(), np.array([bad], np.float16).view(np.uint8)
+            spoilt[15, at : at + 1 if exponent else at + 2] = 255 if exponent else bits
+            assert not has_finite_scales(mx.array(spoilt), block_type)
+            assert not np.isfinite(oracle(spoilt, block_type)).all()
