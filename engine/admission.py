@@ -15,14 +15,21 @@ class Capacity:
 
     Attributes:
         pages: in all; `page_size` tokens each.
-        pinned: pages that are kept for chats, by chat.
+        pinned: pages that are kept for chats, by chat; what chats share counts for each of them.
+        pinned_pages: how many pages that is.
         may_quantise: whether its elements are stored as computed, and could be in 8 bits.
     """
 
     pages: int
     page_size: int
     pinned: Mapping[str, int]
+    pinned_pages: int
     may_quantise: bool
+
+    @property
+    def available(self) -> int:
+        """Pages that are not kept for anybody."""
+        return max(0, self.pages - self.pinned_pages)
 
     def pages_for(self, tokens: int) -> int:
         """That many tokens take."""
@@ -38,25 +45,29 @@ def check_capacity(prompt: int, answers: int, capacity: Capacity) -> None:
     """
     shared, tail = divmod(prompt, capacity.page_size)
     needed = shared + answers if tail or answers > 1 else capacity.pages_for(prompt + 1)
-    available = capacity.pages - sum(capacity.pinned.values())
-    if needed > available:
-        raise Refused(Refusal(needed, max(0, available), _ways_out(prompt, answers, needed, capacity)))
+    if needed > capacity.available:
+        raise Refused(Refusal(needed, capacity.available, _ways_out(prompt, answers, needed, capacity)))
 
 
 def refused(needed: int, answers: int, prompt: int, capacity: Capacity) -> Refused:
-    """The error for a request that got on so far, and cannot get `needed` pages with nobody beside it."""
-    available = max(0, capacity.pages - sum(capacity.pinned.values()))
-    return Refused(Refusal(needed, available, _ways_out(prompt, answers, needed, capacity)))
+    """The error for a request that got on so far, and cannot get `needed` pages with nobody beside it.
+
+    What its answers have room for is named too: each has whole pages behind those of the prompt.
+    """
+    ways = _ways_out(prompt, answers, needed, capacity)
+    shared = prompt // capacity.page_size
+    context = (shared + (capacity.available - shared) // answers) * capacity.page_size
+    if context > prompt:
+        ways = (WayOut("smaller context", context), *ways)
+    return Refused(Refusal(needed, capacity.available, ways))
 
 
 def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tuple[WayOut, ...]:
-    pinned = sum(capacity.pinned.values())
-    available = max(0, capacity.pages - pinned)
     ways: list[WayOut] = []
-    fitting = available - prompt // capacity.page_size
+    fitting = capacity.available - prompt // capacity.page_size
     if answers > 1 and fitting >= 1:
         ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
-    over = prompt - max(0, available - answers + 1) * capacity.page_size + 1
+    over = prompt - max(0, capacity.available - answers + 1) * capacity.page_size + 1
     if 0 < over < prompt:
         ways.append(WayOut("shorten", over))
     if needed <= capacity.pages:

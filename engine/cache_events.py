@@ -66,6 +66,15 @@ class ChatsCached:
 
 
 @dataclass(frozen=True, slots=True)
+class Freed:
+    """The answer to Keep: `pages` of `chat`, and their `bytes`, are free now."""
+
+    chat: str
+    pages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class WayOut:
     """One thing that would let a refused request run.
 

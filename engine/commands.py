@@ -93,10 +93,14 @@ class Generate:
 class Cancel:
     """End request `id` within one decode step or prefill chunk; it gets Finished("cancelled").
 
+    With `sample`, end only that one of its n answers, once it has begun, and keep nothing of it in the cache:
+    another one is preferred. The request goes on while others do.
+
     Unknown and ended ids are ignored: the answer may have finished while the command travelled.
     """
 
     id: str
+    sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,23 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Of several answers in `chat` one is kept: free the memory of the others. Emits Freed.
+
+    Freed is what only the others hold: no page of `kept`, of any other branch of the chat, of other chats or
+    of a pinned one. What the SSD has of them stays there until its turn comes.
+
+    Attributes:
+        kept: the exact ids of the branch that goes on, from the first token on.
+        others: those of the branches that do not.
+    """
+
+    chat: str
+    kept: tuple[int, ...]
+    others: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Keep the cached pages of `chat` in memory: while `pinned` they are never evicted."""
 
@@ -129,4 +150,4 @@ class Shutdown:
     """Cancel everything, free everything, end the thread."""
 
 
-Command = LoadModel | UnloadModel | Generate | Cancel | Predict | Forget | Pin | Shutdown
+Command = LoadModel | UnloadModel | Generate | Cancel | Predict | Forget | Keep | Pin | Shutdown

@@ -12,11 +12,13 @@ from queue import Empty, SimpleQueue
 
 import mlx.core as mx
 
+from engine.cache_events import Freed
 from engine.commands import (
     Cancel,
     Command,
     Forget,
     Generate,
+    Keep,
     LoadModel,
     Pin,
     Predict,
@@ -163,7 +165,7 @@ class Engine:
                 self._guard(command.id, lambda: self._begin(command, arrived))
             case Cancel():
                 if self._serving is not None:
-                    self._serving.cancel(command.id)
+                    self._serving.cancel(command.id, command.sample)
             case Predict():
                 self._guard(command.request.id, lambda: self._predict(command.request, arrived))
             case Forget():
@@ -171,6 +173,8 @@ class Engine:
                     self._serving.forget(command.chat)
                 else:
                     self._forgotten.add(command.chat)  # its pages on SSD go when they can be seen
+            case Keep():
+                self._keep(command)
             case Pin():
                 if self._serving is not None:
                     self._serving.pin(command.chat, command.pinned)
@@ -225,6 +229,12 @@ class Engine:
         serving = self._loaded()
         request = accept_command(command, serving.model, serving.capacity(command.chat), arrived)
         self._emit(serving.predict(request))
+
+    def _keep(self, command: Keep) -> None:
+        if self._serving is not None:
+            self._serving.keep(command)
+        else:
+            self._emit(Freed(command.chat, 0, 0))
 
     def _loaded(self) -> Serving:
         if self._serving is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Predicted, Refusal
+from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -155,6 +155,15 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleEnded:
+    """One of several answers has ended while others go on; Finished will have all of it."""
+
+    id: str
+    sample: int
+    reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """Request `id` ended as it should.
 
@@ -245,8 +254,10 @@ Event = (
     | CacheReport
     | Predicted
     | ChatsCached
+    | Freed
     | PrefillProgress
     | TextChunk
+    | SampleEnded
     | Finished
     | Failed
     | Stats

@@ -43,6 +43,7 @@ class Sequence:
         is_in_flight: whether a step was sent that draws its next token, which is not read yet.
         may_restore: whether the SSD may have more of its tokens than memory had; `begun_at` is what it had.
         draft: what to check in its next step.
+        is_discarded: whether nobody wants it any more, so that nothing of it is kept.
         wants_draft: whether a draft is due: the next step then waits until the last token is read.
         reason: why it has ended; None while it goes on.
     """
@@ -61,6 +62,7 @@ class Sequence:
     begun_at: int = 0
     draft: Draft | None = None
     wants_draft: bool = False
+    is_discarded: bool = False
     reason: FinishReason | None = None
 
     @property

@@ -12,10 +12,11 @@ import mlx.core as mx
 from engine.admission import Capacity, refused
 from engine.batch import Chunk, Sent
 from engine.batcher import Batcher
-from engine.cache_events import Predicted
+from engine.cache_events import Freed, Predicted
 from engine.chunking import ChunkSizer
+from engine.commands import Keep
 from engine.errors import EngineError, NonFiniteLogits
-from engine.events import Event, FinishReason, TextChunk
+from engine.events import Event, FinishReason, SampleEnded, TextChunk
 from engine.failure import failure
 from engine.finding import Finding
 from engine.kv.coding import takes_bits
@@ -75,11 +76,14 @@ class Serving:
         """Queue an accepted request."""
         self._batcher.add(request)
 
-    def cancel(self, request_id: str) -> None:
-        """End a request as cancelled; ids that are not here are ignored."""
+    def cancel(self, request_id: str, sample: int | None = None) -> None:
+        """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
         for request in self._requests():
             if request.id == request_id:
-                self._cancel(request)
+                if sample is None:
+                    self._cancel(request)
+                else:
+                    self._discard(request, sample)
 
     def cancel_all(self) -> None:
         """End every request as cancelled."""
@@ -93,6 +97,14 @@ class Serving:
         for sequence in request.sequences:
             if sequence.reason is None:
                 self._end(sequence, "cancelled")
+
+    def _discard(self, request: Request, sample: int) -> None:
+        """Nobody wants this answer: it ends without being kept, as soon as it has begun."""
+        for sequence in request.sequences:
+            if sequence.index == sample and sequence.reason is None:
+                sequence.is_discarded = True
+                if sequence.generated:
+                    self._end(sequence, "cancelled")
 
     def tell(self) -> None:
         """Where chats lie, for whoever has just heard that the model is ready."""
@@ -130,6 +142,12 @@ class Serving:
         self._finding.forget(chat)
         self._tell.stats()
 
+    def keep(self, command: Keep) -> None:
+        """Free what only the answers hold that were not kept."""
+        pages = self._memory.let_go(command.chat, command.others, command.kept)
+        self._emit(Freed(command.chat, pages, pages * self.model.arena.page_bytes))
+        self._tell.stats()
+
     def pin(self, chat: str, pinned: bool) -> None:
         """Keep the cached pages of a chat in memory, or no longer."""
         self._memory.pin(chat, pinned)
@@ -142,8 +160,9 @@ class Serving:
             other: chats[other].memory_bytes // self.model.arena.page_bytes
             for other in (self._pinned & chats.keys()) - {chat}
         }
+        held = self._memory.tree.held_for_pins(chat)
         may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
-        return Capacity(pages.total_pages, pages.page_size, pinned, may_quantise)
+        return Capacity(pages.total_pages, pages.page_size, pinned, held, may_quantise)
 
     def work(self) -> None:
         """Send a step of the running requests, and read the one that was sent before."""
@@ -249,18 +268,21 @@ class Serving:
         self._tell.token(request.clock.last_token)
         if shown:
             self._emit(TextChunk(request.id, shown, len(sequence.generated), sequence.index))
-        if sequence.reason is not None:
-            self._end(sequence, sequence.reason)
+        if sequence.reason is not None or sequence.is_discarded:
+            self._end(sequence, sequence.reason or "cancelled")
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         request, sequence.reason = sequence.request, reason
         if rest := sequence.drain():
             self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
-        self._batcher.keep(sequence)
-        self._finding.computed(sequence)
+        if not sequence.is_discarded:
+            self._batcher.keep(sequence)
+            self._finding.computed(sequence)
         self._batcher.release(sequence)
         self._speculations.ended(sequence)
-        if request.is_over:
+        if not request.is_over:
+            self._emit(SampleEnded(request.id, sequence.index, reason))
+        else:
             before = request.launched_before
             self._emit(request.finished({} if before is None else self._live.launches - before))
             self._rest()
@@ -306,7 +328,7 @@ class Serving:
         """It ran alone, and pages that are pinned stand in its way."""
         longest = max(sequence.table.length for sequence in request.sequences) + 1
         needed = self.model.pager.pages_for(longest) + len(request.sequences) - 1
-        return refused(needed, request.command.n, len(request.prompt), self.capacity())
+        return refused(needed, request.command.n, len(request.prompt), self.capacity(request.command.chat))
 
 
 def _not_finite(name: str) -> NonFiniteLogits:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 Owners = frozenset[str]
@@ -17,37 +18,35 @@ class PageCount:
 
 
 class ChatPages:
-    """The sums over all pages that are in the prefix tree, kept as pages and owners come and go."""
+    """How many pages of the prefix tree each set of owners has, kept as pages and owners come and go."""
 
     def __init__(self) -> None:
-        self._pages: dict[str, int] = {}
-        self._shared: dict[str, int] = {}
+        self._pages: Counter[Owners] = Counter()
 
     @property
     def counts(self) -> Mapping[str, PageCount]:
         """Of every chat that has a page; "" is nobody's and is not told."""
-        return {
-            chat: PageCount(pages, self._shared.get(chat, 0)) for chat, pages in self._pages.items() if chat
-        }
+        pages, shared = Counter[str](), Counter[str]()
+        for owners, count in self._pages.items():
+            for chat in owners:
+                pages[chat] += count
+                shared[chat] += count if len(owners) > 1 else 0
+        return {chat: PageCount(count, shared[chat]) for chat, count in pages.items() if chat}
+
+    def held_for(self, chats: Set[str], besides: str) -> int:
+        """Pages that any of `chats` owns, each counted once, without those that `besides` owns as well."""
+        return sum(
+            count
+            for owners, count in self._pages.items()
+            if besides not in owners and not owners.isdisjoint(chats)
+        )
 
     def add(self, owners: Owners) -> None:
         """One more page of `owners`."""
-        self._count(owners, 1)
+        self._pages[owners] += 1
 
     def remove(self, owners: Owners) -> None:
         """One page of `owners` less."""
-        self._count(owners, -1)
-
-    def _count(self, owners: Owners, change: int) -> None:
-        for chat in owners:
-            _add(self._pages, chat, change)
-            if len(owners) > 1:
-                _add(self._shared, chat, change)
-
-
-def _add(counts: dict[str, int], chat: str, change: int) -> None:
-    count = counts.get(chat, 0) + change
-    if count:
-        counts[chat] = count
-    else:
-        del counts[chat]
+        self._pages[owners] -= 1
+        if not self._pages[owners]:
+            del self._pages[owners]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from engine.cache_events import ChatMemory
 from engine.kv.audit import check_tree
+from engine.kv.branches import let_go
 from engine.kv.chat_pages import PageCount
 from engine.kv.eviction import EvictionOrder
 from engine.kv.page_data import RUN_PAGES, chain_keys
@@ -208,6 +209,16 @@ class KVMemory:
             self._tier.forget_chat(chat)
             for node in self.tree.nodes():
                 node.offered = False  # a file that went may have held pages of others
+
+    def let_go(self, chat: str, branches: Iterable[Sequence[int]], kept: Sequence[int]) -> int:
+        """Drop from memory what only `branches` of `chat` hold, `kept` being the one that goes on.
+
+        Returns the pages that are free now. They are not written to SSD; what is there of them stays.
+        """
+        before = self._pager.free_pages
+        let_go(self.tree, self._pager.page_size, chat, branches, kept)
+        self._order.restart()
+        return self._pager.free_pages - before
 
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the pages of `chat`, those of later too, must stay in memory."""

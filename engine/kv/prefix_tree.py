@@ -78,6 +78,10 @@ class PrefixTree:
         """Pages of each chat that are in memory."""
         return self._chats.counts
 
+    def held_for_pins(self, besides: str) -> int:
+        """Pages in memory that pinned chats own, each counted once, without those that `besides` owns too."""
+        return self._chats.held_for(self._pinned - {besides}, besides)
+
     @property
     def has_pins(self) -> bool:
         """Whether any chat is pinned."""
@@ -167,10 +171,14 @@ class PrefixTree:
         self._pinned.discard(chat)
         for node in reversed(list(self.nodes())):
             if chat in node.owners:
-                self._set_owners(node, node.owners - {chat})
-                if not node.owners:
-                    self._set_page(node, NO_PAGE)
-            self._prune(node)
+                self.disown(node, chat)
+
+    def disown(self, node: Node, chat: str) -> None:
+        """`chat` owns `node`, and nothing behind it, no more; what nobody owns is let go of."""
+        self._set_owners(node, node.owners - {chat})
+        if not node.owners:
+            self._set_page(node, NO_PAGE)
+        self._prune(node)
 
     def clear(self) -> None:
         """Let go of everything, whoever else holds it: what the pages hold cannot be trusted."""
@@ -203,7 +211,7 @@ class PrefixTree:
         for child in node.children.values():
             if child.page == NO_PAGE or not rest or child.tokens[0] != rest[0]:
                 continue
-            common = _common(child.tokens, rest)
+            common = common_length(child.tokens, rest)
             if common > most:
                 best, most = child, common
         return best, most
@@ -286,7 +294,8 @@ class PrefixTree:
             node = node.parent
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many ids the two begin with alike."""
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:

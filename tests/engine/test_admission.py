@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.admission import Capacity, check_capacity
+from engine.admission import Capacity, check_capacity, refused
 from engine.errors import Refused
 
 CAPACITY = st.builds(
@@ -16,6 +16,7 @@ CAPACITY = st.builds(
     pages=st.integers(1, 60),
     page_size=st.sampled_from([1, 2, 16]),
     pinned=st.dictionaries(st.sampled_from("ab"), st.integers(0, 30)),
+    pinned_pages=st.integers(0, 60),
     may_quantise=st.booleans(),
 )
 
@@ -29,7 +30,7 @@ def needed(prompt: int, answers: int, page_size: int) -> int:
 def test_a_request_is_refused_exactly_when_pages_are_missing(
     prompt: int, answers: int, capacity: Capacity
 ) -> None:
-    available = max(0, capacity.pages - sum(capacity.pinned.values()))
+    available = max(0, capacity.pages - capacity.pinned_pages)
     missing = needed(prompt, answers, capacity.page_size)
     if missing <= available:
         check_capacity(prompt, answers, capacity)
@@ -46,14 +47,27 @@ def test_a_request_is_refused_exactly_when_pages_are_missing(
         assert ways["fewer answers"].amount < answers
         check_capacity(prompt, ways["fewer answers"].amount, capacity)
     if "evict" in ways:
-        check_capacity(prompt, answers, replace(capacity, pinned={}))
+        check_capacity(prompt, answers, replace(capacity, pinned={}, pinned_pages=0))
     assert ("quantise" in ways) == capacity.may_quantise
 
 
 def test_the_words_are_one_line_with_every_way_out() -> None:
     with pytest.raises(Refused) as caught:
-        check_capacity(100, 8, Capacity(14, 16, {"a": 3}, may_quantise=True))
+        check_capacity(100, 8, Capacity(14, 16, {"a": 3}, 3, may_quantise=True))
     assert str(caught.value) == (
         "KV memory has 11 pages for this request and it needs 14; ask for at most 5 answers, "
         "shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
     )
+
+
+@given(prompt=st.integers(1, 500), answers=st.integers(1, 32), capacity=CAPACITY)
+def test_in_a_smaller_context_all_answers_have_room(prompt: int, answers: int, capacity: Capacity) -> None:
+    ways = {way.kind: way for way in refused(99, answers, prompt, capacity).refusal.ways_out}
+    shared, room = prompt // capacity.page_size, capacity.available
+    if "smaller context" not in ways:
+        assert shared + answers > room or prompt % capacity.page_size == 0
+        return
+    context = ways["smaller context"].amount
+    assert context > prompt
+    own = capacity.pages_for(context) - shared
+    assert shared + answers * own <= room < shared + answers * (own + 1)

@@ -8,12 +8,16 @@ import pytest
 
 from engine import (
     Cancel,
+    ChatsCached,
     EngineSettings,
     Failed,
     Finished,
+    Freed,
     Generate,
+    Keep,
     Refusal,
     Sample,
+    SampleEnded,
     SamplingParams,
     Stats,
     TextChunk,
@@ -227,3 +231,59 @@ def test_most_answers_of_one_prompt(model: Checked, watch: Watch) -> None:
     assert watch.most_running == 32
     for sample in samples(end):
         assert not model.oracle.complaint(command, end.prompt_tokens, sample)
+
+
+def keep(listener: Listener, found: list[Sample], kept: int, length: int) -> Freed:
+    """Keep one of the answers to `prompt(length)`."""
+    ids = [prompt(length) + sample.tokens for sample in found]
+    others = tuple(other for index, other in enumerate(ids) if index != kept)
+    listener.submit(Keep("chat", ids[kept], others))
+    freed = listener.wait(lambda event: isinstance(event, Freed))
+    assert isinstance(freed, Freed)
+    return freed
+
+
+def test_one_is_kept_and_the_memory_of_the_rest_is_free(model: Checked, watch: Watch) -> None:
+    hot = SamplingParams(temperature=1.5, seed=1)
+    with running_engine(settings()) as listener:
+        listener.load(model.folder)
+        asked = {"tokens": prompt(30), "max_tokens": 13, "sampling": hot, "ignore_eos": True, "chat": "chat"}
+        found = answer(listener, n=4, **asked)
+        before = idle(listener)
+        freed = keep(listener, found, 2, 30)
+        after = idle(listener)
+        pager, page_bytes = watch.models[0].pager, watch.models[0].arena.page_bytes
+        # Each answer wrote 12 tokens behind 30: in the eighth page of four, and three more.
+        assert (freed.chat, freed.pages, freed.bytes) == ("chat", 3 * 4, 3 * 4 * page_bytes)
+        assert before.cached_pages - after.cached_pages == freed.pages
+        assert pager.free_pages == pager.total_pages - after.cached_pages
+        told = listener.wait(lambda event: isinstance(event, ChatsCached))
+        assert isinstance(told, ChatsCached)
+        listener.submit(Generate("next", tokens=(*prompt(30), *found[2].tokens, 9), max_tokens=1))
+        assert listener.finished("next").timing.cached_tokens == 42
+
+
+def test_an_answer_that_nobody_wants_ends_alone_and_leaves_nothing(model: Checked, watch: Watch) -> None:
+    command = Generate("asked", tokens=prompt(30), max_tokens=60, ignore_eos=True, n=3, chat="chat")
+    with running_engine(settings()) as listener:
+        listener.load(model.folder)
+        listener.submit(command)
+        for sample in (0, 2):
+            listener.submit(Cancel("asked", sample))
+        end = listener.finished("asked")
+        ended = [event for event in listener.events if isinstance(event, SampleEnded)]
+        stats = idle(listener)
+    assert {(event.sample, event.reason) for event in ended} == {(0, "cancelled"), (2, "cancelled")}
+    lengths = [len(sample.tokens) for sample in samples(end)]
+    assert lengths[1] == 60
+    assert max(lengths[0], lengths[2]) < 60
+    assert stats.cached_pages == -(-(30 + 59) // PAGE)
+
+
+def test_keeping_without_a_model_or_its_pages_frees_nothing(model: Checked, watch: Watch) -> None:
+    with running_engine(settings()) as listener:
+        listener.submit(Keep("chat", (1, 2), ((1, 3),)))
+        assert listener.wait(lambda event: isinstance(event, Freed)) == Freed("chat", 0, 0)
+        listener.load(model.folder)
+        listener.submit(Keep("chat", (), ((), prompt(9), (-1,))))
+        assert listener.wait(lambda event: isinstance(event, Freed)) == Freed("chat", 0, 0)

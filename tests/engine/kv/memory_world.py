@@ -246,6 +246,37 @@ class World:
         self.memory.pin(chat, pinned)
         (self.pinned.add if pinned else self.pinned.discard)(chat)
 
+    def let_go(self, chat: str, others: Sequence[Sequence[int]], kept: Sequence[int]) -> int:
+        """Keep one branch: exactly what only the others need goes. Returns the pages that are free by it."""
+        before, free = self.owners(), self.pager.free_pages
+        freed = self.memory.let_go(chat, others, kept)
+        after = self.owners()
+        assert freed == self.pager.free_pages - free
+        for path, owners in before.items():
+            assert after.get(path, frozenset()) in (owners, owners - {chat})
+        for path in {path for path, owners in before.items() if after.get(path, frozenset()) != owners}:
+            assert any(path == tuple(other[: len(path)]) for other in others)
+            assert path != tuple(kept[: len(path)])
+            assert not before[path] & self.pinned
+            assert not any(other != path and other[: len(path)] == path for other in self._owned(after, chat))
+        for path in self._owned(after, chat):
+            if any(path == tuple(other) for other in others) and not after[path] & self.pinned:
+                goes_on = any(other[: len(path)] == path != other for other in self._owned(after, chat))
+                assert goes_on or path == tuple(kept[: len(path)])
+        return freed
+
+    def _owned(self, owners: Mapping[tuple[int, ...], frozenset[str]], chat: str) -> list[tuple[int, ...]]:
+        return [path for path, chats in owners.items() if chat in chats]
+
+    def owners(self) -> dict[tuple[int, ...], frozenset[str]]:
+        """Whose every node of the tree is, in memory or not, by the ids down to its end."""
+        paths: dict[int, tuple[int, ...]] = {}
+        found: dict[tuple[int, ...], frozenset[str]] = {}
+        for node in self.memory.tree.nodes():
+            path = paths[id(node)] = paths.get(id(node.parent), ()) + node.tokens
+            found[path] = node.owners
+        return found
+
     def drop(self) -> None:
         """As after a device error: everything in the arena is gone."""
         self.memory.drop()

@@ -32,6 +32,7 @@ ACTIONS: dict[Action, int] = {
     "spill": 2,
     "evict all": 1,
     "forget": 2,
+    "let go": 3,
     "pin": 2,
     "unpin": 3,
     "lose": 2,
@@ -74,6 +75,9 @@ class Player:
                     world.memory.evict_all()
             case "forget":
                 self.forget(self.random.choice(CHATS[1:]))
+            case "let go":
+                kept, *others = self.random.choices(self.prompts, k=3)
+                world.let_go(self.random.choice(CHATS), others, kept)
             case "pin" | "unpin":
                 world.pin(self.random.choice(CHATS[1:]), action == "pin")
             case "lose" | "damage" | "fill":

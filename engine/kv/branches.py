@@ -1,0 +1,44 @@
+"""Letting go of the branches of a chat that nobody kept: which nodes of the prefix tree are only theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.kv.prefix_tree import Node, PrefixTree, common_length
+
+
+def let_go(
+    tree: PrefixTree, page_size: int, chat: str, branches: Iterable[Sequence[int]], kept: Sequence[int]
+) -> None:
+    """`chat` owns no more what `branches` add to `kept` and to its other branches.
+
+    From the end of each branch up its nodes go, until one is met that is on the way of `kept`, that another
+    branch of the chat stands on, or that is pinned. What other chats own too they keep.
+
+    Args:
+        branches, kept: token ids from the first one on.
+    """
+    for branch in branches:
+        shared = common_length(branch, kept)
+        for node in reversed(_nodes(tree, page_size, branch)):
+            is_on_the_way = node.depth * page_size + len(node.tokens) <= shared
+            is_needed = any(chat in child.owners for child in node.children.values())
+            if is_on_the_way or is_needed or tree.is_pinned(node):
+                break
+            tree.disown(node, chat)
+
+
+def _nodes(tree: PrefixTree, page_size: int, tokens: Sequence[int]) -> list[Node]:
+    """The nodes of `tokens`, from the root down; an answer's last token may be in none of them."""
+    nodes, node = list[Node](), tree.root
+    for begin in range(0, len(tokens), page_size):
+        rest = tuple(tokens[begin : begin + page_size])
+        child = node.children.get(rest)
+        if begin + page_size >= len(tokens):
+            ends = (child, node.children.get(rest[:-1]))
+            return nodes + [end for end in ends if end is not None]
+        if child is None:
+            break
+        nodes.append(child)
+        node = child
+    return nodes

@@ -1,0 +1,78 @@
+"""Of several answers one is kept: pages that only the others hold are free at once, and no other page."""
+
+from __future__ import annotations
+
+from tests.engine.kv.memory_world import Shape, World
+
+SIZE = 4
+PROMPT = tuple(range(100, 110))
+ANSWERS = tuple(PROMPT + tuple(range(first, first + 9)) for first in (200, 300, 400))
+"""Two full pages and a half in common, then nine tokens each: five pages in all, three of them their own."""
+
+
+def world_of(*, window: int | None = None, has_tier: bool = False) -> World:
+    return World(Shape(32, SIZE, window, has_tier))
+
+
+def answered(world: World, chat: str = "chat") -> World:
+    """The answers' tokens are computed but for the last, as an engine does."""
+    for answer in ANSWERS:
+        world.run(answer[:-1], chat)
+    return world
+
+
+def test_what_only_the_others_hold_is_free() -> None:
+    world = answered(world_of())
+    assert world.memory.cached_pages == 2 + 3 * 3
+    assert world.let_go("chat", ANSWERS[1:], ANSWERS[0]) == 2 * 3
+    assert world.memory.lookup((*ANSWERS[0], 1)).cached_tokens == len(ANSWERS[0]) - 1
+    assert world.memory.lookup((*ANSWERS[1], 1)).cached_tokens == len(PROMPT)
+    assert world.let_go("chat", ANSWERS[1:], ANSWERS[0]) == 0
+    world.check()
+
+
+def test_pages_of_other_chats_and_pinned_ones_stay() -> None:
+    world = answered(world_of())
+    world.run(ANSWERS[1], "other")
+    world.run(ANSWERS[2], "pinned")
+    world.pin("pinned", True)
+    assert world.let_go("chat", ANSWERS[1:], ANSWERS[0]) == 0
+    assert world.memory.lookup((*ANSWERS[1], 1)).cached_tokens == len(ANSWERS[1])
+    assert world.memory.chats()["chat"].memory_bytes < world.memory.chats()["other"].memory_bytes * 2
+    world.memory.forget("other")
+    assert world.memory.lookup((*ANSWERS[1], 1)).cached_tokens == len(PROMPT)
+    world.check()
+
+
+def test_an_equal_answer_and_one_that_the_kept_one_begins_with_cost_it_nothing() -> None:
+    world = answered(world_of())
+    kept = ANSWERS[0]
+    assert world.let_go("chat", (kept, kept[:-3], kept[:12], kept[:-1]), kept) == 0
+    assert world.memory.lookup((*kept, 1)).cached_tokens == len(kept) - 1
+
+
+def test_a_branch_that_goes_on_elsewhere_keeps_what_it_stands_on() -> None:
+    world = answered(world_of())
+    world.run((*ANSWERS[1], 5, 6, 7, 8, 9), "chat")
+    assert world.let_go("chat", ANSWERS[1:], ANSWERS[0]) == 3
+    assert world.memory.lookup((*ANSWERS[1], 5, 6, 7, 8, 9, 1)).cached_tokens == len(ANSWERS[1]) + 5
+    world.check()
+
+
+def test_pages_that_run_are_free_when_they_end() -> None:
+    world = answered(world_of())
+    running = world.begin((*ANSWERS[1], 7), "chat")
+    freed = world.let_go("chat", ANSWERS[1:], ANSWERS[0])
+    assert 3 <= freed < 6
+    world.look(running)
+    world.check()
+    before = world.pager.free_pages
+    world.free(running)
+    assert freed + world.pager.free_pages - before == 6
+
+
+def test_nothing_of_them_is_written_to_ssd() -> None:
+    world = answered(world_of(has_tier=True))
+    world.let_go("chat", ANSWERS[1:], ANSWERS[0])
+    assert not world.tier.puts
+    assert world.memory.spill() == len(ANSWERS[0]) // SIZE
