@@ -26,6 +26,10 @@ class EngineError(Exception):
 class ModelError(EngineError):
     """A model's files cannot be loaded."""
 
+    def __init__(self, line: str) -> None:
+        """`line` may quote what a stranger's file holds: what cannot be printed is shown escaped."""
+        super().__init__("".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
+
 
 class TokenizerError(ModelError):
     """A tokenizer or chat template is missing, broken or does not match the model."""

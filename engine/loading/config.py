@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from engine.errors import ModelError
+from engine.json_file import read_object
 from engine.loading.quantization import QuantizationConfig
 
 
@@ -86,10 +85,10 @@ class ConfigReader:
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number above 0."""
+        """A number above 0 that single precision can hold, and its inverse too."""
         value = self._get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise self.wrong(name, value, "a number above 0")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-30 < value < 1e30:
+            raise self.wrong(name, value, "a number above 0, from 1e-30 to 1e30")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -124,14 +123,9 @@ class ConfigReader:
 def read_json(path: Path) -> dict[str, object]:
     """A JSON object from a file. Raises ModelError when it is missing, unreadable or something else."""
     try:
-        value: object = json.loads(path.read_text(encoding="utf-8"))
+        return read_object(path)
     except FileNotFoundError:
         raise ModelError(f"{path.name} is missing in {path.parent}; is this a model folder?") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise ModelError(f"{path} holds no JSON object")
-    return cast(dict[str, object], value)
 
 
 def read_rope(config: ConfigReader, context_length: int, default_theta: float = 10000.0) -> RopeConfig:
@@ -144,7 +138,7 @@ def read_rope(config: ConfigReader, context_length: int, default_theta: float = 
     kind = scaling.raw.get("rope_type") or scaling.raw.get("type") or "default"
     if kind not in ("default", "linear", "llama3", "yarn"):
         raise ModelError(
-            f"config.json: rope scaling {kind!r} is not supported; default, linear, llama3 and yarn are"
+            f"config.json: rope scaling {kind!r:.80} is not supported; default, linear, llama3 and yarn are"
         )
     if kind == "default":
         return RopeConfig(theta)

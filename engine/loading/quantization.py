@@ -94,12 +94,12 @@ def read_quantization(raw: Mapping[str, object]) -> QuantizationConfig | None:
         if isinstance(foreign, Mapping):
             method = cast(Mapping[str, object], foreign).get("quant_method", "an unknown method")
             raise ModelError(
-                f"config.json: the weights are quantised with {method}, which is not supported; "
+                f"config.json: the weights are quantised with {method!s:.80}, which is not supported; "
                 "use an MLX-quantised or an unquantised version of this model"
             )
         return None
     if not isinstance(entry, Mapping):
-        raise ModelError(f"config.json: quantization is {entry!r}; it must be an object")
+        raise ModelError(f"config.json: quantization is {entry!r:.80}; it must be an object")
     settings = cast(Mapping[str, object], entry)
     default = _spec(settings, "quantization")
     overrides = {
@@ -118,15 +118,15 @@ def _override(
         return default if entry else None
     mode = str(entry.get("mode", "affine"))
     usual = {"bits": _USUAL_BITS.get(mode), "group_size": _USUAL_GROUP.get(mode)}
-    return _spec({**usual, **entry}, f"quantization.{name}")
+    return _spec({**usual, **entry}, f"quantization.{name:.80}")
 
 
 def _spec(entry: Mapping[str, object], where: str) -> QuantizationSpec:
     group, bits, mode = entry.get("group_size"), entry.get("bits"), entry.get("mode", "affine")
     if not isinstance(mode, str) or mode not in _BITS:
-        raise ModelError(f"config.json: {where}.mode is {mode!r}; it must be one of {', '.join(_BITS)}")
-    if bits not in _BITS[mode]:
-        raise ModelError(f"config.json: {where}.bits is {bits!r}; {mode} runs with {_BITS[mode]}")
-    if group not in _GROUPS[mode]:
-        raise ModelError(f"config.json: {where}.group_size is {group!r}; {mode} runs with {_GROUPS[mode]}")
-    return QuantizationSpec(cast(int, group), cast(int, bits), mode)
+        raise ModelError(f"config.json: {where}.mode is {mode!r:.80}; it must be one of {', '.join(_BITS)}")
+    if not isinstance(bits, int) or bits not in _BITS[mode]:
+        raise ModelError(f"config.json: {where}.bits is {bits!r:.80}; {mode} runs with {_BITS[mode]}")
+    if not isinstance(group, int) or group not in _GROUPS[mode]:
+        raise ModelError(f"config.json: {where}.group_size is {group!r:.80}; {mode} runs with {_GROUPS[mode]}")
+    return QuantizationSpec(group, bits, mode)

@@ -21,6 +21,6 @@ def configure(raw: Mapping[str, object]) -> DecoderConfig:
     """The decoder that a `config.json` describes. Raises ModelError for an unknown family or wrong field."""
     family = raw.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
-        named = f"model_type is {family!r}" if family else "model_type is missing"
+        named = f"model_type is {family!r:.80}" if family else "model_type is missing"
         raise ModelError(f"config.json: {named}; supported are {', '.join(sorted(FAMILIES))}")
     return FAMILIES[family](ConfigReader(raw))

@@ -28,7 +28,7 @@ def dense_decoder(
     heads, kv_heads, head_dim = _heads(config, hidden)
     activation = config.raw.get("hidden_act", "silu")
     if activation not in ("silu", "swish"):
-        raise ModelError(f"config.json: hidden_act {activation!r} is not supported for {family}; silu is")
+        raise ModelError(f"config.json: hidden_act {activation!r:.80} is not supported for {family}; silu is")
     context = config.integer("max_position_embeddings", 2048, most=1 << 31)
     return DecoderConfig(
         family=family,

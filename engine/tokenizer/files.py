@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from engine.errors import TokenizerError
+from engine.json_file import read_object
 from engine.tokenizer.markers import AddedToken
 
 NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -61,15 +61,10 @@ def read_files(folder: Path) -> TokenizerFiles:
 
 def _read_object(path: Path) -> dict[str, object]:
     """The JSON object in `path`; empty when there is no such file."""
-    if not path.is_file():
-        return {}
     try:
-        value: object = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TokenizerError(f"{path} cannot be read ({error}); download it again") from error
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path} holds no JSON object; download it again")
-    return cast("dict[str, object]", value)
+        return read_object(path, TokenizerError)
+    except FileNotFoundError:
+        return {}
 
 
 def _token_text(value: object) -> str | None:
@@ -98,7 +93,7 @@ def _optional_bool(config: dict[str, object], name: str) -> bool | None:
     value = config.get(name)
     if value is None or isinstance(value, bool):
         return value
-    raise TokenizerError(f"tokenizer_config.json: {name} is {value!r}; it must be true or false")
+    raise TokenizerError(f"tokenizer_config.json: {name} is {value!r:.80}; it must be true or false")
 
 
 def _ids(value: object, where: str) -> list[int]:
@@ -109,7 +104,7 @@ def _ids(value: object, where: str) -> list[int]:
     ids: list[int] = []
     for item in values:
         if isinstance(item, bool) or not isinstance(item, int) or item < 0:
-            raise TokenizerError(f"{where} is {value!r}; it must be a token id or a list of them")
+            raise TokenizerError(f"{where} is {value!r:.80}; it must be a token id or a list of them")
         ids.append(item)
     return ids
 
@@ -129,8 +124,8 @@ def _added_tokens(folder: Path, config: dict[str, object]) -> tuple[AddedToken, 
 
 def _added_token(key: str, value: object) -> AddedToken:
     text = _token_text(value)
-    if not key.isdecimal() or not text or not isinstance(value, dict):
-        raise TokenizerError(f"tokenizer_config.json: added_tokens_decoder entry {key!r} is not a token")
+    if not key.isdecimal() or len(key) > 10 or not text or not isinstance(value, dict):
+        raise TokenizerError(f"tokenizer_config.json: added_tokens_decoder entry {key!r:.80} is not a token")
     flags = cast("dict[str, object]", value)
     return AddedToken(
         text,
@@ -155,7 +150,7 @@ def _without_twins(tokens: Iterable[AddedToken]) -> tuple[AddedToken, ...]:
             twin = seen.setdefault(getattr(token, field), token)
             if twin is not token:
                 raise TokenizerError(
-                    f"added tokens {twin.text!r} ({twin.id}) and {token.text!r} ({token.id}) clash"
+                    f"added tokens {twin.text!r:.80} ({twin.id}) and {token.text!r:.80} ({token.id}) clash"
                 )
     return tuple(ordered)
 
@@ -180,11 +175,11 @@ def _choose_template(value: object, name: str) -> str:
     """The template in a string or a list of {"name", "template"}: "default", or the only one."""
     if isinstance(value, str):
         return value
-    templates: dict[object, object] = {}
+    templates: dict[str, object] = {}
     if isinstance(value, list):
         for item in cast("list[object]", value):
             entry = cast("dict[str, object]", item) if isinstance(item, dict) else {}
-            templates[entry.get("name")] = entry.get("template")
+            templates[str(entry.get("name"))] = entry.get("template")
     chosen = templates.get("default", next(iter(templates.values())) if len(templates) == 1 else None)
     if not isinstance(chosen, str):
         raise TokenizerError(f'{name}: chat_template is neither a text nor a list with one called "default"')
