@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import tokenizers
@@ -58,22 +60,27 @@ class JsonModel:
 
         Raises TokenizerError when one cannot have the id it is said to have.
         """
-        for token in tokens:
-            there = self.backend.token_to_id(token.text)
-            new = tokenizers.AddedToken(
-                token.text, lstrip=token.lstrip, rstrip=token.rstrip, normalized=False, special=token.special
+        for special, group in groupby(tokens, lambda token: token.special):
+            self._add(list(group), special=special)
+
+    def _add(self, tokens: Sequence[AddedToken], *, special: bool) -> None:
+        """Add tokens, all of them control tokens or none, in one call, since each goes through all anew."""
+        there = {token.text for token in tokens if self.backend.token_to_id(token.text) is not None}
+        new = [
+            tokenizers.AddedToken(
+                token.text, lstrip=token.lstrip, rstrip=token.rstrip, normalized=False, special=special
             )
-            if token.special:
-                self.backend.add_special_tokens([new])
-            else:
-                self.backend.add_tokens([new])
+            for token in tokens
+        ]
+        if special:
+            self.backend.add_special_tokens(new)
+        else:
+            self.backend.add_tokens(new)
+        for token in tokens:
             got = self.backend.token_to_id(token.text)
             if got != token.id:
-                have = (
-                    "the vocabulary has it as"
-                    if there is not None
-                    else "its place in the vocabulary would be"
-                )
+                known = token.text in there
+                have = "the vocabulary has it as" if known else "its place in the vocabulary would be"
                 raise TokenizerError(
                     f"{self._where}: added token {token.text!r} is said to be {token.id}, but {have} {got}"
                 )
@@ -106,7 +113,8 @@ class JsonTokenizer(MarkerTokenizer):
         self._backend = model.backend
         self._reader = model.reader
         self._added = added
-        self._greedy = Markers(token for token in added.values() if token.special and model.is_unigram)
+        controls = [token for token in added.values() if token.special]
+        self._greedy = Markers(controls if model.is_unigram else filter(None, map(self._spelt, controls)))
         self._has_context = False
         self._cache: dict[int, bytes | None] = {}
         super().__init__(
@@ -130,6 +138,14 @@ class JsonTokenizer(MarkerTokenizer):
             return None if added.special else self._reader.added_bytes(added.text)
         text = self._backend.id_to_token(token) if 0 <= token < self.vocab_size else None
         return None if text is None else self._reader.token_bytes(text)
+
+    def _spelt(self, token: AddedToken) -> AddedToken | None:
+        """The control token as a marker for the text, if any, of which the model itself makes it."""
+        self._backend.encode_special_tokens = True
+        for text in (token.text, self._reader.token_bytes(token.text).decode("utf-8", "replace")):
+            if self._model.encode(text) == [token.id]:
+                return replace(token, text=text)
+        return None
 
     def _encode_marked(self, text: str) -> list[int]:
         self._backend.encode_special_tokens = False

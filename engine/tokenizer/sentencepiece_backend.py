@@ -46,7 +46,7 @@ class PieceModel:
             self._inner = SentencePieceProcessor(model_proto=proto + _NO_DUMMY_PREFIX)
         except (OSError, RuntimeError) as error:
             raise TokenizerError(
-                f"{where} is not a readable sentencepiece model; download it again"
+                f"{where} is not a readable sentencepiece model ({error}); download it again"
             ) from error
         if not prefix_space:
             self._first = self._inner
