@@ -55,7 +55,12 @@ def read_headers(folder: Path) -> dict[str, TensorHeader]:
     """
     headers: dict[str, TensorHeader] = {}
     for file in _weight_files(folder):
-        headers.update(_file_headers(file))
+        found = _file_headers(file)
+        if twice := next((name for name in found if name in headers), None):
+            raise ModelError(
+                f"{file}: tensor {twice:.80} is in {headers[twice].file.name} too; download the model again"
+            )
+        headers.update(found)
     return headers
 
 
@@ -65,20 +70,33 @@ def _weight_files(folder: Path) -> list[Path]:
         weight_map = read_json(index).get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
             raise ModelError(f"{index} has no weight_map; download the model again")
-        names = sorted({str(name) for name in cast(dict[str, object], weight_map).values()})
+        names = _file_names(index, cast(dict[str, object], weight_map))
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise ModelError(
-                f"{len(missing)} of {len(names)} weight files are missing in {folder} (first: {missing[0]}); "
-                "download the model again"
+                f"{len(missing)} of {len(names)} weight files are missing in {folder} "
+                f"({INDEX} names {missing[0]}); download the model again"
             )
         return [folder / name for name in names]
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
-    files = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
     if not files:
         raise _no_weights(folder)
-    return files
+    return [file for file in files if file.name.startswith("model")] or files
+
+
+def _file_names(index: Path, weight_map: Mapping[str, object]) -> list[str]:
+    """The files that hold the tensors. Raises ModelError for what is no name of a file beside the index."""
+    names: set[str] = set()
+    for tensor, name in weight_map.items():
+        if not isinstance(name, str) or Path(name).name != name or "\0" in name or len(name) > 200:
+            raise ModelError(
+                f"{index}: weight_map has {tensor!r:.80} in {name!r:.80}, which is no file of this folder; "
+                "download the model again"
+            )
+        names.add(name)
+    return sorted(names)
 
 
 def _no_weights(folder: Path) -> ModelError:
@@ -112,8 +130,14 @@ def _file_headers(file: Path) -> dict[str, TensorHeader]:
                 size = math.prod(shape) * _DTYPE_BYTES.get(dtype, 1)
                 headers[name] = TensorHeader(file, shape, dtype, size)
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{file} is damaged or incomplete ({error}); download it again") from error
+        raise ModelError(f"{file} is damaged or incomplete ({error!s:.120}); download it again") from error
     return headers
+
+
+def _shown(headers: Mapping[str, TensorHeader]) -> str:
+    """The files' names, for errors about what is in none of them."""
+    names = sorted({header.file.name for header in headers.values()})
+    return " … ".join(dict.fromkeys((names[0], names[-1]))) if names else "the weights"
 
 
 @dataclass(slots=True)
@@ -205,7 +229,7 @@ class SafetensorsWeights:
             try:
                 loaded = mx.load(str(file))  # lazy: bytes are read when a tensor is evaluated
             except RuntimeError as error:
-                raise ModelError(f"{file} holds tensors that MLX cannot read ({error})") from error
+                raise ModelError(f"{file} holds tensors that MLX cannot read ({error!s:.120})") from error
             self._lazy.update(cast(dict[str, mx.array], loaded))
 
     def at(self, name: str) -> SafetensorsWeights:
@@ -227,7 +251,8 @@ class SafetensorsWeights:
             raise ModelError(f"{matrix}.scales is there, but config.json has no quantization")
         if len(weight.shape) != 2 or len(scales.shape) != 2 or weight.dtype != "U32":
             raise ModelError(
-                f"tensor {matrix}.weight is {weight.dtype} {weight.shape}, which is no packed matrix"
+                f"{weight.file.name}: tensor {matrix}.weight is {weight.dtype} {weight.shape!s:.80}, "
+                "which is no packed matrix"
             )
         words, groups = weight.shape[1], scales.shape[1]
         spec = packed_spec(matrix, width, words, groups, small_float=scales.dtype == "U8")
@@ -265,7 +290,7 @@ class SafetensorsWeights:
         full = f"{self._prefix}{name}"
         header = self._headers.get(full)
         if header is None:
-            raise ModelError(f"tensor {full} is missing from the weights")
+            raise ModelError(f"tensor {full} is missing from the weights ({_shown(self._headers)})")
         return header
 
     def _take(
@@ -274,7 +299,10 @@ class SafetensorsWeights:
         header = self._header(name)
         full = f"{self._prefix}{name}"
         if header.shape != shape:
-            raise ModelError(f"tensor {full} has shape {header.shape}; config.json asks for {shape}")
+            raise ModelError(
+                f"{header.file.name}: tensor {full} has shape {header.shape!s:.80}; "
+                f"config.json asks for {shape}"
+            )
         array = self._lazy.pop(full)
         if cast_to is not None:
             array = array.astype(cast_to)

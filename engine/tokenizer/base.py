@@ -127,7 +127,9 @@ class MarkerTokenizer(ABC):
     def _usable(self, ids: list[int]) -> list[int]:
         if bad := self._unusable.keys() & ids:
             text = self._unusable[bad.pop()]
-            raise InvalidRequest(f"the prompt has {text!r}, which this model has no embedding for; remove it")
+            raise InvalidRequest(
+                f"the prompt has {text!r:.80}, which this model has no embedding for; remove it"
+            )
         return ids
 
     def _encode_split(self, text: str) -> list[int]:

@@ -117,7 +117,7 @@ def _added_tokens(folder: Path, config: dict[str, object]) -> tuple[AddedToken, 
     listed = _read_object(folder / "added_tokens.json")
     tokens: list[AddedToken] = []
     for text, value in listed.items():
-        (token_id,) = _ids([value], f"{folder / 'added_tokens.json'}: {text!r}")
+        (token_id,) = _ids([value], f"{folder / 'added_tokens.json'}: {text!r:.80}")
         tokens.append(AddedToken(text, token_id, special=is_control_shaped(text)))
     return _without_twins(tokens)
 

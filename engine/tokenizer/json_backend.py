@@ -42,7 +42,7 @@ class JsonModel:
             backend = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the package raises bare Exception, and nothing narrower
             raise TokenizerError(
-                f"{path} is not a readable tokenizer ({error}); download it again"
+                f"{path} is not a readable tokenizer ({error!s:.120}); download it again"
             ) from error
         backend.no_truncation()
         backend.no_padding()
@@ -82,7 +82,7 @@ class JsonModel:
                 known = token.text in there
                 have = "the vocabulary has it as" if known else "its place in the vocabulary would be"
                 raise TokenizerError(
-                    f"{self._where}: added token {token.text!r} is said to be {token.id}, but {have} {got}"
+                    f"{self._where}: added token {token.text!r:.80} is said to be {token.id}, but {have} {got}"
                 )
 
     def encode(self, text: str, *, as_prompt: bool = False) -> list[int]:

@@ -80,7 +80,8 @@ def _load_sentencepiece(path: Path, files: TokenizerFiles, model: _Model) -> Tok
     for token in files.added:
         if texts.setdefault(token.id, token.text) != token.text:
             raise TokenizerError(
-                f"{path}: added token {token.text!r} is said to be {token.id}, which is {texts[token.id]!r}"
+                f"{path}: added token {token.text!r:.80} is said to be {token.id}, which is"
+                f" {texts[token.id]!r:.80}"
             )
         added[token.id] = token
     ids = {text: token_id for token_id, text in texts.items()}

@@ -87,7 +87,7 @@ def _without_rows(
         token = added.get(token_id)
         if token is None or not token.special or text in roles or text in source:
             raise TokenizerError(
-                f"{where}: the tokenizer's token {text!r} is {token_id}, but the model has"
+                f"{where}: the tokenizer's token {text!r:.80} is {token_id}, but the model has"
                 f" {rows} embedding rows; the tokenizer is another model's: download both again"
             )
     return beyond

@@ -38,7 +38,7 @@ def test_every_family_reads_its_config(family: str) -> None:
         ({"rms_norm_eps": float("nan")}, "rms_norm_eps is nan"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings is 'no'; it must be true or false"),
         ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported"),
-        ({"rope_scaling": {"rope_type": "longrope"}}, "rope scaling 'longrope' is not supported"),
+        ({"rope_scaling": {"rope_type": "longrope"}}, "rope_scaling: type 'longrope' is not supported"),
         ({"rope_scaling": {"type": "linear"}}, "config.json: rope_scaling: factor is missing"),
         ({"rope_scaling": 7}, "rope_scaling is 7; it must be an object"),
         (
