@@ -1,4 +1,4 @@
-"""Linear and embedding layers, dense or MLX-quantised, built straight from a model's tensors."""
+"""Linear and embedding layers, whatever form their matrices lie in, built straight from a model's tensors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.loading.quantization import QuantizationSpec
+from engine.layers.matrix import BlockTensor, Matrix, QuantizedTensor, joined, load_matrix, stacked
 from engine.loading.weights import Weights
 
 
@@ -50,57 +50,10 @@ class DenseLinear:
         return mx.addmm(self.bias, x, self._transposed)
 
 
-class QuantizedTensor:
-    """An MLX-quantised matrix (rows, columns): packed uint32 weight, scales and, for affine, biases."""
-
-    def __init__(
-        self, weight: mx.array, scales: mx.array, biases: mx.array | None, spec: QuantizationSpec
-    ) -> None:
-        self.spec = spec
-        self.weight = weight
-        self.scales = scales
-        self.biases = biases
-
-    @classmethod
-    def load(cls, weights: Weights, rows: int, columns: int, spec: QuantizationSpec) -> QuantizedTensor:
-        """Take `weight`, `scales` and, for affine, `biases`. Raises ModelError for a shape unlike `spec`."""
-        weight = weights.packed("weight", (rows, columns * spec.bits // 32), stands_for=rows * columns)
-        groups = (rows, columns // spec.group_size)
-        scales = weights.scales("scales", groups)
-        biases = weights.scales("biases", groups) if spec.mode == "affine" else None
-        return cls(weight, scales, biases, spec)
-
-    def matmul(self, x: mx.array) -> mx.array:
-        """x Wᵀ for x (tokens, columns)."""
-        return mx.quantized_matmul(
-            x,
-            self.weight,
-            self.scales,
-            self.biases,
-            transpose=True,
-            group_size=self.spec.group_size,
-            bits=self.spec.bits,
-            mode=self.spec.mode,
-        )
-
-    def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
-        """Dequantised rows (ids, columns)."""
-        biases = None if self.biases is None else self.biases[ids]
-        rows = mx.dequantize(
-            self.weight[ids],
-            self.scales[ids],
-            biases,
-            group_size=self.spec.group_size,
-            bits=self.spec.bits,
-            mode=self.spec.mode,
-        )
-        return rows.astype(dtype)
-
-
 class QuantizedLinear:
-    """A quantised weight and an optional bias (outputs,)."""
+    """A weight that MLX packs or that lies in a GGUF file's blocks, and an optional bias (outputs,)."""
 
-    def __init__(self, tensor: QuantizedTensor, bias: mx.array | None) -> None:
+    def __init__(self, tensor: QuantizedTensor | BlockTensor, bias: mx.array | None) -> None:
         self.tensor = tensor
         self.bias = bias
 
@@ -110,13 +63,13 @@ class QuantizedLinear:
 
 
 class JoinedLinear:
-    """Layers of the same input whose weights cannot be one array (they are quantised differently)."""
+    """Layers of the same input, `parts`, whose weights cannot be one array: they lie in different forms."""
 
     def __init__(self, parts: Sequence[Linear]) -> None:
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.concatenate([part(x) for part in self._parts], axis=-1)
+        return mx.concatenate([part(x) for part in self.parts], axis=-1)
 
 
 class DenseEmbedding:
@@ -134,9 +87,9 @@ class DenseEmbedding:
 
 
 class QuantizedEmbedding:
-    """A quantised table (vocab, width)."""
+    """A table (vocab, width) that MLX packs or that lies in a GGUF file's blocks; rows are of `dtype`."""
 
-    def __init__(self, tensor: QuantizedTensor, dtype: mx.Dtype) -> None:
+    def __init__(self, tensor: QuantizedTensor | BlockTensor, dtype: mx.Dtype) -> None:
         self._tensor = tensor
         self.dtype = dtype
 
@@ -148,12 +101,9 @@ class QuantizedEmbedding:
 
 
 def load_linear(weights: Weights, inputs: int, outputs: int, *, bias: bool = False) -> Linear:
-    """The linear layer whose tensors lie at `weights`; quantised exactly when it has scales."""
-    offset = weights.array("bias", (outputs,)) if bias else None
-    if "scales" in weights:
-        spec = weights.quantization(inputs)
-        return QuantizedLinear(QuantizedTensor.load(weights, outputs, inputs, spec), offset)
-    return DenseLinear(weights.array("weight", (outputs, inputs)), offset)
+    """The linear layer whose tensors lie at `weights`, in the form that these are stored or placed in."""
+    matrix = load_matrix(weights, outputs, inputs)
+    return _linear(matrix, weights.array("bias", (outputs,)) if bias else None)
 
 
 def load_joined(weights: Weights, inputs: int, outputs: Mapping[str, int], *, bias: bool = False) -> Linear:
@@ -165,38 +115,22 @@ def load_joined(weights: Weights, inputs: int, outputs: Mapping[str, int], *, bi
         outputs: width of each layer's output.
         bias: whether each has one.
     """
-    parts = [load_linear(weights.at(name), inputs, width, bias=bias) for name, width in outputs.items()]
-    dense = [part for part in parts if isinstance(part, DenseLinear)]
-    quantized = [part for part in parts if isinstance(part, QuantizedLinear)]
-    if len(dense) == len(parts):
-        return DenseLinear(
-            _stacked([part.weight for part in dense]),
-            _stacked([part.bias for part in dense if part.bias is not None]) if bias else None,
-        )
-    tensors = [part.tensor for part in quantized]
-    if len(tensors) < len(parts) or any(tensor.spec != tensors[0].spec for tensor in tensors):
-        return JoinedLinear(parts)
-    biases = [tensor.biases for tensor in tensors if tensor.biases is not None]
-    return QuantizedLinear(
-        QuantizedTensor(
-            _stacked([tensor.weight for tensor in tensors]),
-            _stacked([tensor.scales for tensor in tensors]),
-            _stacked(biases) if biases else None,
-            tensors[0].spec,
-        ),
-        _stacked([part.bias for part in quantized if part.bias is not None]) if bias else None,
-    )
+    matrices = [load_matrix(weights.at(name), width, inputs) for name, width in outputs.items()]
+    biases = [weights.at(name).array("bias", (width,)) for name, width in outputs.items() if bias]
+    parts: list[Linear] = []
+    for matrix, count in joined(matrices):
+        parts.append(_linear(matrix, stacked(biases[:count]) if bias else None))
+        del biases[:count]
+    return parts[0] if len(parts) == 1 else JoinedLinear(parts)
 
 
-def _stacked(arrays: Sequence[mx.array]) -> mx.array:
-    rows = mx.concatenate(list(arrays))
-    mx.eval(rows)
-    return rows
+def _linear(matrix: Matrix, bias: mx.array | None) -> Linear:
+    return DenseLinear(matrix, bias) if isinstance(matrix, mx.array) else QuantizedLinear(matrix, bias)
 
 
 def load_embedding(weights: Weights, vocab: int, width: int) -> Embedding:
-    """The embedding table whose tensors lie at `weights`; quantised exactly when it has scales."""
-    if "scales" in weights:
-        spec = weights.quantization(width)
-        return QuantizedEmbedding(QuantizedTensor.load(weights, vocab, width, spec), weights.dtype)
-    return DenseEmbedding(weights.array("weight", (vocab, width)))
+    """The embedding table whose tensors lie at `weights`, in the form that these are stored or placed in."""
+    matrix = load_matrix(weights, vocab, width)
+    if isinstance(matrix, mx.array):
+        return DenseEmbedding(matrix)
+    return QuantizedEmbedding(matrix, weights.dtype)

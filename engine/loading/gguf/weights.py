@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.loading.gguf.header import GgufTensor
 from engine.loading.gguf.names import ROPE_FACTORS, gguf_name, is_query_or_key
+from engine.loading.gguf.placement import Placement, place
 from engine.loading.gguf.tensor_data import read_rows
 from engine.loading.quantization import QuantizationSpec
 from engine.loading.weights import LoadLedger
 from metal.block_types import BlockType
+from metal.dequantize import has_finite_scales
 
 _DTYPES = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
 
@@ -26,11 +28,21 @@ class GgufWeights:
         tensors: Mapping[str, GgufTensor],
         dtype: mx.Dtype,
         interleaved_head: int | None,
+        kernel_types: Collection[BlockType],
         on_bytes: Callable[[int], None],
     ) -> None:
-        """`interleaved_head`: rows of a head where query and key rows are interleaved, as in llama files."""
+        """Opens no file.
+
+        Args:
+            tensors: of all parts, by the names they have there.
+            dtype: to compute in.
+            interleaved_head: rows of a head where query and key rows are interleaved, as in llama files.
+            kernel_types: block formats that kernels read here; see engine.loading.gguf.placement.
+            on_bytes: hears of each tensor's bytes in its file.
+        """
         self.dtype = dtype
         self.ledger = LoadLedger(on_bytes)
+        self._kernel_types = kernel_types
         self._tensors = tensors
         self._interleaved_head = interleaved_head
         self._prefix = ""
@@ -39,16 +51,17 @@ class GgufWeights:
         """The same tensors, seen from the prefix extended by `name`."""
         child = object.__new__(GgufWeights)
         child.dtype, child.ledger, child._tensors = self.dtype, self.ledger, self._tensors
-        child._interleaved_head = self._interleaved_head
+        child._interleaved_head, child._kernel_types = self._interleaved_head, self._kernel_types
         child._prefix = f"{self._prefix}{name}."
         return child
 
     def __contains__(self, name: str) -> bool:
         return self._name(name) in self._tensors
 
-    def block_type(self, name: str) -> BlockType | None:
-        """The format of a tensor's blocks, None for an unquantised one; ModelError if it is missing."""
-        return self._tensor(name).block_type
+    def placement(self, name: str) -> Placement | None:
+        """What becomes of a tensor's blocks, None for an unquantised one; ModelError if it is missing."""
+        block_type = self._tensor(name).block_type
+        return None if block_type is None else place(block_type, self.dtype, self._kernel_types)
 
     def array(self, name: str, shape: tuple[int, ...]) -> mx.array:
         """A dense tensor of `shape`, in the compute dtype."""
@@ -70,6 +83,11 @@ class GgufWeights:
         if tensor.block_type is None:
             raise ModelError(f"{tensor.file}: {tensor.name} is stored as {tensor.type_name}, not in blocks")
         array = read_rows(tensor, shape[0], lambda raw: raw, self._head_rows(tensor))
+        if not has_finite_scales(array, tensor.block_type):
+            raise ModelError(
+                f"{tensor.file}: tensor {tensor.name} has {tensor.block_type} scales that are infinite or no "
+                "number; download it again, or use another file of this model"
+            )
         self.ledger.add(tensor.name, array, math.prod(shape), tensor.bytes)
         return array
 

@@ -1,0 +1,172 @@
+"""The matrices of linear layers as they lie in memory: dense, packed by MLX, or in a GGUF file's blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from engine.loading.gguf.placement import Placement
+from engine.loading.quantization import QuantizationSpec
+from engine.loading.weights import Weights
+from metal.block_types import BlockType
+from metal.dequantize import dequantize
+from metal.pieces import by_pieces
+from metal.repack import GROUP, repack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantizedTensor:
+    """An MLX-quantised matrix (rows, columns): packed uint32 weight, scales and, for affine, biases."""
+
+    weight: mx.array
+    scales: mx.array
+    biases: mx.array | None
+    spec: QuantizationSpec
+
+    def matmul(self, x: mx.array) -> mx.array:
+        """x Wᵀ for x (tokens, columns), in x's dtype; computed in float32 where the scales are float32."""
+        product = mx.quantized_matmul(
+            x,
+            self.weight,
+            self.scales,
+            self.biases,
+            transpose=True,
+            group_size=self.spec.group_size,
+            bits=self.spec.bits,
+            mode=self.spec.mode,
+        )
+        return product.astype(x.dtype)
+
+    def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
+        """Dequantised rows (ids, columns)."""
+        scales, biases = self.scales[ids], None if self.biases is None else self.biases[ids]
+        if biases is not None and dtype == mx.float32:
+            # MLX computes in the scales' own dtype, where scale · q of a float16 scale would be rounded.
+            scales, biases = scales.astype(dtype), biases.astype(dtype)
+        rows = mx.dequantize(
+            self.weight[ids],
+            scales,
+            biases,
+            group_size=self.spec.group_size,
+            bits=self.spec.bits,
+            mode=self.spec.mode,
+        )
+        return rows.astype(dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockTensor:
+    """A matrix (rows, columns) in blocks as a GGUF file has them: uint8 (rows, bytes per row).
+
+    Kernels read them; what is here dequantises them, each time.
+    """
+
+    blocks: mx.array
+    type: BlockType
+
+    def matmul(self, x: mx.array) -> mx.array:
+        """x Wᵀ for x (tokens, columns), in x's dtype."""
+        return x @ dequantize(self.blocks, self.type).astype(x.dtype).T
+
+    def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
+        """Dequantised rows (ids, columns)."""
+        return dequantize(self.blocks[ids], self.type).astype(dtype)
+
+
+Matrix = mx.array | QuantizedTensor | BlockTensor
+
+
+def load_matrix(weights: Weights, rows: int, columns: int) -> Matrix:
+    """The matrix "weight" at `weights`, placed. Raises ModelError for one that is missing or misshapen."""
+    if "scales" in weights:
+        return _load_quantized(weights, rows, columns)
+    placement = weights.placement("weight")
+    if placement is None:
+        return weights.array("weight", (rows, columns))
+    blocks = weights.blocks("weight", (rows, columns))
+    if placement.form == "blocks":
+        return BlockTensor(blocks, placement.block_type)
+    placed = _placed(blocks, placement)
+    weights.ledger.weight_bytes += _bytes(placed) - blocks.nbytes
+    return placed
+
+
+def joined(matrices: Sequence[Matrix]) -> list[tuple[Matrix, int]]:
+    """The matrices' rows as few matrices in the same order, each with how many it is made of.
+
+    Neighbours that lie in the same form become one.
+    """
+    groups = [[matrices[0]]]
+    for matrix in matrices[1:]:
+        if _form(matrix) == _form(groups[-1][-1]):
+            groups[-1].append(matrix)
+        else:
+            groups.append([matrix])
+    return [(_stacked(group), len(group)) for group in groups]
+
+
+def _load_quantized(weights: Weights, rows: int, columns: int) -> QuantizedTensor:
+    spec = weights.quantization(columns)
+    weight = weights.packed("weight", (rows, columns * spec.bits // 32), stands_for=rows * columns)
+    groups = (rows, columns // spec.group_size)
+    scales = weights.scales("scales", groups)
+    biases = weights.scales("biases", groups) if spec.mode == "affine" else None
+    return QuantizedTensor(weight, scales, biases, spec)
+
+
+def _placed(blocks: mx.array, placement: Placement) -> mx.array | QuantizedTensor:
+    block_type, packing = placement.block_type, placement.packing
+    if packing is not None:
+        packed = repack(blocks, block_type)
+        spec = QuantizationSpec(GROUP, packing.bits, packing.mode)
+        return QuantizedTensor(packed.words, packed.scales, packed.biases, spec)
+
+    def weights(some: mx.array) -> mx.array:
+        return dequantize(some, block_type).astype(placement.dtype)
+
+    return by_pieces(blocks, block_type.width(blocks.shape[1]), weights)
+
+
+def _bytes(matrix: mx.array | QuantizedTensor) -> int:
+    if isinstance(matrix, mx.array):
+        return matrix.nbytes
+    parts = (matrix.weight, matrix.scales, matrix.biases)
+    return sum(part.nbytes for part in parts if part is not None)
+
+
+def _form(matrix: Matrix) -> Hashable:
+    match matrix:
+        case QuantizedTensor():
+            return matrix.spec, matrix.scales.dtype
+        case BlockTensor():
+            return matrix.type
+        case _:
+            return matrix.dtype
+
+
+def _stacked(group: Sequence[Matrix]) -> Matrix:
+    """One matrix of those of one form."""
+    first = group[0]
+    if len(group) == 1:
+        return first
+    if isinstance(first, QuantizedTensor):
+        parts = [one for one in group if isinstance(one, QuantizedTensor)]
+        biases = [one.biases for one in parts if one.biases is not None]
+        return QuantizedTensor(
+            stacked([one.weight for one in parts]),
+            stacked([one.scales for one in parts]),
+            stacked(biases) if biases else None,
+            first.spec,
+        )
+    if isinstance(first, BlockTensor):
+        return BlockTensor(stacked([one.blocks for one in group if isinstance(one, BlockTensor)]), first.type)
+    return stacked([one for one in group if isinstance(one, mx.array)])
+
+
+def stacked(arrays: Sequence[mx.array]) -> mx.array:
+    """Their rows after each other, evaluated."""
+    rows = mx.concatenate(list(arrays))
+    mx.eval(rows)
+    return rows
