@@ -1,9 +1,9 @@
-"""Loading a model folder whole: configuration, tokenizer, weights, and room for its KV pages."""
+"""Loading a model whole: configuration, tokenizer, weights, and room for its KV pages."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -20,13 +20,17 @@ from engine.kv.page_file import CacheIdentity
 from engine.kv.pager import Pager
 from engine.kv.ssd_tier import SsdTier
 from engine.layers.decoder import Decoder
-from engine.loading.config import DecoderConfig, read_json
-from engine.loading.fingerprint import model_fingerprint
-from engine.loading.weights import SafetensorsWeights, TensorHeader, Weights, read_headers, total_bytes
+from engine.loading.config import DecoderConfig
+from engine.loading.files import ModelFiles
+from engine.loading.folder import open_folder
+from engine.loading.gguf.files import open_gguf
+from engine.loading.gguf.parts import gguf_file
+from engine.loading.gguf.placement import kernel_types
+from engine.loading.weights import Weights
 from engine.machine import compute_dtype, device_kind, memory_bytes
-from engine.models import configure
 from engine.settings import EngineSettings, ExecutorChoice, choose_executor
-from engine.tokenizer import Tokenizer, load_tokenizer
+from engine.tokenizer import Tokenizer
+from metal.block_types import BlockType
 from metal.emulator import Mode
 from metal.selection import Selection
 from metal.trial_runner import TrialRunner
@@ -76,59 +80,33 @@ class LoadedModel:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
-    """A model folder whose configuration and headers were read and checked; no weight is in memory.
+def open_model(path: Path) -> ModelFiles:
+    """Read and check everything but the weights of a model folder or a `.gguf` file.
 
-    `raw` is config.json as it is.
+    Raises ModelError or TokenizerError, one line.
     """
-
-    folder: Path
-    raw: Mapping[str, object]
-    config: DecoderConfig
-    headers: dict[str, TensorHeader]
-    tokenizer: Tokenizer
-    stored_dtype: str
+    file = gguf_file(path)
+    return open_folder(path) if file is None else open_gguf(file)
 
 
-def open_model(folder: Path) -> ModelFiles:
-    """Read and check everything but the weights. Raises ModelError or TokenizerError, one line."""
-    if not folder.is_dir():
-        raise ModelError(
-            f"there is no model folder {folder}; give a folder with config.json and .safetensors files"
-        )
-    raw = read_json(folder / "config.json")
-    config = configure(raw)
-    headers = read_headers(folder)
-    tokenizer = load_tokenizer(
-        folder,
-        vocab_size=config.vocab_size,
-        config_eos=_token_ids(raw.get("eos_token_id")),
-        config_bos=next(iter(_token_ids(raw.get("bos_token_id"))), None),
-    )
-    stored = raw.get("torch_dtype") or raw.get("dtype") or "bfloat16"
-    return ModelFiles(folder, raw, config, headers, tokenizer, str(stored))
-
-
-def load_model(
-    folder: Path, settings: EngineSettings, on_progress: Callable[[int, int], None]
-) -> LoadedModel:
-    """Load `folder`; `on_progress(loaded, total)` counts bytes of weights in memory.
+def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int, int], None]) -> LoadedModel:
+    """Load the model folder or `.gguf` file `path`; `on_progress(loaded, total)` counts bytes of weights.
 
     Raises ModelError or TokenizerError with one line that names the file or field, and EngineError where the
     settings do not go with the model. Whatever `on_progress` raises ends the load.
     """
-    files = open_model(folder)
+    files = open_model(path)
     dtype = compute_dtype(files.stored_dtype)
     config, page_size = files.config, settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
-    decoder, weights = _load_decoder(files, dtype, page_size, on_progress)
+    executor = choose_executor(settings.executor)
+    decoder, weights = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
     ledger = weights.ledger
-    choice, kernels = _open_kernels(decoder, settings)
+    kernels = _open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     info = ModelInfo(
-        path=str(folder),
-        name=folder.resolve().name,
+        path=str(path),
+        name=files.name,
         family=config.family,
         parameters=ledger.parameters,
         weight_bytes=ledger.weight_bytes,
@@ -137,14 +115,14 @@ def load_model(
         page_size=page_size,
         total_pages=pager.total_pages,
         page_bytes=arena.page_bytes,
-        executor=choice.name,
-        executor_reason=choice.reason,
+        executor=executor.name,
+        executor_reason=executor.reason,
         device=device_kind(),
         has_chat_template=files.tokenizer.chat_template is not None,
     )
     if kernels is not None:
         info = _with_kernels(info, kernels)
-    fingerprint = model_fingerprint(files.raw, sorted({header.file for header in files.headers.values()}))
+    fingerprint = files.weights.fingerprint()
     tier = None
     if settings.ssd is not None:
         identity = CacheIdentity(fingerprint, info.dtype, settings.page_size, settings.kv_bits)
@@ -156,18 +134,16 @@ def load_model(
     )
 
 
-def _open_kernels(decoder: Decoder, settings: EngineSettings) -> tuple[ExecutorChoice, Kernels | None]:
-    """The executor and its kernels for this model, or None where MLX's own operations run alone."""
-    choice = choose_executor(settings.executor)
+def _open_kernels(choice: ExecutorChoice, decoder: Decoder, settings: EngineSettings) -> Kernels | None:
+    """The executor's kernels for this model, or None where MLX's own operations run alone."""
     if choice.name not in EXECUTOR_NAMES:
-        return choice, None
+        return None
     name, compiled = cast("ExecutorName", choice.name), settings.cache / "emulated"
     executor = open_executor(name, compiled, Mode.PLAIN)
     runner = TrialRunner(name, compiled, command=settings.trial_command)
     selection = Selection(settings.cache, this_scope(name), runner)
-    return choice, Kernels(
-        KernelChoice(name, executor, selection, is_forced=choice.is_forced), decoder, settings.kv_bits
-    )
+    kernel_choice = KernelChoice(name, executor, selection, is_forced=choice.is_forced)
+    return Kernels(kernel_choice, decoder, settings.kv_bits)
 
 
 def _with_kernels(info: ModelInfo, kernels: Kernels) -> ModelInfo:
@@ -183,9 +159,14 @@ def _with_kernels(info: ModelInfo, kernels: Kernels) -> ModelInfo:
 
 
 def _load_decoder(
-    files: ModelFiles, dtype: mx.Dtype, page_size: int, on_progress: Callable[[int, int], None]
+    files: ModelFiles,
+    dtype: mx.Dtype,
+    page_size: int,
+    readable: Collection[BlockType],
+    on_progress: Callable[[int, int], None],
 ) -> tuple[Decoder, Weights]:
-    total = total_bytes(files.headers.values())
+    """`readable`: block formats that kernels read here."""
+    total = files.weights.total_bytes()
     done = 0
 
     def count(header_bytes: int) -> None:
@@ -194,7 +175,7 @@ def _load_decoder(
         on_progress(min(done, total), total)
 
     on_progress(0, total)
-    weights = SafetensorsWeights(files.headers, dtype, files.config.quantization, count)
+    weights = files.weights.open(dtype, readable, count)
     decoder = Decoder(files.config, weights, page_size)
     untaken = weights.untaken()
     if files.config.tied_embeddings:
@@ -235,8 +216,3 @@ def _usable_context(config: DecoderConfig, pager: Pager, settings: EngineSetting
     if pager.total_pages >= pager.pages_for(_most_resident(config, settings)):
         return config.context_length
     return min(config.context_length, pager.total_pages * pager.page_size)
-
-
-def _token_ids(value: object) -> list[int]:
-    values: list[object] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType]
-    return [token for token in values if isinstance(token, int) and not isinstance(token, bool)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +14,14 @@ from safetensors import SafetensorError, safe_open
 
 from engine.errors import ModelError
 from engine.loading.config import read_json
+from engine.loading.gguf.placement import Placement
 from engine.loading.quantization import QuantizationConfig, QuantizationSpec, packed_spec
-from metal.block_types import BlockType
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-_IGNORED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
+IGNORED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
+"""Ends of names of buffers that can be derived and are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +197,8 @@ class Weights(Protocol):
         """Its scales or biases; floating ones in the compute dtype."""
         ...
 
-    def block_type(self, name: str) -> BlockType | None:
-        """The format of GGUF's blocks that a tensor is stored in; None where it is dense or MLX's."""
+    def placement(self, name: str) -> Placement | None:
+        """What becomes of a tensor that is stored in GGUF's blocks; None where it is dense or MLX's."""
         ...
 
     def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
@@ -272,7 +273,7 @@ class SafetensorsWeights:
         floating = self._header(name).dtype in ("F32", "F16", "BF16")
         return self._take(name, shape, cast_to=self.dtype if floating else None, stands_for=0)
 
-    def block_type(self, name: str) -> None:
+    def placement(self, name: str) -> None:
         """None: safetensors files hold no GGUF blocks."""
         return
 
@@ -283,7 +284,7 @@ class SafetensorsWeights:
     def untaken(self) -> list[str]:
         """Names nobody asked for, but for buffers known to be derived."""
         return [
-            name for name in self._headers if name not in self.ledger.taken and not name.endswith(_IGNORED)
+            name for name in self._headers if name not in self.ledger.taken and not name.endswith(IGNORED)
         ]
 
     def _header(self, name: str) -> TensorHeader:
@@ -309,8 +310,3 @@ class SafetensorsWeights:
         mx.eval(array)
         self.ledger.add(full, array, array.size if stands_for is None else stands_for, header.bytes)
         return array
-
-
-def total_bytes(headers: Iterable[TensorHeader]) -> int:
-    """Bytes of tensors in files."""
-    return sum(header.bytes for header in headers)

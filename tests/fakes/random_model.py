@@ -114,7 +114,7 @@ def _write_shards(folder: Path, tensors: dict[str, np.ndarray], shards: int) -> 
 
 def write_tokenizer(folder: Path) -> None:
     """A sentencepiece tokenizer of at most VOCAB pieces with byte fallback, and a chat template."""
-    (folder / "tokenizer.model").write_bytes(_sentencepiece())
+    (folder / "tokenizer.model").write_bytes(sentencepiece_model())
     settings = {
         "add_bos_token": True,
         "bos_token": "<s>",
@@ -126,7 +126,8 @@ def write_tokenizer(folder: Path) -> None:
 
 
 @cache
-def _sentencepiece() -> bytes:
+def sentencepiece_model() -> bytes:
+    """A trained model of 300 pieces, as `tokenizer.model` holds it."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a page holds sixteen tokens", "the cache of a chat lives in pages"] * 20),

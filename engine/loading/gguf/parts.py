@@ -27,10 +27,14 @@ def part_files(file: Path) -> list[Path]:
         raise ModelError(f"{file}: there is no part {number} of {count}; rename it as it was downloaded")
     files: list[Path] = []
     for index in range(1, count + 1):
-        files.append(file.with_name(f"{named['stem']}-{index:05d}-of-{count:05d}{named['ending']}"))
+        files.append(_part(file, named, index))
         if not files[-1].is_file():
             raise ModelError(f"{files[-1]} is missing; put all {count} parts of the model in one folder")
     return files
+
+
+def _part(file: Path, named: re.Match[str], index: int) -> Path:
+    return file.with_name(f"{named['stem']}-{index:05d}-of-{named['count']}{named['ending']}")
 
 
 def read_parts(file: Path) -> GgufHeader:
@@ -85,13 +89,19 @@ def gguf_file(path: Path) -> Path | None:
         raise ModelError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
     if not files or any(path.glob("*.safetensors")):
         return None
-    models = {_model_name(file): file for file in reversed(files)}
+    models = sorted({_first_part(file) for file in files})
     if len(models) > 1:
-        names = ", ".join(sorted(file.name for file in models.values())[:3])
+        names = ", ".join(file.name for file in models[:3])
         raise ModelError(f"{path} holds {len(models)} GGUF models ({names} …); name the file of one")
-    return next(iter(models.values()))
+    return models[0]
 
 
-def _model_name(file: Path) -> str:
+def _first_part(file: Path) -> Path:
     named = _PART.fullmatch(file.name)
-    return named["stem"] if named else file.name
+    return file if named is None else _part(file, named, 1)
+
+
+def model_name(file: Path) -> str:
+    """A file's name without its ending and its number as a part."""
+    named = _PART.fullmatch(file.name)
+    return named["stem"] if named else file.stem

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
 from engine.loading.model import load_model
-from engine.loading.weights import SafetensorsWeights, read_headers, total_bytes
+from engine.loading.weights import SafetensorsWeights, read_headers
 from engine.settings import EngineSettings
 from tests.fakes.random_model import random_config, random_tensors, write_random_model
 
@@ -42,7 +42,7 @@ def test_shards_hold_the_same_tensors_as_one_file(tmp_path: Path) -> None:
 def test_progress_rises_to_the_bytes_in_the_files(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model")
     progress = load(folder)
-    total = total_bytes(read_headers(folder).values())
+    total = sum(header.bytes for header in read_headers(folder).values())
     assert progress[0] == (0, total)
     assert progress[-1] == (total, total)
     assert progress == sorted(progress)

@@ -1,0 +1,133 @@
+"""A model folder in Hugging Face's form: config.json, tokenizer files and safetensors."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.errors import ModelError
+from engine.loading.config import DecoderConfig, read_json
+from engine.loading.files import ModelFiles, StoredKind
+from engine.loading.fingerprint import model_fingerprint
+from engine.loading.quantization import QuantizationSpec, packed_spec
+from engine.loading.weights import SafetensorsWeights, TensorHeader, read_headers
+from engine.models import configure
+from engine.tokenizer import load_tokenizer
+from metal.block_types import BlockType
+
+_FLOAT_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+
+
+def open_folder(folder: Path) -> ModelFiles:
+    """Read and check everything but the weights. Raises ModelError or TokenizerError, one line."""
+    if not folder.is_dir():
+        raise ModelError(
+            f"there is no model folder {folder}; give a folder with config.json and .safetensors files, "
+            "or a .gguf file"
+        )
+    raw = read_json(folder / "config.json")
+    config = configure(raw)
+    headers = read_headers(folder)
+    tokenizer = load_tokenizer(
+        folder,
+        vocab_size=config.vocab_size,
+        config_eos=_token_ids(raw.get("eos_token_id")),
+        config_bos=next(iter(_token_ids(raw.get("bos_token_id"))), None),
+    )
+    stored = raw.get("torch_dtype") or raw.get("dtype") or "bfloat16"
+    weights = SafetensorsFiles(raw, config, headers)
+    return ModelFiles(
+        folder, folder.resolve().name, config, tokenizer, weights, str(stored), _quantization_words(config)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SafetensorsFiles:
+    """A model's tensors in safetensors. `raw` is config.json as it is."""
+
+    raw: Mapping[str, object]
+    config: DecoderConfig
+    headers: Mapping[str, TensorHeader]
+
+    def total_bytes(self) -> int:
+        """Bytes of all tensors on disk."""
+        return sum(header.bytes for header in self.headers.values())
+
+    def kinds(self, dtype: mx.Dtype, kernel_types: Collection[BlockType]) -> tuple[StoredKind, ...]:
+        """How they are stored, and what they take when the model computes in `dtype`; largest first."""
+        del kernel_types  # there are no blocks
+        grouped: dict[str, list[str]] = defaultdict(list)
+        for name in self.headers:
+            grouped[self._kind(name)].append(name)
+        kinds = [self._stored_kind(kind, names, dtype) for kind, names in grouped.items()]
+        return tuple(sorted(kinds, key=lambda kind: -kind.memory_bytes))
+
+    def open(
+        self, dtype: mx.Dtype, kernel_types: Collection[BlockType], on_bytes: Callable[[int], None]
+    ) -> SafetensorsWeights:
+        """The tensors themselves; `on_bytes` hears of each one's bytes on disk when it was read."""
+        del kernel_types  # there are no blocks
+        return SafetensorsWeights(self.headers, dtype, self.config.quantization, on_bytes)
+
+    def fingerprint(self) -> str:
+        """What the model's KV pages are known by. Raises ModelError when a file cannot be read."""
+        return model_fingerprint(self.raw, sorted({header.file for header in self.headers.values()}))
+
+    def _stored_kind(self, kind: str, names: list[str], dtype: mx.Dtype) -> StoredKind:
+        headers = [self.headers[name] for name in names]
+        return StoredKind(
+            kind,
+            tensors=sum(not name.endswith((".scales", ".biases")) for name in names),
+            parameters=sum(self._parameters(name) for name in names),
+            file_bytes=sum(header.bytes for header in headers),
+            memory_bytes=sum(_memory_bytes(header, dtype.size) for header in headers),
+        )
+
+    def _kind(self, name: str) -> str:
+        """How a tensor is stored; scales belong to their matrix."""
+        matrix = name.rpartition(".")[0]
+        packed = self._packed(matrix)
+        return str(packed) if packed and not name.endswith(".bias") else self.headers[name].dtype
+
+    def _parameters(self, name: str) -> int:
+        matrix, _, kind = name.rpartition(".")
+        packed = self._packed(matrix)
+        if packed is None or kind == "bias":
+            return math.prod(self.headers[name].shape)
+        return self.headers[name].shape[0] * self._width(matrix) if kind == "weight" else 0
+
+    def _packed(self, matrix: str) -> QuantizationSpec | None:
+        """How `matrix` is packed, as its shapes tell; None where it is dense or no matrix."""
+        weight, scales = self.headers.get(f"{matrix}.weight"), self.headers.get(f"{matrix}.scales")
+        if weight is None or scales is None or len(weight.shape) != 2 or len(scales.shape) != 2:
+            return None
+        words, groups = weight.shape[1], scales.shape[1]
+        return packed_spec(matrix, self._width(matrix), words, groups, small_float=scales.dtype == "U8")
+
+    def _width(self, matrix: str) -> int:
+        """Columns of a matrix before it was packed."""
+        config = self.config
+        special = {"o_proj": config.heads * config.head_dim, "down_proj": config.intermediate_size}
+        return special.get(matrix.rpartition(".")[2], config.hidden_size)
+
+
+def _memory_bytes(header: TensorHeader, float_bytes: int) -> int:
+    stored = _FLOAT_BYTES.get(header.dtype)
+    return header.bytes if stored is None else header.bytes // stored * float_bytes
+
+
+def _quantization_words(config: DecoderConfig) -> str | None:
+    if config.quantization is None:
+        return None
+    mixed = ", some layers differ" if config.quantization.overrides else ""
+    return f"{config.quantization.default}{mixed}"
+
+
+def _token_ids(value: object) -> list[int]:
+    values: list[object] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType]
+    return [token for token in values if isinstance(token, int) and not isinstance(token, bool)]
