@@ -10,6 +10,8 @@ from app.errors import ModelNotFound
 
 GUIDE_NAME = "guide"
 GUIDE = Path(__file__).resolve().parents[1] / "resources" / "guide" / "model"
+_GGUF = ".gguf"
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
 _SNAPSHOT = re.compile(r"/models--(.+?)--(.+)/snapshots/[0-9a-f]{40}/?$")
 _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*", re.ASCII)
 
@@ -17,11 +19,12 @@ _REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*", re.ASCII)
 def locate(
     spec: str | None, last_model: str | None = None, say: Callable[[str], None] = lambda line: None
 ) -> Path:
-    """The folder of the model that `spec` names.
+    """The folder or GGUF file of the model that `spec` names.
 
     Args:
-        spec: a folder, "guide" for the built-in model, or the id of a Hugging Face repository that the local
-            cache holds (HF_HOME is honoured; nothing is downloaded). None: `last_model`, else the guide.
+        spec: a folder, a `.gguf` file (any part of a split one), "guide" for the built-in model, or the id of
+            a Hugging Face repository that the local cache holds (HF_HOME is honoured; nothing is downloaded).
+            None: `last_model`, else the guide.
         last_model: what the settings remember, in the same notation.
         say: told in one line when `last_model` is gone and the guide takes its place.
 
@@ -40,16 +43,20 @@ def locate(
 
 def remembered(spec: str) -> str:
     """The notation of `spec` to keep as the last model: it means the same in any working folder."""
-    folder = Path(spec).expanduser()
-    return str(folder.resolve()) if folder.is_dir() else spec
+    path = Path(spec).expanduser()
+    if path.is_file():
+        return str(path.parent.resolve() / path.name)  # itself it may be a link to a file with no name
+    return str(path.resolve()) if path.is_dir() else spec
 
 
-def model_title(folder: Path) -> str:
-    """The name for people of the model in `folder`; the Hugging Face cache calls folders after a hash."""
-    if folder.resolve() == GUIDE:
+def model_title(path: Path) -> str:
+    """The name for people of the model at `path`; the Hugging Face cache calls folders after a hash."""
+    if path.resolve() == GUIDE:
         return "the guide"
-    cached = _SNAPSHOT.search(folder.as_posix())
-    return f"{cached[1]}/{cached[2]}" if cached else folder.resolve().name
+    if path.suffix.lower() == _GGUF:
+        return _PART.sub("", path.stem)
+    cached = _SNAPSHOT.search(path.as_posix())
+    return f"{cached[1]}/{cached[2]}" if cached else path.resolve().name
 
 
 def _find(spec: str) -> Path:
@@ -60,10 +67,14 @@ def _find(spec: str) -> Path:
         return path
     if spec == GUIDE_NAME:
         return _guide()
-    if path.suffix.lower() == ".gguf":
-        raise ModelNotFound(f"{spec}: GGUF files cannot be opened yet; give a folder of safetensors")
+    if path.suffix.lower() == _GGUF:
+        if path.is_file():
+            return path
+        raise ModelNotFound(f"{spec}: no such file; give a .gguf file or a model's folder")
     if path.exists():
-        raise ModelNotFound(f"{spec} is a file; give the folder that holds config.json and the weights")
+        raise ModelNotFound(
+            f"{spec} is no .gguf file; give one, or the folder that holds config.json and the weights"
+        )
     if _REPOSITORY.fullmatch(spec):
         return _cached_repository(spec)
     raise ModelNotFound(f"{spec}: no such folder; give a model's folder or a Hugging Face repository")

@@ -11,7 +11,7 @@ def add_model_option(parser: ArgumentParser, otherwise: str = "the last one used
         "--model",
         metavar="M",
         default=SUPPRESS,
-        help='a model\'s folder, a Hugging Face repository in the local cache, or "guide"; '
+        help='a model\'s folder, a .gguf file, a Hugging Face repository in the local cache, or "guide"; '
         f"without it {otherwise}",
     )
 

@@ -31,6 +31,18 @@ def test_a_folder_is_itself(tmp_path: Path) -> None:
     assert locate(str(tmp_path)) == tmp_path
 
 
+def test_a_gguf_file_is_itself_and_is_remembered_by_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blob").write_bytes(b"GGUF")
+    file = tmp_path / "Model-Q4_K_M-00001-of-00002.GGUF"
+    file.symlink_to("blob")  # as the Hugging Face cache stores files
+    assert locate(str(file)) == file
+    monkeypatch.chdir(tmp_path)
+    assert remembered(file.name) == str(file)
+    assert model_title(file) == "Model-Q4_K_M"
+
+
 def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "models").mkdir()
@@ -65,8 +77,8 @@ def test_a_folder_called_guide_comes_before_the_guide(
         ("", "empty"),
         ("/nowhere/model", "no such folder"),
         ("nowhere", "no such folder"),
-        ("weights.gguf", "GGUF"),
-        (__file__, "is a file"),
+        ("weights.gguf", "no such file"),
+        (__file__, "is no .gguf file"),
         ("a/b/c", "no such folder"),
         ("bad name/model", "no such folder"),
         ("nobody/never-downloaded", "hf download nobody/never-downloaded"),
