@@ -135,6 +135,8 @@ def read_rope(config: ConfigReader, context_length: int, default_theta: float = 
     """
     scaling = config.section("rope_parameters") or config.section("rope_scaling") or ConfigReader({})
     theta = scaling.number("rope_theta", config.number("rope_theta", default_theta))
+    if theta <= 1:
+        raise scaling.wrong("rope_theta", theta, "above 1")
     kind = scaling.raw.get("rope_type") or scaling.raw.get("type") or "default"
     if kind not in ("default", "linear", "llama3", "yarn"):
         raise ModelError(
