@@ -82,7 +82,8 @@ class JsonModel:
                 known = token.text in there
                 have = "the vocabulary has it as" if known else "its place in the vocabulary would be"
                 raise TokenizerError(
-                    f"{self._where}: added token {token.text!r:.80} is said to be {token.id}, but {have} {got}"
+                    f"{self._where}: added token {token.text!r:.80} is said to be {token.id},"
+                    f" but {have} {got}"
                 )
 
     def encode(self, text: str, *, as_prompt: bool = False) -> list[int]:
