@@ -60,6 +60,7 @@ from engine.events import (
     TokenLogprob,
     TokenLogprobs,
 )
+from engine.fit import Fit, model_fit
 from engine.inspection import ModelSummary, inspect_model
 from engine.kernel_report import (
     KernelCheck,
@@ -73,6 +74,7 @@ from engine.kernel_report import (
 )
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv_loss import KvLoss, measure_kv_loss
+from engine.loading.files import StoredKind
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.peer import Peer, PeerRun
@@ -100,6 +102,7 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "Fit",
     "Forget",
     "Freed",
     "Generate",
@@ -141,6 +144,7 @@ __all__ = [
     "Shutdown",
     "SsdSettings",
     "Stats",
+    "StoredKind",
     "TextChunk",
     "Timing",
     "TokenLogprob",
@@ -155,5 +159,6 @@ __all__ = [
     "known_kernels",
     "machine_report",
     "measure_kv_loss",
+    "model_fit",
     "write_shape",
 ]

@@ -26,6 +26,7 @@ class ModelSummary:
         quantization: such as "4-bit, groups of 64 (affine)" or "Q4_K, Q6_K", or None.
         kinds: how its tensors are stored.
         context_length: tokens its config allows.
+        largest_window: tokens that some layer may still look back on; None when a layer sees everything.
         kv_bits: of a stored key or value element, None as computed.
         kv_bytes_per_token: KV memory per token over all layers, with so many bits.
         has_chat_template: whether it can chat.
@@ -40,6 +41,7 @@ class ModelSummary:
     quantization: str | None
     kinds: tuple[StoredKind, ...]
     context_length: int
+    largest_window: int | None
     kv_bits: int | None
     kv_bytes_per_token: int
     has_chat_template: bool
@@ -64,6 +66,7 @@ def inspect_model(path: Path, kv_bits: int | None = None) -> ModelSummary:
         quantization=files.quantization,
         kinds=kinds,
         context_length=config.context_length,
+        largest_window=config.largest_window,
         kv_bits=kv_bits,
         kv_bytes_per_token=2
         * config.layers

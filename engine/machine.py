@@ -48,11 +48,16 @@ def device_name() -> str:
 
 
 def memory_bytes() -> int:
-    """Memory that models may share: the GPU's where it has its own or says so, else the machine's."""
+    """Memory that models may share.
+
+    On a GPU as much as its driver recommends to use at once (on Apple silicon about three quarters of the
+    machine's), or all it has where it recommends nothing; else the machine's.
+    """
     if device_kind() != "CPU":
-        size = mx.device_info().get("memory_size")
-        if isinstance(size, int) and size > 0:
-            return size
+        for name in ("max_recommended_working_set_size", "memory_size"):
+            size = mx.device_info().get(name)
+            if isinstance(size, int) and size > 0:
+                return size
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

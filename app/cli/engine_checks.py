@@ -14,9 +14,11 @@ from engine import (
     MachineReport,
     ModelError,
     ModelSummary,
+    StoredKind,
     inspect_model,
     kernel_table,
     machine_report,
+    model_fit,
 )
 
 _INSTALL_OPENBLAS = (
@@ -25,8 +27,6 @@ _INSTALL_OPENBLAS = (
 _INSTALL_COMPILER = "install one (Debian, Ubuntu: apt install g++): MLX compiles fused operations with it"
 _KERNEL_TROUBLES = frozenset({"disagrees", "does not compile", "hangs", "died"})
 _MEASURE = "MLXR does it when nothing is asked of it; `mlxr kernels --model M` does it now"
-_TIGHT = 0.9
-"""The share of memory that weights may take before nothing is left to work in."""
 
 
 def check_engine() -> tuple[list[Finding], MachineReport | None]:
@@ -50,7 +50,7 @@ def check_engine() -> tuple[list[Finding], MachineReport | None]:
 def check_model(
     path: Path, report: MachineReport | None, kv_bits: int | None = None
 ) -> tuple[list[Finding], ModelSummary | None]:
-    """What the model in folder `path` is and needs, with a KV cache in `kv_bits` bits or as computed.
+    """What the model at `path` is and needs, with a KV cache in `kv_bits` bits or as computed.
 
     The summary is None when it cannot be used.
     """
@@ -63,11 +63,12 @@ def check_model(
         return [Finding(area, "files", str(error), "broken")], None
     page = model.kv_bytes_per_token * EngineSettings().page_size
     findings = [
-        Finding(area, "folder", model.path),
+        Finding(area, "file" if path.is_file() else "folder", model.path),
         Finding(area, "family", f"{model.family}, {amount(model.parameters)} parameters"),
         Finding(
             area, "weights", f"{size(model.weight_bytes)} in memory, {model.quantization or 'not quantised'}"
         ),
+        *(_stored(kind, area) for kind in model.kinds),
         Finding(area, "computes in", model.dtype),
         Finding(area, "context", f"{model.context_length} tokens"),
         Finding(
@@ -139,16 +140,24 @@ def _template(model: ModelSummary, area: str) -> Finding:
     )
 
 
+def _stored(kind: StoredKind, area: str) -> Finding:
+    tensors = f"{kind.tensors} {'tensor' if kind.tensors == 1 else 'tensors'}"
+    memory = "" if kind.memory_bytes == kind.file_bytes else f", {size(kind.memory_bytes)} in memory"
+    runs = f"; {kind.runs}" if kind.runs else ""
+    return Finding(area, "stored", f"{kind.name}: {tensors}, {size(kind.file_bytes)}{memory}{runs}")
+
+
 def _fit(model: ModelSummary, report: MachineReport, area: str) -> Finding:
-    memory, context = report.memory_bytes, model.context_length * model.kv_bytes_per_token
-    if model.weight_bytes > _TIGHT * memory:
-        is_ = f"does not fit: {size(model.weight_bytes)} of weights in {size(memory)} of memory"
+    fit = model_fit(model, report.memory_bytes)
+    weights, memory = size(fit.weight_bytes), size(fit.memory_bytes)
+    if fit.verdict == "does not fit":
+        is_ = f"does not fit: {weights} of weights in {memory} of memory"
         return Finding(area, "fit", is_, "broken", "choose a smaller model or a 4-bit version")
-    left = memory - model.weight_bytes
-    if context > left:
-        tokens = left // model.kv_bytes_per_token
-        is_ = f"the weights fit, and at most {tokens} of {model.context_length} tokens of context"
+    pages = f"{size(fit.kv_bytes)} of pages for {fit.context} tokens"
+    if fit.verdict == "tight":
+        is_ = (
+            f"tight: {weights} of weights, and {pages} where there is room for {size(fit.kv_budget)}, "
+            f"which is {fit.most_context} tokens of context; of {memory}"
+        )
         return Finding(area, "fit", is_, "note", "for longer chats choose a smaller model or a 4-bit version")
-    return Finding(
-        area, "fit", f"yes: {size(model.weight_bytes + context)} with a full context, of {size(memory)}"
-    )
+    return Finding(area, "fit", f"fits: {weights} of weights and {pages}, of {memory}")

@@ -12,6 +12,7 @@ import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.events import ModelInfo
+from engine.fit import check_weights, kv_budget, resident_tokens
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.arena import Arena
@@ -37,9 +38,6 @@ from metal.trial_runner import TrialRunner
 from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, open_executor, this_scope
 
 log = logging.getLogger(__name__)
-
-KV_SHARE = 0.5
-"""Share of the memory that weights leave free which KV pages may take, when no budget is set."""
 
 
 @dataclass(slots=True)
@@ -100,10 +98,14 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     config, page_size = files.config, settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
     executor = choose_executor(settings.executor)
-    decoder, weights = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
+    readable = kernel_types(executor.name)
+    needed = sum(kind.memory_bytes for kind in files.weights.kinds(dtype, readable))
+    check_weights(files.name, needed, memory_bytes())
+    decoder, weights = _load_decoder(files, dtype, page_size, readable, on_progress)
     ledger = weights.ledger
     kernels = _open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
+    resident = resident_tokens(config.context_length, config.largest_window, settings)
     info = ModelInfo(
         path=str(path),
         name=files.name,
@@ -111,7 +113,7 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
         parameters=ledger.parameters,
         weight_bytes=ledger.weight_bytes,
         dtype=str(dtype).removeprefix("mlx.core."),
-        context_length=_usable_context(config, pager, settings),
+        context_length=_usable_context(config, pager, resident),
         page_size=page_size,
         total_pages=pager.total_pages,
         page_bytes=arena.page_bytes,
@@ -128,7 +130,6 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
         identity = CacheIdentity(fingerprint, info.dtype, settings.page_size, settings.kv_bits)
         tier = SsdTier(settings.ssd, identity)
     memory = KVMemory(pager, arena, tier, config.largest_window)
-    resident = _most_resident(config, settings)
     return LoadedModel(
         info, fingerprint, config, decoder, files.tokenizer, arena, pager, memory, tier, kernels, resident
     )
@@ -190,9 +191,7 @@ def _load_decoder(
 
 def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> int:
     """Pages that KV memory may grow to: a limit, of which only what is used is taken."""
-    budget = settings.kv_bytes
-    if budget is None:
-        budget = int(KV_SHARE * max(0, memory_bytes() - weight_bytes))
+    budget = kv_budget(weight_bytes, memory_bytes(), settings)
     pages = budget // arena.page_bytes
     if settings.kv_pages is not None:
         pages = min(pages, settings.kv_pages)
@@ -204,15 +203,8 @@ def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> i
     return pages
 
 
-def _most_resident(config: DecoderConfig, settings: EngineSettings) -> int:
-    if config.largest_window is None:
-        return config.context_length
-    # Pages that left every layer's window are given back.
-    return min(config.context_length, config.largest_window + settings.prefill_chunk + settings.page_size)
-
-
-def _usable_context(config: DecoderConfig, pager: Pager, settings: EngineSettings) -> int:
-    """Most tokens that one request can hold, prompt and answer together."""
-    if pager.total_pages >= pager.pages_for(_most_resident(config, settings)):
+def _usable_context(config: DecoderConfig, pager: Pager, resident: int) -> int:
+    """Most tokens that one request can hold, prompt and answer together; `resident` are in pages at most."""
+    if pager.total_pages >= pager.pages_for(resident):
         return config.context_length
     return min(config.context_length, pager.total_pages * pager.page_size)

@@ -1,0 +1,105 @@
+"""Whether a model fits: by hand for round numbers, and as loading then decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine import EngineSettings, ModelError, inspect_model, machine, model_fit
+from engine.loading import model as loading
+from engine.loading.model import load_model
+from tests.fakes.random_model import write_random_model
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A model of round numbers: 16 kB a page."""
+
+    weight_bytes: int = 1_000_000
+    kv_bytes_per_token: int = 1_000
+    context_length: int = 100
+    largest_window: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("memory", "verdict", "most"),
+    [
+        (1_111_110, "does not fit", 48),  # a tenth must stay free
+        (1_111_112, "tight", 48),  # half of 111,112 bytes are three pages
+        (1_223_999, "tight", 96),
+        (1_224_000, "fits", 100),  # seven pages hold 100 tokens
+    ],
+)
+def test_the_verdict_turns_where_the_numbers_do(memory: int, verdict: str, most: int) -> None:
+    fit = model_fit(Sizes(), memory)
+    assert (fit.verdict, fit.most_context) == (verdict, most)
+    assert (fit.weight_bytes, fit.memory_bytes, fit.context) == (1_000_000, memory, 100)
+    assert fit.kv_bytes == 7 * 16_000
+    assert fit.kv_budget == (memory - 1_000_000) // 2
+
+
+def test_a_shorter_context_may_fit_where_the_whole_does_not() -> None:
+    assert model_fit(Sizes(), 1_200_000).verdict == "tight"
+    short = model_fit(Sizes(), 1_200_000, context=90)
+    assert (short.verdict, short.kv_bytes) == ("fits", 6 * 16_000)
+
+
+def test_a_window_bounds_the_pages() -> None:
+    windowed = replace(Sizes(context_length=100_000), largest_window=20)
+    fit = model_fit(windowed, 10**9, settings=EngineSettings(prefill_chunk=44))
+    assert fit.kv_bytes == 5 * 16_000  # 20 + 44 + 16 tokens
+    assert fit.most_context == 100_000
+
+
+def test_a_budget_that_was_set_counts() -> None:
+    assert model_fit(Sizes(), 10**9, settings=EngineSettings(kv_bytes=48_000)).most_context == 48
+    assert model_fit(Sizes(), 10**9, settings=EngineSettings(kv_pages=2)).most_context == 32
+    assert model_fit(Sizes(), 10**9, settings=EngineSettings(kv_bytes=15_999)).verdict == "does not fit"
+
+
+@pytest.mark.parametrize("bits", [None, 8])
+def test_loading_finds_what_was_foretold(
+    bits: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_random_model(tmp_path / "m", "mistral", head_dim=32, sliding_window=64)
+    summary = inspect_model(folder, bits)
+    monkeypatch.setattr(loading, "memory_bytes", lambda: memory)
+    settings = EngineSettings(kv_bits=bits, prefill_chunk=64)
+    for room in (0, 16, 300, 1024):
+        page = summary.kv_bytes_per_token * 16
+        memory = summary.weight_bytes * 10 // 9 + 2 * page * (room // 16)
+        settings = replace(settings, kv_bytes=max(1, page * room // 16))
+        fit = model_fit(summary, memory, settings=settings)
+        if fit.verdict == "does not fit":
+            with pytest.raises(ModelError):
+                load_model(folder, settings, lambda done, total: None)
+            continue
+        info = load_model(folder, settings, lambda done, total: None).info
+        assert info.context_length == fit.most_context
+        assert info.weight_bytes == fit.weight_bytes
+
+
+def test_what_cannot_fit_is_refused_before_a_weight_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_random_model(tmp_path / "small")
+    weights = inspect_model(folder).weight_bytes
+    monkeypatch.setattr(loading, "memory_bytes", lambda: weights)
+    told: list[int] = []
+    with pytest.raises(ModelError) as raised:
+        load_model(folder, EngineSettings(), lambda done, total: told.append(done))
+    assert told == []
+    assert f"small does not fit: its weights take {weights:,} bytes" in str(raised.value)
+    assert f"{weights:,} at most {int(0.9 * weights):,}" in str(raised.value)
+
+
+def test_a_gpu_is_asked_how_much_it_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "device_kind", lambda: "Metal")
+    known = {"memory_size": 16 << 30, "max_recommended_working_set_size": 12 << 30}
+    monkeypatch.setattr(mx, "device_info", lambda: known)
+    assert machine.memory_bytes() == 12 << 30
+    del known["max_recommended_working_set_size"]
+    assert machine.memory_bytes() == 16 << 30
