@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-PIECE = 1 << 22
+PIECE = 1 << 20
 """Weights that are changed at once."""
 
 

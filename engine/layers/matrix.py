@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import mlx.core as mx
 
@@ -41,10 +42,10 @@ class QuantizedTensor:
 
     def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
         """Dequantised rows (ids, columns)."""
-        scales, biases = self.scales[ids], None if self.biases is None else self.biases[ids]
-        if biases is not None and dtype == mx.float32:
-            # MLX computes in the scales' own dtype, where scale · q of a float16 scale would be rounded.
-            scales, biases = scales.astype(dtype), biases.astype(dtype)
+        scales, biases = self.scales[ids], None
+        if self.biases is not None:
+            # MLX computes in their dtype: of float16 ones each scale · q would be rounded.
+            scales, biases = scales.astype(mx.float32), self.biases[ids].astype(mx.float32)
         rows = mx.dequantize(
             self.weight[ids],
             scales,
@@ -68,7 +69,10 @@ class BlockTensor:
 
     def matmul(self, x: mx.array) -> mx.array:
         """x Wᵀ for x (tokens, columns), in x's dtype."""
-        return x @ dequantize(self.blocks, self.type).astype(x.dtype).T
+        # Nothing else says that the weights are not needed before x is there: MLX would dequantise those of
+        # all layers at once, which is the model's size many times over.
+        needed = cast("list[mx.array]", mx.depends([self.blocks], [x]))
+        return x @ dequantize(needed[0], self.type).astype(x.dtype).T
 
     def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
         """Dequantised rows (ids, columns)."""
