@@ -104,10 +104,15 @@ class SafetensorsFiles:
     def _packed(self, matrix: str) -> QuantizationSpec | None:
         """How `matrix` is packed, as its shapes tell; None where it is dense or no matrix."""
         weight, scales = self.headers.get(f"{matrix}.weight"), self.headers.get(f"{matrix}.scales")
-        if weight is None or scales is None or len(weight.shape) != 2 or len(scales.shape) != 2:
+        if self.config.quantization is None or weight is None or scales is None or weight.dtype != "U32":
+            return None
+        if len(weight.shape) != 2 or len(scales.shape) != 2:
             return None
         words, groups = weight.shape[1], scales.shape[1]
-        return packed_spec(matrix, self._width(matrix), words, groups, small_float=scales.dtype == "U8")
+        try:
+            return packed_spec(matrix, self._width(matrix), words, groups, small_float=scales.dtype == "U8")
+        except ModelError:
+            return None  # the loader says so, when it comes to that matrix
 
     def _width(self, matrix: str) -> int:
         """Columns of a matrix before it was packed."""

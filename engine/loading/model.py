@@ -183,8 +183,8 @@ def _load_decoder(
         untaken = [name for name in untaken if not name.startswith("lm_head.")]
     if untaken:
         raise ModelError(
-            f"{len(untaken)} tensors do not belong to a {files.config.family} model (first: {untaken[0]}); "
-            "config.json and the weights do not match"
+            f"{files.path}: {len(untaken)} tensors do not belong to a {files.config.family} model "
+            f"(first: {untaken[0]:.80}); its configuration and its weights do not match"
         )
     return decoder, weights
 
