@@ -9,6 +9,7 @@ import mlx.core as mx
 
 from engine.kernel_choice import KernelChoice
 from engine.layers.linear import DenseLinear, Embedding, Linear, QuantizedLinear
+from engine.layers.matrix import BlockTensor
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import BuiltinOps
 from metal.candidates_ends import embed_spec
@@ -144,6 +145,8 @@ def _weight(linear: Linear) -> tuple[Weight, mx.array | None]:
     if isinstance(linear, DenseLinear):
         return DenseWeight(linear.weight), linear.bias
     if isinstance(linear, QuantizedLinear):
+        if isinstance(linear.tensor, BlockTensor):
+            raise KernelError(f"matvec: {linear.tensor.type} blocks are not supported; affine ones are")
         tensor, spec = linear.tensor, linear.tensor.spec
         if spec.mode != "affine" or tensor.biases is None:
             raise KernelError(f"matvec: {spec.mode} weights are not supported; affine ones are")
