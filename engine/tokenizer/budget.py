@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, MappingView
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -16,7 +16,17 @@ IDLE_CHARACTERS = 4_000_000
 MAX_PRODUCT = 100_000_000
 """Most characters that one call may make at worst: the product of the sizes of its two largest arguments."""
 MAX_INTEGER_BITS = 256
-_WIDE = re.compile(r"[%{][^%{}]{0,40}?\d{6}|%[-+ #0]*\d*\.?\*")
+MADE_TIMES = 32
+"""How often one rendering may make as much text as it may hold: variables by the thousand add up."""
+MAX_SLOW = 10_000
+"""Most characters given to a filter whose time grows with the square of them."""
+MAX_NAME = 1000
+"""Longest name of an attribute, format of a date, or number of digits to round to."""
+_WIDE = re.compile(r"[%{][^%{}]{0,40}?\d{6}|%[-+ #0-9]*\.?\*")
+_FIELD = re.compile(r"[%{][^%{}]{0,60}")
+_SLOW = frozenset({"pprint", "striptags", "sum", "urlize", "wordwrap"})
+_BY_NAME = frozenset({"groupby", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique"})
+"""Filters that look up attributes by a dotted name, part by part, for every item."""
 _MULTIPLIERS = frozenset(
     {
         *("batch", "center", "expandtabs", "format", "format_map", "indent", "join", "ljust", "replace"),
@@ -37,15 +47,17 @@ class Budget:
         self._deadline = math.inf
         self._limit = IDLE_CHARACTERS
         self._written = 0
+        self._made = 0
 
     @contextmanager
     def spend(self, seconds: float, characters: int) -> Generator[None]:
         """Limits for the rendering inside the `with`."""
-        self._deadline, self._limit, self._written = time.monotonic() + seconds, characters, 0
+        self._deadline, self._limit = time.monotonic() + seconds, characters
+        self._written = self._made = 0
         try:
             yield
         finally:
-            self._deadline, self._limit, self._written = math.inf, IDLE_CHARACTERS, 0
+            self._deadline, self._limit = math.inf, IDLE_CHARACTERS
 
     def tick(self) -> None:
         """Raises TemplateTooLarge once time is up."""
@@ -64,6 +76,13 @@ class Budget:
     def check(self, value: Any) -> Any:
         """`value`, unless it is larger than a template may hold."""
         _require(_size(value, self._limit) <= self._limit)
+        return value
+
+    def made(self, value: Any) -> Any:
+        """`value`, new in this rendering; counted, for it may be kept."""
+        size = _size(value, self._limit)
+        self._made += size
+        _require(size <= self._limit and self._made <= MADE_TIMES * self._limit)
         return value
 
     def write(self, value: Any) -> Any:
@@ -90,14 +109,20 @@ class Budget:
         `values` starts with the text or list worked on; the product of the two largest bounds the result.
         """
         self.tick()
+        if name in _SLOW:
+            _require(all(_size(value, MAX_SLOW) <= MAX_SLOW for value in values))
+        if name in _BY_NAME:
+            _require(all(len(value) <= MAX_NAME for value in values[1:] if isinstance(value, str)))
         if name not in _MULTIPLIERS:
             return
+        if name == "round":
+            _require(all(abs(value) <= MAX_NAME for value in values[1:] if isinstance(value, int)))
         if name == "replace":  # what is looked for cannot make the result larger
             values = values[:1] + values[2:]
         if name.startswith("format"):
             _check_format(values[0])
         sizes = sorted((_reach(value) for value in values), reverse=True)
-        _require(math.prod(sizes[:2]) <= MAX_PRODUCT)
+        _require(math.prod(sizes[:2]) <= (IDLE_CHARACTERS if name in ("batch", "slice") else MAX_PRODUCT))
 
     def check_operator(self, operator: str, left: object, right: object) -> None:
         """Refuse operands of `+`, `*`, `**` and `%` that would make a giant."""
@@ -122,9 +147,11 @@ def _bits(number: float) -> int:
 
 
 def _check_format(form: object) -> None:
-    """Refuse widths that are huge, or left to an argument, in a format of either kind."""
+    """Refuse widths that are huge, alone or together, or left to an argument, in a format of either kind."""
     if isinstance(form, str):
         _require(len(form) <= IDLE_CHARACTERS and not _WIDE.search(form))
+        numbers = (number for field in _FIELD.findall(form) for number in re.findall(r"\d+", field))
+        _require(sum(map(int, numbers)) <= IDLE_CHARACTERS)
 
 
 def _reach(value: object) -> int:
@@ -145,7 +172,9 @@ def _size(value: object, enough: int) -> int:
         elif isinstance(item, dict):
             waiting.extend(cast("dict[object, object]", item).keys())
             waiting.extend(cast("dict[object, object]", item).values())
-        elif isinstance(item, (list, tuple, set, frozenset)):
+        elif isinstance(item, (list, tuple, set, frozenset, MappingView)):
             waiting.extend(cast("Iterable[object]", item))
+        elif isinstance(item, int) and item.bit_length() > MAX_INTEGER_BITS:
+            return enough + 1
         total += 1
     return total

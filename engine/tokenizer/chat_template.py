@@ -16,6 +16,9 @@ MAX_SECONDS = 2.0
 MAX_CHARACTERS = 4_000_000
 """Longest text beyond the messages' own that a template may make, or hold at any moment."""
 
+MAX_SOURCE = 200_000
+"""Longest source: several times as long as any model's; compiling takes time that no clock watches."""
+
 # What a template's own Python operations may raise; anything else would be a fault of ours.
 _TEMPLATE_FAULTS = (
     jinja2.TemplateError,
@@ -63,9 +66,14 @@ class ChatTemplate:
         self._named_tokens = dict(named_tokens)
         self._max_seconds = max_seconds
         self._budget = Budget()
+        if len(source) > MAX_SOURCE:
+            raise TokenizerError(
+                f"{origin}: the chat template has {len(source):,} characters; the longest that is read has"
+                f" {MAX_SOURCE:,}"
+            )
         try:
             self._template = Sandbox(self._budget, now).compile_template(source)
-        except (jinja2.TemplateError, RecursionError) as error:
+        except (*_TEMPLATE_FAULTS, SyntaxError) as error:  # Jinja writes Python, and may write it wrong
             raise TokenizerError(f"{origin}: the chat template cannot be read: {_one_line(error)}") from error
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
@@ -88,7 +96,7 @@ class ChatTemplate:
         }
         try:
             with self._budget.spend(self._max_seconds, 8 * own + MAX_CHARACTERS):
-                return self._budget.concat(self._template.generate(variables))
+                return _unicode(self._budget.concat(self._template.generate(variables)))
         except Refusal as error:
             raise InvalidRequest(
                 f"the model's chat template refuses this chat: {_one_line(error)}"
@@ -106,7 +114,17 @@ class ChatTemplate:
         )
 
 
+def _unicode(text: str) -> str:
+    """`text`. Raises ValueError when it holds half a surrogate pair, which no tokenizer can take."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it makes half a surrogate pair") from None
+    return text
+
+
 def _one_line(error: BaseException, limit: int = 300) -> str:
-    """The error's own words on one line, its kind when it has none."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    """The error's own words on one line, without what steers terminals; its kind when it has none."""
+    printed = "".join(char if char.isprintable() else " " for char in str(error))
+    text = " ".join(printed.split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"

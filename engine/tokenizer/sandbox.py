@@ -2,7 +2,8 @@
 
 Jinja's sandbox keeps a template from reaching Python; it does not keep it from looping for ever or from
 asking for a string of ten gigabytes. Here every loop step, call, filter and operator that can make text grow
-first asks a `Budget`. Within its limits a template renders exactly what it would without them.
+first asks a `Budget`. Within its limits a template renders exactly what it would without them. Nothing of it
+runs while it is compiled, when no clock does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from engine.tokenizer.budget import Budget
+from engine.tokenizer.budget import MAX_INTEGER_BITS, MAX_NAME, Budget, TemplateTooLarge
 
 
 class Refusal(jinja2.TemplateError):
@@ -35,21 +36,29 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(["+", "*", "**", "%"])
 
     def __init__(self, budget: Budget, now: Callable[[], datetime]) -> None:
+
+        @jinja2.pass_context  # Jinja then has no finalize to call, with what it takes for constants, itself
+        def write(_context: Context, value: Any) -> Any:
+            return budget.write(value)
+
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_GenerationTag, "jinja2.ext.loopcontrols"],
-            finalize=budget.write,
+            finalize=write,
+            optimized=False,
         )
 
         def strftime_now(form: str) -> str:
+            if len(form) > MAX_NAME:
+                raise TemplateTooLarge("asks for a date in a format of more than 1000 characters")
             return now().strftime(form)
 
         self._budget = budget
         self.concat = budget.concat
-        self.filters["tojson"] = _to_json
+        self.filters["tojson"] = self._to_json
         self.filters = {name: _limited(name, function, budget) for name, function in self.filters.items()}
-        self.filters.update({_STEPS: budget.steps, _CHECK: budget.check})
+        self.filters.update({_STEPS: budget.steps, _CHECK: budget.check, _MADE: budget.made})
         del self.globals["lipsum"]
         cast("dict[str, object]", self.globals).update(
             dict=_make_dict,
@@ -76,16 +85,38 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self._budget.check_call(method.__name__, receiver, *args, *kwargs.values())
         else:
             self._budget.tick()
-        return self._budget.check(super().call(context, obj, *args, **kwargs))
+        return self._budget.made(super().call(context, obj, *args, **kwargs))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Bytes stay out of reach: their methods are not limited."""
+        return attr not in _TO_BYTES and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Called for every operator of `intercepted_binops`."""
         self._budget.check_operator(operator, left, right)
-        return self._budget.check(super().call_binop(context, operator, left, right))
+        return self._budget.made(super().call_binop(context, operator, left, right))
+
+    def _to_json(
+        self,
+        value: Any,
+        ensure_ascii: bool = False,
+        indent: int | str | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        """JSON as Hugging Face templates expect it: not escaped for HTML, as Jinja's own is."""
+        if (indent if isinstance(indent, int) else len(indent or "")) > MAX_NAME:
+            raise TemplateTooLarge("makes too much text")
+        encoder = json.JSONEncoder(
+            ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
+        return self._budget.concat(encoder.iterencode(value))
 
 
 _STEPS = "mlxr budget: steps"
 _CHECK = "mlxr budget: check"
+_MADE = "mlxr budget: made"
+_TO_BYTES = frozenset({"encode", "from_bytes", "to_bytes"})
 
 
 class _Limits(NodeTransformer):
@@ -107,7 +138,12 @@ class _Limits(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         node.nodes = [_filtered(operand, _CHECK) for operand in node.nodes]
-        return _filtered(node, _CHECK)
+        return _filtered(node, _MADE)
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802
+        if isinstance(node.value, int) and node.value.bit_length() > MAX_INTEGER_BITS:
+            raise TemplateTooLarge(f"has a number of more than {MAX_INTEGER_BITS} bits")
+        return node
 
 
 def _filtered(node: nodes.Expr, name: str) -> nodes.Filter:
@@ -126,7 +162,7 @@ def _limited(name: str, function: Callable[..., Any], budget: Budget) -> Callabl
         passed = (jinja2.Environment, Context, nodes.EvalContext)  # what Jinja itself puts first
         values = [value for value in args if not isinstance(value, passed)]
         budget.check_call(name, *values, *kwargs.values())
-        return budget.check(function(*args, **kwargs))
+        return budget.made(function(*args, **kwargs))
 
     return limited
 
@@ -156,6 +192,10 @@ class _Namespace(Namespace):
         _check_name(name)
         super().__setitem__(name, value)
 
+    def __repr__(self) -> str:
+        """Without what it holds, which may hold itself, or be an avalanche."""
+        return "<Namespace>"
+
 
 def _check_name(name: object) -> None:
     if str(name).startswith("_"):
@@ -169,16 +209,3 @@ def _make_dict(*args: Any, **values: Any) -> dict[Any, Any]:
 
 def _raise_exception(message: object) -> None:
     raise Refusal(str(message))
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """JSON as Hugging Face templates expect it: no HTML escapes (Jinja's own would write < as \\u003c)."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
