@@ -10,7 +10,6 @@ from engine.batch import Sent
 from engine.cache_events import CacheReport, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.foresight import Foresight
-from engine.kv.page_data import RUN_PAGES
 from engine.loading.model import LoadedModel
 from engine.machine import device_name
 from engine.request import Request, Sequence
@@ -45,6 +44,7 @@ class Finding:
             self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
             return True
         sequence.may_restore = False
+        self._memory.settle(sequence.table, tokens, sequence.request.command.chat)
         self._sample(sequence, tokens, runner)
         return False
 
@@ -59,11 +59,12 @@ class Finding:
         """What it would find, were it sent now, behind the prompts of `ahead`."""
         prompt, found = len(request.prompt), self._memory.lookup(request.prompt)
         stored, cached = found.stored_tokens, found.cached_tokens
-        if stored and not self._foresight.should_restore(stored, cached):
-            stored = 0
+        read = stored - found.skipped_tokens
+        if stored and not self._foresight.should_restore(stored, cached, read):
+            stored = read = 0
         reused = cached + stored
         begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
-        seconds = self._foresight.first_token(prompt, cached, stored, ahead)
+        seconds = self._foresight.first_token(prompt, reused, read, ahead)
         return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
 
     def took(self, sent: Sent, seconds: float) -> None:
@@ -85,14 +86,16 @@ class Finding:
 
     def _read_run(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
         """The tokens gained."""
-        begin = sequence.table.length
-        run = min(RUN_PAGES * self._model.pager.page_size, len(tokens) - begin)
-        if not self._foresight.should_restore(run, begin):
+        memory, size = self._memory, self._model.pager.page_size
+        ahead = memory.ahead(sequence.table, tokens)
+        gains, reads = (ahead.end - ahead.begin) * size, (ahead.end - ahead.first) * size
+        if not self._foresight.should_restore(gains, ahead.begin * size, reads):
             return 0
-        began = time.perf_counter()
-        gained = self._memory.restore(sequence.table, tokens, sequence.request.command.chat)
+        began, before = time.perf_counter(), memory.counts.restored_pages
+        gained = memory.restore(sequence.table, tokens, sequence.request.command.chat)
         if gained:
-            self._foresight.restored(gained, time.perf_counter() - began)
+            pages = memory.counts.restored_pages - before
+            self._foresight.restored(pages * size, time.perf_counter() - began)
         return gained
 
     def _sample(self, sequence: Sequence, tokens: tuple[int, ...], runner: Runner) -> None:

@@ -44,40 +44,37 @@ class Foresight:
             log.warning("%s cannot be written (%s)", self._file, error)
 
     def took(self, sent: Sent, seconds: float) -> None:
-        """A step is done."""
-        if sent.chunk is not None:
-            if not sent.answers:
-                self._rates.prefilled(sent.chunk.tokens, sent.chunk.begin, seconds)
-        elif sent.draft is None and sent.answers:
-            self._rates.stepped(sent.answers, seconds)
+        """A step is done; of those that compute nothing but a prompt is learned."""
+        if sent.chunk is not None and not sent.answers:
+            self._rates.prefilled(sent.chunk.tokens, sent.chunk.begin, seconds)
 
     def restored(self, tokens: int, seconds: float) -> None:
         """Pages of so many tokens were read back from SSD."""
         self._rates.restored(self._bytes(tokens), seconds)
 
-    def should_restore(self, tokens: int, context: int) -> bool:
-        """Whether reading pages of `tokens` behind `context` back is no slower than computing them.
+    def should_restore(self, tokens: int, context: int, read: int) -> bool:
+        """Whether reading `read` tokens' pages is no slower than computing `tokens` behind `context`.
 
         What was never measured is tried.
         """
-        restore = self._rates.restore_seconds(self._bytes(tokens))
+        restore = self._rates.restore_seconds(self._bytes(read))
         compute = self._rates.prefill_seconds(tokens, context)
         return restore is None or compute is None or restore <= compute
 
-    def first_token(self, prompt: int, cached: int, restored: int, ahead: Iterable[Sequence]) -> float | None:
+    def first_token(self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence]) -> float | None:
         """Seconds until the first token of a prompt sent now; None until this machine was measured.
 
         Args:
-            prompt: its tokens, of which `cached` are in memory and `restored` come back from SSD.
+            prompt: its tokens, of which the first `reused` need no computing if `read` of them are read back
+                from SSD.
             ahead: whose prompts are computed before it.
         """
         waits = [self._rates.prefill_seconds(other.pending, other.table.length) for other in ahead]
         known = [seconds for seconds in waits if seconds is not None]
         if len(known) < len(waits):
             return None
-        reused = cached + restored
         return self._rates.first_token_seconds(
-            prompt - reused, reused, sum(known), restored_bytes=self._bytes(restored)
+            prompt - reused, reused, sum(known), restored_bytes=self._bytes(read)
         )
 
     def _bytes(self, tokens: int) -> int:

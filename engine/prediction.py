@@ -119,22 +119,20 @@ def _linear(matrix: list[list[float]], right: list[float]) -> list[float] | None
 
 
 class Rates:
-    """What prefill, decode steps and restoring pages take for one model on one machine, in seconds."""
+    """What prefill and restoring pages take for one model on one machine, in seconds.
+
+    For what is told and decided before a request runs. How long the next step's chunk may be is for
+    engine.chunking, which follows the last steps and asks nothing of rare sizes.
+    """
 
     def __init__(self) -> None:
         self._prefill = CostFit()
-        self._steps = CostFit()
         self._restore = CostFit()
 
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
         """`tokens` prompt tokens behind `context` others, alone in their step, took `seconds`."""
         if tokens > 0:
             self._prefill.add(_chunk(tokens, context), seconds)
-
-    def stepped(self, rows: int, seconds: float) -> None:
-        """A decode step of `rows` answers took `seconds`."""
-        if rows > 0:
-            self._steps.add((1.0, float(rows)), seconds)
 
     def restored(self, nbytes: int, seconds: float) -> None:
         """Reading `nbytes` of pages back from SSD took `seconds`."""
@@ -150,10 +148,6 @@ class Rates:
         starts = range(0, tokens, size)
         parts = [_chunk(min(size, tokens - start), context + start) for start in starts]
         return self._prefill.seconds(tuple(map(sum, zip(*parts, strict=True))))
-
-    def step_seconds(self, rows: int) -> float | None:
-        """What a decode step of `rows` answers takes."""
-        return self._steps.seconds((1.0, float(rows))) if rows > 0 else 0.0
 
     def restore_seconds(self, nbytes: int) -> float | None:
         """What reading `nbytes` of pages back takes."""
@@ -181,23 +175,6 @@ class Rates:
         restore = self.restore_seconds(restored_bytes)
         return None if prefill is None or restore is None else queue_seconds + restore + prefill
 
-    def tokens_within(self, seconds: float, context: int, rows: int = 0) -> int | None:
-        """How many prompt tokens behind `context` take at most `seconds` beside a decode step of `rows`.
-
-        None until both were measured; 0 when the decode step alone takes longer.
-        """
-        beside = self.step_seconds(rows)
-        if beside is None or self.prefill_seconds(1, context) is None:
-            return None
-        fits, too_many = 0, 1 << 24
-        while too_many - fits > 1:
-            tokens = (fits + too_many) // 2
-            if beside + (self.prefill_seconds(tokens, context) or 0.0) <= seconds:
-                fits = tokens
-            else:
-                too_many = tokens
-        return fits
-
     def to_json(self, about: str) -> str:
         """What was measured, as text; `about` names the machine and model that it holds for."""
         fits = {name: fit.measurements() for name, fit in self._fits().items()}
@@ -219,7 +196,7 @@ class Rates:
         return rates
 
     def _fits(self) -> dict[str, CostFit]:
-        return {"prefill": self._prefill, "steps": self._steps, "restore": self._restore}
+        return {"prefill": self._prefill, "restore": self._restore}
 
 
 def _chunk(tokens: int, context: int) -> Features:

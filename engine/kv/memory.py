@@ -13,7 +13,8 @@ from engine.kv.eviction import EvictionOrder
 from engine.kv.page_data import RUN_PAGES, chain_keys
 from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
 from engine.kv.prefix_tree import Node, PrefixTree
-from engine.kv.ssd_runs import read_run, spill_run, stored_run
+from engine.kv.restoring import Ahead, Restoring, key_before
+from engine.kv.ssd_runs import spill_run
 from engine.kv.stores import Found, MemoryCounts, PageStore, StoredBytes, Tier
 
 
@@ -38,6 +39,7 @@ class KVMemory:
         self.tree = PrefixTree(pager, window)
         self._order = EvictionOrder(self.tree, pager)
         self._batch = max(1, min(RUN_PAGES, pager.total_pages // 64))
+        self._restoring = Restoring(pager, self.tree, tier) if tier else None
         self.counts = MemoryCounts()
 
     @property
@@ -53,14 +55,13 @@ class KVMemory:
     def lookup(self, tokens: Sequence[int]) -> Found:
         """What a prompt of `tokens` would find now. Nothing is changed."""
         match = self.tree.match(tokens, len(tokens) - 1)
-        if self._tier is None:
+        if self._restoring is None:
             return Found(match.length, 0)
-        first = match.length // self._pager.page_size
-        begin = first * self._pager.page_size
-        parent = match.nodes[first - 1] if first else self.tree.root
-        run = stored_run(self._tier, parent.key, tokens[begin:-1], self._pager.page_size, None)
-        end = begin + len(run.keys) * self._pager.page_size
-        return Found(match.length, max(0, end - match.length))
+        full, size = match.length // self._pager.page_size, self._pager.page_size
+        parent = match.nodes[full - 1] if full else self.tree.root
+        ahead = self._restoring.behind(parent.key, full, tokens)
+        skipped = (ahead.first - ahead.begin) * size
+        return Found(match.length, max(0, ahead.end * size - match.length), skipped)
 
     def begin(self, tokens: Sequence[int], chat: str) -> PageTable:
         """A table that shares what is in memory of a prompt; its `length` says how many tokens that is.
@@ -68,7 +69,8 @@ class KVMemory:
         Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too.
         """
         match = self.tree.match(tokens, len(tokens) - 1)
-        self._claim(match.nodes[: match.length // self._pager.page_size], chat)
+        if full := match.length // self._pager.page_size:
+            self._claim(match.nodes[full - 1], chat)
         pages = [node.page for node in match.nodes[match.first :]]
         return self._pager.share([NO_PAGE] * match.first + pages, match.length)
 
@@ -79,23 +81,30 @@ class KVMemory:
         pages = pager.high_water + max(0, pager.missing(table, tokens) - unused)
         self._store.reserve(min(pages, pager.total_pages), pager.total_pages)
 
+    def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
+        """What `restore` could add to `table` of a prompt: without a sliding window at most the next run.
+
+        Where it has begun to read what a window sees, all that it would add to nothing.
+        """
+        return Ahead(0, 0, 0) if self._restoring is None else self._restoring.ahead(table, tokens)
+
     def restore(self, table: PageTable, tokens: Sequence[int], chat: str) -> int:
         """Read the next pages of a prompt behind `table` from SSD, at most RUN_PAGES.
 
+        With a sliding window those are left out that no continuation behind the last stored one sees; then
+        nothing may be computed behind `table` before all the others are there, or `settle` was called.
+
         Returns the tokens gained: 0 when the SSD has no more, it cannot be read, or no page is left for it.
         """
-        if self._tier is None:
+        if self._restoring is None:
             return 0
-        size = self._pager.page_size
-        first = table.length // size
-        most = min(RUN_PAGES - first % RUN_PAGES, self.available_pages)
-        rest = tokens[first * size : min((first + most) * size, len(tokens) - 1)]
-        data = read_run(
-            self._tier, stored_run(self._tier, self._key_before(table, tokens, first), rest, size, most)
-        )
+        before, size = table.length, self._pager.page_size
+        self._restoring.skip(table, tokens)
+        data = self._restoring.read(table, tokens, self.available_pages)
         if data is None:
             return 0
-        before, last = table.length, first + data.pages
+        first = table.length // size
+        last = first + data.pages
         self._pager.shrink(table, first * size)
         self.grow(table, last * size)
         self._store.write(table.pages[first:last], data)
@@ -103,6 +112,13 @@ class KVMemory:
         self.keep(table, tokens, chat, whole=False)
         self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + data.pages)
         return table.length - before
+
+    def settle(self, table: PageTable, tokens: Sequence[int], chat: str) -> None:
+        """Restoring has ended: without pages that the next token sees, `table` has what memory has."""
+        if self.tree.is_torn(table):
+            found = self.begin(tokens, chat)
+            self._pager.free(table)
+            table.pages, table.length = found.pages, found.length
 
     def grow(self, table: PageTable, tokens: int) -> None:
         """Make room for the first `tokens` tokens of `table`, in pages that it may write behind its length.
@@ -142,6 +158,8 @@ class KVMemory:
 
     def free(self, table: PageTable) -> None:
         """Give back all pages of `table`; those that were kept stay until they are evicted."""
+        if self._restoring is not None:
+            self._restoring.ended(table)
         self.tree.touch([node for page in table.pages if (node := self.tree.node_at(page))])
         self._pager.free(table)
 
@@ -174,7 +192,7 @@ class KVMemory:
         """
         first = begin // self._pager.page_size
         keys = chain_keys(
-            self._key_before(table, tokens, first),
+            key_before(self.tree, table, tokens, first),
             [
                 tokens[at : at + self._pager.page_size]
                 for at in range(begin, table.length, self._pager.page_size)
@@ -241,21 +259,10 @@ class KVMemory:
         self._pager.check(tables)
         check_tree(self.tree, self._pager)
 
-    def _claim(self, nodes: Sequence[Node], chat: str) -> None:
-        new = self.tree.claim(nodes, chat)
+    def _claim(self, node: Node, chat: str) -> None:
+        new = self.tree.claim(node, chat)
         if new and self._tier is not None:
             self._tier.claim([node.key for node in new], chat)
-
-    def _key_before(self, table: PageTable, tokens: Sequence[int], index: int) -> bytes:
-        """The key of the page before the one at `index`."""
-        if not index:
-            return self.tree.root.key
-        node = self.tree.node_at(table.pages[index - 1])
-        if node is not None and node.depth == index - 1:
-            return node.key
-        size = self._pager.page_size
-        pages = [tokens[begin : begin + size] for begin in range(0, index * size, size)]
-        return chain_keys(self.tree.root.key, pages)[-1]
 
     def _make_room(self, table: PageTable, missing: int) -> None:
         """Evict until `table` can have `missing` more pages, or raise OutOfPages.

@@ -160,6 +160,12 @@ class Pager:
         self.release((table.pages[index],))
         table.pages[index] = page
 
+    def skip(self, table: PageTable, pages: int) -> None:
+        """`table` goes on behind its first `pages` pages and holds none: its sliding window has left them."""
+        self.release(table.pages)
+        table.pages[:] = [NO_PAGE] * pages
+        table.length = pages * self.page_size
+
     def shrink(self, table: PageTable, tokens: int) -> None:
         """Give back the pages wholly behind the first `tokens` tokens; `length` becomes at most `tokens`."""
         kept = self.pages_for(tokens)

@@ -66,6 +66,7 @@ class PrefixTree:
     def __init__(self, pager: Pager, window: int | None = None) -> None:
         """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
         self._pager = pager
+        self.page_size = pager.page_size
         self.window = window
         self.clock = 0
         self.root = Node((), None, -1, ROOT_KEY)
@@ -118,24 +119,36 @@ class PrefixTree:
             nodes.pop()
         return Match([], 0, 0)
 
+    def first_seen(self, length: int) -> int:
+        """The first page that a continuation behind `length` tokens sees: 0 without a sliding window."""
+        return 0 if self.window is None else max(0, length - self.window + 1) // self.page_size
+
+    def is_torn(self, table: PageTable) -> bool:
+        """Whether a page is missing that a token behind `table` sees."""
+        pages = table.pages[self.first_seen(table.length) : self._pager.pages_for(table.length)]
+        return NO_PAGE in pages
+
     def touch(self, nodes: Sequence[Node]) -> None:
         """`nodes` are used now."""
         self.clock = clock = self.clock + 1
         for node in nodes:
             node.stamp = clock
 
-    def claim(self, nodes: Sequence[Node], chat: str) -> list[Node]:
-        """`chat` owns `nodes`, a path from the root's children down; returns those that it did not before."""
-        new = [node for node in nodes if chat not in node.owners]
+    def claim(self, node: Node, chat: str) -> list[Node]:
+        """`chat` owns `node` and all before it; returns those that it did not before."""
+        new: list[Node] = []
+        while node.parent is not None and chat not in node.owners:
+            new.append(node)
+            node = node.parent
         for node in new:
             self._set_owners(node, node.owners | {chat})
         return new
 
-    def insert(self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str) -> list[Node]:
+    def insert(self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str) -> Node:
         """Make the pages of `table` findable: full ones, and with `whole` a partly filled last one.
 
         Where the tree has an equal page already, the table gets that one in the place of its own. Returns the
-        nodes of full pages, which `chat` must claim next.
+        node of the last full page, the root where there is none; `chat` must claim it next.
 
         Args:
             tokens: at least the first `table.length` ids of the sequence.
@@ -143,9 +156,8 @@ class PrefixTree:
         size = self._pager.page_size
         full, rest = divmod(table.length, size)
         self.clock = clock = self.clock + 1
-        nodes: list[Node] = []
-        node = self.root
-        for index in range(full):
+        node = self._last_shared(table, full)
+        for index in range(node.depth + 1, full):
             page_tokens = tuple(tokens[index * size : (index + 1) * size])
             child = node.children.get(page_tokens)
             if child is None:
@@ -154,12 +166,11 @@ class PrefixTree:
             if table.pages[index] != NO_PAGE:
                 self._settle(child, table, index)
                 child.stamp = clock
-            nodes.append(child)
             node = child
         if whole and rest:
             self._insert_rest(node, tuple(tokens[full * size : table.length]), table.pages[full], chat)
         self._prune(node)
-        return nodes
+        return node
 
     def remove(self, node: Node) -> None:
         """Let go of the page of `node`, and of the node when nothing is behind it."""
@@ -223,8 +234,18 @@ class PrefixTree:
         """
         if self.window is None:
             return 0
-        first = max(0, length - self.window + 1) // self._pager.page_size
+        first = self.first_seen(length)
         return first if all(node.page != NO_PAGE for node in nodes[first:]) else None
+
+    def _last_shared(self, table: PageTable, full: int) -> Node:
+        """The last node down to which the first `full` pages of `table` are the tree's, or the root."""
+        last = self.root
+        for page in table.pages[:full]:
+            node = self.node_at(page)
+            if node is None or node.parent is not last or not node.key:
+                break
+            last = node
+        return last
 
     def _add(self, parent: Node, tokens: Tokens, key: bytes) -> Node:
         child = parent.children[tokens] = Node(tokens, parent, parent.depth + 1, key)

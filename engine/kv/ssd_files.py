@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,6 @@ from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
 from engine.kv.ssd_settings import SsdSettings
 
 log = logging.getLogger(__name__)
-
-_FADING = 0.8
 
 
 class SsdFiles:
@@ -43,7 +40,6 @@ class SsdFiles:
         self._ledger = Ledger()
         self._is_current = False
         self._unsaved: set[Path] = set()
-        self._read_bytes = self._read_s = 0.0
         self.removed_files = 0
 
     @property
@@ -67,11 +63,6 @@ class SsdFiles:
     def written_today(self) -> int:
         """Bytes that all processes have written since midnight UTC, as known at the last write here."""
         return self._ledger.written.get(self._today(), 0)
-
-    @property
-    def read_rate(self) -> float | None:
-        """Bytes per second of recent reads, verification included; None before the first."""
-        return self._read_bytes / self._read_s if self._read_s else None
 
     def open(self) -> None:
         """Index what is there, remove leftovers, and come down to the cap."""
@@ -129,7 +120,7 @@ class SsdFiles:
             place = self._index.find(key)
         if place is None:
             return None
-        path, begin = place.file.path, time.perf_counter()
+        path = place.file.path
         try:
             run = read_run(path, self._identity)
         except DamagedFile as damage:
@@ -138,8 +129,6 @@ class SsdFiles:
             log.warning("%s cannot be read: %s", path, error.strerror)
             self._lose(path)
         else:
-            self._read_bytes = _FADING * self._read_bytes + run.header.size
-            self._read_s = _FADING * self._read_s + time.perf_counter() - begin
             if self._is_as_indexed(run.header, place.file):
                 self._touch(key)
                 return run
@@ -149,11 +138,6 @@ class SsdFiles:
         """The stored pages among `keys` are `chat`'s too."""
         with self._guard:
             self._unsaved.update(file.path for file in self._index.claim(keys, chat))
-
-    def forget(self, keys: Iterable[bytes]) -> None:
-        """Remove every file that holds one of `keys`."""
-        for path in self._paths(keys):
-            self._remove(path)
 
     def forget_chat(self, chat: str) -> None:
         """Remove every file, of any model, with a page that is only `chat`'s; others are its no longer."""

@@ -12,6 +12,7 @@ from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_reader import SsdReader
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_writer import SsdWriter
 
@@ -24,8 +25,9 @@ Tokens = Sequence[tuple[int, ...]]
 class SsdTier:
     """Pages by their chain key, for one model; for one thread, the engine's. Nothing in it raises.
 
-    Files are written by a thread of its own and read by the caller's. When the folder cannot be written,
-    `reason` says why, `put` takes nothing more, and what is stored is still found.
+    Files are written by a thread of its own, and read by the caller's or, where it told what it is going to
+    ask for, ahead by another. When the folder cannot be written, `reason` says why, `put` takes nothing more,
+    and what is stored is still found.
 
     Args:
         identity: only pages of the same identity are found.
@@ -45,6 +47,7 @@ class SsdTier:
     ) -> None:
         self._files = SsdFiles(settings, identity, clock, disk_usage)
         self._writer = SsdWriter(self._files, identity, clock, queue_bytes)
+        self._reader = SsdReader(self._files)
         try:
             self._files.open()
         except OSError as error:
@@ -54,11 +57,6 @@ class SsdTier:
     def reason(self) -> str:
         """Why nothing is written any more; "" while it is."""
         return self._writer.reason
-
-    @property
-    def measured_read_rate(self) -> float | None:
-        """Bytes per second of recent reads, verification included; None before the first."""
-        return self._files.read_rate
 
     @property
     def spilled_bytes_today(self) -> int:
@@ -116,26 +114,26 @@ class SsdTier:
             done += part.pages
         return join(parts) if parts else None
 
+    def expect(self, key: bytes | None) -> None:
+        """`get` will be asked for page `key` next: its file is read meanwhile. None: for no page."""
+        self._reader.expect(key)
+
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The pages among `keys` that are stored, or wait to be, are `chat`'s too."""
         wanted = list(keys)
         self._writer.claim(wanted, chat)
         self._files.claim(wanted, chat)
 
-    def forget(self, keys: Iterable[bytes]) -> None:
-        """Remove the files that hold one of `keys`, with all that is in them."""
-        wanted = list(keys)
-        self._writer.drop(wanted)
-        self._files.forget(wanted)
-
     def forget_chat(self, chat: str) -> None:
         """Remove the files, of every model, with a page that is only `chat`'s."""
+        self._reader.expect(None)
         self._writer.drop_chat(chat)
         self._files.forget_chat(chat)
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """The restored pages `keys` disagreed with what the model computes: remove their files, and count."""
         wanted = list(keys)
+        self._reader.expect(None)
         self._writer.drop(wanted)
         self._files.quarantine(wanted)
 
@@ -149,6 +147,7 @@ class SsdTier:
 
     def close(self, timeout: float) -> None:
         """Write what waits within `timeout` seconds and drop the rest; `put` takes nothing more."""
+        self._reader.close()
         self._writer.close(timeout)
         self._files.save()
 
@@ -159,7 +158,7 @@ class SsdTier:
             run, first = waiting
             stored_keys, stored_tokens, data = run.keys, run.tokens, run.data
         else:
-            stored = self._files.read(keys[0])
+            stored = self._reader.read(keys[0])
             if stored is None:
                 return None
             stored_keys, stored_tokens, data = stored.header.keys, stored.tokens, stored.data

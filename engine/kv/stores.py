@@ -59,6 +59,10 @@ class Tier(Protocol):
         """Consecutive pages, verified; None when one is gone or damaged."""
         ...
 
+    def expect(self, key: bytes | None) -> None:
+        """`get` will be asked for page `key` next, or for none."""
+        ...
+
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The pages among `keys` that are stored are `chat`'s too."""
         ...
@@ -78,10 +82,17 @@ class Tier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a prompt would find: tokens in memory, and tokens that the SSD could add behind them."""
+    """What a prompt would find.
+
+    Attributes:
+        cached_tokens: in memory.
+        stored_tokens: that the SSD could add behind them.
+        skipped_tokens: of these, those that need not be read: a sliding window has left them.
+    """
 
     cached_tokens: int
     stored_tokens: int
+    skipped_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ import random
 import statistics
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.prediction import Rates
 
@@ -106,8 +104,6 @@ def learned() -> Rates:
     for _ in range(60):
         tokens, context = draw.randrange(1, 2000), draw.randrange(0, 8000)
         rates.prefilled(tokens, context, truth(tokens, context))
-        rows = draw.randrange(1, 33)
-        rates.stepped(rows, 0.01 + 0.001 * rows)
         nbytes = draw.randrange(1 << 16, 1 << 28)
         rates.restored(nbytes, 0.002 + nbytes / 1e9)
     return rates
@@ -120,42 +116,19 @@ def test_a_chunked_prompt_is_the_sum_of_its_chunks(learned: Rates) -> None:
     assert learned.first_token_seconds(0, 300) == pytest.approx(truth(1, 300), rel=0.01)
 
 
-@settings(deadline=None)
-@given(context=st.integers(0, 30_000), rows=st.integers(0, 40), seconds=st.floats(0.0, 2.0))
-def test_as_many_tokens_as_fit(context: int, rows: int, seconds: float) -> None:
-    rates = Rates()
-    for tokens in (16, 400, 2000):
-        for behind in (0, 5000):
-            rates.prefilled(tokens, behind, truth(tokens, behind))
-    for count in (1, 8, 32):
-        rates.stepped(count, 0.01 + 0.001 * count)
-    most = rates.tokens_within(seconds, context, rows)
-    step = rates.step_seconds(rows)
-    assert most is not None
-    assert step is not None
-
-    def total(tokens: int) -> float:
-        return step + (rates.prefill_seconds(tokens, context) or 0.0)
-
-    assert most == 0 or total(most) <= seconds
-    assert total(most + 1) > seconds
-
-
 def test_nothing_is_told_before_it_is_measured() -> None:
     rates = Rates()
-    told = (rates.prefill_seconds(9, 0), rates.first_token_seconds(9, 0), rates.tokens_within(1, 0))
-    assert (*told, rates.restore_seconds(9), rates.step_seconds(1)) == (None,) * 5
+    told = (rates.prefill_seconds(9, 0), rates.first_token_seconds(9, 0), rates.restore_seconds(9))
+    assert told == (None,) * 3
     for _ in range(3):
         rates.prefilled(100, 0, truth(100, 0))
         rates.prefilled(100, 0, 0.0)
-    assert rates.tokens_within(1, 0, rows=1) is None
     assert rates.first_token_seconds(9, 0, restored_bytes=1) is None
 
 
 def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
     again = Rates.from_json(learned.to_json("this machine"), "this machine")
     assert again.prefill_seconds(700, 100) == pytest.approx(learned.prefill_seconds(700, 100), rel=0.02)
-    assert again.step_seconds(5) == pytest.approx(learned.step_seconds(5), rel=0.02)
     assert again.restore_seconds(10**7) == pytest.approx(learned.restore_seconds(10**7), rel=0.02)
 
 
@@ -164,7 +137,7 @@ def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> No
     data = json.loads(text)
     bad = ["", "[]", "null", text[:-9], text.replace('"version": 1', '"version": 0')]
     bad += [json.dumps(data | {"prefill": value}) for value in (3, [[1]], [[[1, 2], 3]], [[[1, -5, 2], 3]])]
-    bad += [json.dumps(data | {"steps": [[[1, float("nan")], 1]]})]
+    bad += [json.dumps(data | {"restore": [[[1, float("nan")], 1]]})]
     for damaged in bad:
         assert Rates.from_json(damaged, "a").prefill_seconds(9, 0) is None
     assert Rates.from_json(text, "b").prefill_seconds(9, 0) is None

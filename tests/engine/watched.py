@@ -40,7 +40,7 @@ class Watch:
 
 def restore_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is on SSD is read back, even where a small model computes it sooner."""
-    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, begin: True)
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: True)
 
 
 def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:

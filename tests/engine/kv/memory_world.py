@@ -92,6 +92,7 @@ class FakeTier:
     damaged: set[bytes] = field(default_factory=set)
     is_full: bool = False
     puts: list[int] = field(default_factory=list)
+    expected: list[bytes | None] = field(default_factory=list)
 
     def find(self, key: bytes) -> bool:
         return key in self.pages
@@ -115,6 +116,10 @@ class FakeTier:
         assert [part.tokens for part in parts] == list(tokens)
         chains = np.concatenate([part.data.arrays["chains"] for part in parts], 2)
         return PageData({"chains": chains}, parts[0].data.page_size)
+
+    def expect(self, key: bytes | None) -> None:
+        assert key is None or len(key) == 16
+        self.expected.append(key)
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         for key in keys:
@@ -203,12 +208,16 @@ class World:
         return True
 
     def restore(self, sequence: Running) -> int:
-        before = sequence.table.length
-        gained = self.memory.restore(sequence.table, sequence.tokens, sequence.chat)
-        assert sequence.table.length == before + gained
-        assert not gained or sequence.table.length < len(sequence.tokens)
+        """The next run; with a window, all that it sees. Returns the tokens gained."""
+        before, table = sequence.table.length, sequence.table
+        while self.memory.restore(table, sequence.tokens, sequence.chat):
+            assert before < table.length < len(sequence.tokens)
+            self.memory.check([running.table for running in self.running])
+            if self.shape.window is None:
+                break
+        self.memory.settle(table, sequence.tokens, sequence.chat)
         self.look(sequence)
-        return gained
+        return table.length - before
 
     def keep(self, sequence: Running, whole: bool = True) -> None:
         before = sequence.table.pages.count(NO_PAGE)

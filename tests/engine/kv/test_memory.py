@@ -403,6 +403,36 @@ def test_damage_on_ssd_costs_only_what_is_behind_it() -> None:
     world.check()
 
 
+def test_of_a_chat_with_a_window_only_what_it_still_sees_is_read() -> None:
+    world = world_of(40, window=10, has_tier=True)
+    world.run(prompt(36 * SIZE), "chat")
+    world.memory.evict_all()
+    told = world.memory.lookup(prompt(36 * SIZE + 1))
+    assert told == Found(0, 36 * SIZE, 33 * SIZE)  # 9 tokens before the next one, in 3 pages
+    running = world.begin(prompt(36 * SIZE + 1), "later")
+    assert world.restore(running) == 36 * SIZE
+    assert world.memory.counts.restored_pages == 3
+    assert world.compute(running, 1)
+    world.keep(running)
+    world.check()
+    assert all({"chat", "later"} <= stored.owners for stored in world.tier.pages.values())
+
+
+def test_a_chat_with_a_window_that_cannot_be_read_whole_is_computed_behind_what_memory_has() -> None:
+    world = world_of(40, window=30, has_tier=True)
+    world.run(prompt(30 * SIZE))
+    world.memory.evict_all()
+    world.run(prompt(2 * SIZE))
+    world.tier.damaged.add(list(world.tier.pages)[28])
+    running = world.begin(prompt(30 * SIZE + 1))
+    assert running.table.length == 2 * SIZE
+    assert world.restore(running) == 0
+    assert running.table.length == 2 * SIZE
+    assert world.memory.counts.restored_pages == 6  # 22 to the damage: of no use without 28 and 29
+    assert world.restore(running) == 26 * SIZE  # what was stored before the damage
+    world.check()
+
+
 def test_restoring_stops_where_no_page_is_left() -> None:
     world = world_of(8, has_tier=True)
     world.run(prompt(28))

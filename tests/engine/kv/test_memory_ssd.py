@@ -75,7 +75,10 @@ def test_a_damaged_file_costs_only_what_is_in_it_and_behind_it(tmp_path: Path) -
     with started(tmp_path, chains) as world:
         world.run(prompt(48 * SIZE))
     with started(tmp_path, chains) as world:
-        assert world.restore(world.begin(prompt(48 * SIZE + 1))) == RUN_PAGES * SIZE
+        first = world.begin(prompt(48 * SIZE + 1))
+        assert world.restore(first) == RUN_PAGES * SIZE
+        world.keep(first)
+        world.free(first)  # nothing is read ahead for it any more
         for file in tmp_path.glob("*/*.safetensors"):
             damaged = bytearray(file.read_bytes())
             damaged[-1] ^= 1
@@ -84,6 +87,19 @@ def test_a_damaged_file_costs_only_what_is_in_it_and_behind_it(tmp_path: Path) -
         assert again.table.length == RUN_PAGES * SIZE
         assert world.restore(again) == 0
         assert world.memory.lookup(again.tokens) == Found(RUN_PAGES * SIZE, 0)
+
+
+def test_what_was_read_ahead_and_verified_is_used_whatever_becomes_of_its_file(tmp_path: Path) -> None:
+    chains, tokens = Chains(), prompt(48 * SIZE + 1)
+    with started(tmp_path, chains) as world:
+        world.run(tokens[:-1])
+    with started(tmp_path, chains) as world:
+        running = world.begin(tokens)
+        assert world.restore(running) == RUN_PAGES * SIZE
+        for file in tmp_path.glob("*/*.safetensors"):
+            file.unlink()
+        assert world.restore(running) == RUN_PAGES * SIZE
+        assert world.restore(running) == 0
 
 
 @pytest.mark.parametrize("cap", [3_000, 30_000])

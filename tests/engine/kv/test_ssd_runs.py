@@ -20,9 +20,8 @@ def planted(pages: int, window: int | None = None) -> tuple[PrefixTree, ChainSto
     for page in range(pages):
         store.slots[page] = [page * SIZE, page * SIZE + 1]
     table.length = len(tokens)
-    nodes = tree.insert(tokens, table, True, "chat")
-    tree.claim(nodes, "chat")
-    return tree, store, nodes
+    tree.claim(tree.insert(tokens, table, True, "chat"), "chat")
+    return tree, store, list(tree.nodes())
 
 
 def stored_pages(tier: FakeTier) -> list[int]:

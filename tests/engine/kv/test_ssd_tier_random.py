@@ -101,20 +101,19 @@ class TierMachine(RuleBasedStateMachine):
         assert tier.get(run.keys[begin:], [(7, 7, 7, 7)] * len(run.keys[begin:])) is None
 
     @precondition(lambda self: self.runs)
-    @rule(data=st.data(), how=st.sampled_from(["forget", "quarantine", "chat", "claim"]))
+    @rule(data=st.data(), how=st.sampled_from(["quarantine", "chat", "claim", "expect"]))
     def change(self, data: st.DataObject, how: str) -> None:
         run = data.draw(st.sampled_from(self.runs))
-        if how == "forget":
-            self.tiers[0].forget(run.keys[:1])
-        elif how == "quarantine":
+        if how == "quarantine":
             self.tiers[0].quarantine(run.keys[-1:])
+            assert not all(self.tiers[0].find(key) for key in run.keys)
         elif how == "chat":
             self.tiers[0].forget_chat("a")
             assert "a" not in self.tiers[0].chat_bytes()
-        else:
+        elif how == "claim":
             self.tiers[0].claim(run.keys, "d")
-        if how in ("forget", "quarantine"):
-            assert not all(self.tiers[0].find(key) for key in run.keys)
+        else:
+            self.tiers[0].expect(run.keys[0])
 
     @rule()
     def wait(self) -> None:
