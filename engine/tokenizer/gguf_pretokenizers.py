@@ -111,7 +111,6 @@ PRE_TOKENIZERS: dict[str, PreTokenizer] = dict(
         *_named("gpt-4o llama4 kanana2 minimax-m2", PreTokenizer((_GPT4O,))),
         *_named("starcoder refact smollm codeshell exaone minerva-7b", PreTokenizer((r"\p{N}", _GPT2))),
         *_named("command-r", PreTokenizer((r"\p{N}", _GPT2), nfc=True)),
-        *_named("falcon", PreTokenizer((r"[\p{P}\$\+<=>\^~\|`]+", _GPT2, "[0-9][0-9][0-9]"))),
         *_named(
             "deepseek-llm",
             PreTokenizer(
