@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from engine import Event, TextChunk
 
@@ -34,26 +35,22 @@ class EventInbox:
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """The events, runs of TextChunks of one request joined to one: a frame shows them at once anyway."""
+    """The events, TextChunks of one answer with no other event between them joined to one.
+
+    A frame shows them at once anyway, and whose text comes first matters only within an answer.
+    """
     result: list[Event] = []
-    texts: list[str] = []
+    run: dict[tuple[str, int], list[TextChunk]] = {}
     for event in events:
-        last = result[-1] if result else None
-        if isinstance(event, TextChunk) and isinstance(last, TextChunk) and last.id == event.id:
-            texts.append(event.text)
-            result[-1] = event
-            continue
-        _close_run(result, texts)
-        result.append(event)
         if isinstance(event, TextChunk):
-            texts = [event.text]
-    _close_run(result, texts)
-    return result
+            run.setdefault((event.id, event.sample), []).append(event)
+        else:
+            result += _joined(run)
+            run.clear()
+            result.append(event)
+    return [*result, *_joined(run)]
 
 
-def _close_run(result: list[Event], texts: list[str]) -> None:
-    """Give the last TextChunk the text of its whole run."""
-    last = result[-1] if result else None
-    if isinstance(last, TextChunk) and len(texts) > 1:
-        result[-1] = TextChunk(last.id, "".join(texts), last.generated_tokens)
-    texts.clear()
+def _joined(run: Mapping[tuple[str, int], Sequence[TextChunk]]) -> list[TextChunk]:
+    """One TextChunk for each answer: its last one, with the text of all."""
+    return [replace(chunks[-1], text="".join(chunk.text for chunk in chunks)) for chunks in run.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, product
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,9 @@ from engine import Event, Failed, PrefillProgress, TextChunk
 
 events = st.lists(
     st.one_of(
-        st.builds(TextChunk, st.sampled_from("ab"), st.text("xy", max_size=2), st.integers(1, 9)),
+        st.builds(
+            TextChunk, st.sampled_from("ab"), st.text("xy", max_size=2), st.integers(1, 9), st.integers(0, 1)
+        ),
         st.builds(Failed, st.sampled_from("ab"), st.just("error"), st.just("kind")),
     ),
     max_size=20,
@@ -28,29 +30,41 @@ def test_pieces_of_one_answer_are_joined() -> None:
     assert merged(pieces) == [TextChunk("a", "Pages.", 3)]
 
 
-def test_other_events_and_other_answers_stand_between() -> None:
-    apart: list[Event] = [
-        TextChunk("a", "1", 1),
-        PrefillProgress("b", 1, 2, 0),
-        TextChunk("a", "2", 2),
-        TextChunk("b", "3", 1),
-        TextChunk("a", "4", 3),
-    ]
+def test_other_events_stand_between() -> None:
+    apart: list[Event] = [TextChunk("a", "1", 1), PrefillProgress("b", 1, 2, 0), TextChunk("a", "2", 2)]
     assert merged(apart) == apart
+
+
+def test_answers_that_are_written_at_once_are_joined_each_for_itself() -> None:
+    pieces: list[Event] = [
+        TextChunk("a", f"{step}{sample}", step, sample) for step in (1, 2) for sample in (0, 1)
+    ]
+    assert merged([*pieces, TextChunk("b", "x", 1)]) == [
+        TextChunk("a", "1020", 2, 0),
+        TextChunk("a", "1121", 2, 1),
+        TextChunk("b", "x", 1),
+    ]
 
 
 @given(events)
 def test_text_order_and_other_events_stay(sent: list[Event]) -> None:
-    def texts(of: list[Event], request: str) -> str:
-        return "".join(event.text for event in of if isinstance(event, TextChunk) and event.id == request)
+    def parts(of: list[Event], request: str, sample: int) -> list[str]:
+        """What an answer says between other events."""
+        said = [""]
+        for event in of:
+            if isinstance(event, Failed):
+                said.append("")
+            elif isinstance(event, TextChunk) and (event.id, event.sample) == (request, sample):
+                said[-1] += event.text
+        return said
 
     got = merged(sent)
-    assert [texts(got, request) for request in "ab"] == [texts(sent, request) for request in "ab"]
+    for request, sample in product("ab", (0, 1)):
+        assert parts(got, request, sample) == parts(sent, request, sample)
     assert [e for e in got if isinstance(e, Failed)] == [e for e in sent if isinstance(e, Failed)]
-    assert not any(
-        isinstance(one, TextChunk) and isinstance(two, TextChunk) and one.id == two.id
-        for one, two in pairwise(got)
-    )
+    for _, run in groupby(got, lambda event: isinstance(event, TextChunk)):
+        names = [(event.id, event.sample) for event in run if isinstance(event, TextChunk)]
+        assert len(set(names)) == len(names)
 
 
 def test_a_batch_is_posted_once() -> None:
