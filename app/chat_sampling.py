@@ -12,6 +12,6 @@ GUIDE_SAMPLING = SamplingParams()
 """The guide states facts: it always says the likeliest word."""
 
 
-def chat_sampling(model: Path) -> SamplingParams:
-    """Sampling for a chat with the model in folder `model`."""
-    return GUIDE_SAMPLING if model.resolve() == GUIDE else CHAT_SAMPLING
+def chat_sampling(model: Path, answers: int = 1) -> SamplingParams:
+    """Sampling for a chat with the model in folder `model`; several answers must be able to differ."""
+    return GUIDE_SAMPLING if answers == 1 and model.resolve() == GUIDE else CHAT_SAMPLING

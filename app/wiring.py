@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QApplication
 from app import text
 from app.appearance import Appearance
 from app.bridge import FrameQueue
+from app.chat.cache_words import freed_words
 from app.chat.chat_list import ChatListViewModel
 from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
@@ -39,7 +40,7 @@ from app.store.worker import StoreWorker
 from app.theme import LIGHT
 from app.widgets.settings_dialog import SettingsDialog
 from app.window import MainWindow
-from engine import Command, Engine, EngineSettings, Event, Failed
+from engine import Command, Engine, EngineSettings, Event, Failed, Freed
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +124,8 @@ class Desktop:
     def _dispatch(self, event: Event) -> None:
         if isinstance(event, Failed) and event.detail:
             log.error("%s\n%s", event.error, event.detail)
+        if isinstance(event, Freed):
+            self.window.toast.say(freed_words(event))
         self.models.handle(event)
         self.conversation.handle(event)
         self.chats.handle(event)

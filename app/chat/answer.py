@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.store.records import ChatMessage, Status
-from engine import CacheReport, Event, Failed, Finished, PrefillProgress, TextChunk
+from engine import CacheReport, Event, Failed, Finished, PrefillProgress, SampleEnded, TextChunk
 
 AnswerPhase = Literal["waiting", "prefilling", "streaming"]
 
@@ -15,15 +15,16 @@ STATUS_OF_REASON: dict[str, Status] = {"stop": "complete", "length": "length", "
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A request in flight and the message it writes.
+    """An answer that a request in flight writes, perhaps one of several.
 
     Attributes:
-        request_id: the engine's name for it.
+        request_id: the engine's name for the request.
         message: the assistant's message so far.
         phase: "waiting" until the engine's first event for it.
         prefill_done, prefill_total: prompt tokens read so far, and in all, without the cached ones.
         cached: prompt tokens that need not be read: they were in memory or on SSD.
         cancelled: Cancel has been sent; the phase is what it was.
+        sample: which of the request's answers it is.
     """
 
     request_id: str
@@ -33,10 +34,11 @@ class Answer:
     prefill_total: int = 0
     cached: int = 0
     cancelled: bool = False
+    sample: int = 0
 
     @property
     def over(self) -> bool:
-        """Whether the engine has ended the request."""
+        """Whether the engine has ended it."""
         return self.message.status != "streaming"
 
 
@@ -53,12 +55,14 @@ def advance(answer: Answer, event: Event) -> Answer:
                 prefill_total=total - cached,
                 cached=cached,
             )
-        case TextChunk():
+        case TextChunk(sample=answer.sample):
             text = answer.message.text + event.text
             message = replace(answer.message, text=text, generated_tokens=event.generated_tokens)
             return replace(answer, phase="streaming", message=message)
+        case SampleEnded(sample=answer.sample):
+            return replace(answer, message=replace(answer.message, status=STATUS_OF_REASON[event.reason]))
         case Finished():
-            return replace(answer, message=_finished(answer.message, event))
+            return replace(answer, message=_finished(answer.message, event, answer.sample))
         case Failed():
             return replace(answer, message=replace(answer.message, status="failed", error=event.error))
         case _:
@@ -77,13 +81,14 @@ def _found(answer: Answer, report: CacheReport) -> Answer:
     )
 
 
-def _finished(message: ChatMessage, event: Finished) -> ChatMessage:
+def _finished(message: ChatMessage, event: Finished, sample: int) -> ChatMessage:
+    own = event if sample == 0 else event.others[sample - 1]
     return replace(
         message,
-        text=event.text,
-        tokens=event.tokens,
-        status=STATUS_OF_REASON[event.reason],
-        generated_tokens=len(event.tokens),
+        text=own.text,
+        tokens=own.tokens,
+        status=STATUS_OF_REASON[own.reason],
+        generated_tokens=len(own.tokens),
         ttft_ms=event.timing.ttft_ms,
         decode_tps=event.timing.decode_tps,
     )

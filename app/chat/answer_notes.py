@@ -11,6 +11,13 @@ NOTES = {
     "length": text.NOTE_LENGTH,
     "interrupted": text.NOTE_INTERRUPTED,
 }
+ENDINGS = {
+    "streaming": text.WRITING,
+    "stopped": text.NOTE_STOPPED,
+    "length": text.CUT,
+    "failed": text.FAILED,
+}
+"""The same in a word, and for one that has not ended."""
 
 
 def note_for(message: ChatMessage) -> str:
@@ -20,6 +27,14 @@ def note_for(message: ChatMessage) -> str:
     missed = miss_words(message.missed_from, message.miss_reason)
     ended = "  ·  ".join(part for part in (NOTES.get(message.status, ""), numbers_of(message)) if part)
     return "\n".join(line for line in (ended, missed) if line)
+
+
+def progress_of(message: ChatMessage) -> str:
+    """How far one of several answers is: its tokens, and how it ended where it did not end by itself."""
+    count = message.generated_tokens
+    tokens = ("1 token" if count == 1 else f"{count:,} tokens") if count else ""
+    ended = ENDINGS.get(message.status, "")
+    return "  ·  ".join(part for part in (tokens, ended) if part)
 
 
 def numbers_of(message: ChatMessage) -> str:

@@ -1,4 +1,4 @@
-"""The model's answer: its blocks, with what is to be said about it and can be done with it underneath."""
+"""The model's answer: its words, with what is to be said about it and can be done with it underneath."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from app import text
 from app.appearance import Appearance
+from app.chat.answer_body import AnswerBody
 from app.chat.answer_notes import note_for
-from app.chat.block_column import GAP, BlockColumn
-from app.chat.error_line import ErrorLine
-from app.chat.markdown_blocks import split_blocks
+from app.chat.block_column import GAP
 from app.chat.message_view import MessageView
+from app.chat.several_button import SeveralButton
 from app.chat.tree import Versions
 from app.store.records import ChatMessage
 from app.theme import Theme
@@ -24,7 +24,7 @@ OUTDENT = 7
 
 
 class AnswerView(MessageView):
-    """Shows an answer that may be growing: only its last block is ever laid out again."""
+    """Shows one answer."""
 
     def __init__(
         self,
@@ -34,13 +34,8 @@ class AnswerView(MessageView):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(message, appearance, versions, parent)
-        self._blocks = BlockColumn(appearance, self)
-        self._blocks.height_changed.connect(self.height_changed)
-        self._activity = QLabel(self)
-        self._activity.setObjectName("activity")
-        self._activity.hide()
-        self._error = ErrorLine(appearance, self)
-        self._error.hide()
+        self._body = AnswerBody(appearance, self)
+        self._body.height_changed.connect(self.height_changed)
         self._footer = self._make_footer()
         self.setAccessibleName("Answer")
         self.show_message(message)
@@ -48,10 +43,7 @@ class AnswerView(MessageView):
     def show_message(self, message: ChatMessage) -> None:
         """Show the message; what has not changed stays as it is."""
         self._message = message
-        self._blocks.show_blocks(split_blocks(message.text), growing=message.status == "streaming")
-        self._blocks.setVisible(bool(message.text))
-        self._error.say(text.sentence(message.error))
-        self._error.setVisible(message.status == "failed")
+        self._body.show_message(message)
         self._note.setText(note_for(message))
         self._copy.setVisible(bool(message.text))
         self._branch.setVisible(bool(message.text))
@@ -59,39 +51,27 @@ class AnswerView(MessageView):
 
     def show_activity(self, activity: str) -> None:
         """Say what is going on in place of the first word."""
-        self._activity.setText(activity)
-        if self._activity.isHidden() != (not activity):
-            self._activity.setVisible(bool(activity))
+        if self._body.show_activity(activity):
             self.height_changed.emit()
 
     def set_ready(self, ready: bool) -> None:
         """Whether another answer could be asked for now."""
         self._again.setEnabled(ready)
+        self._several.setEnabled(ready)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the Markdown anew."""
-        self._blocks.restyle()
+        self._body.restyle()
 
     def fit(self, width: int) -> int:
-        """Stack the blocks and what belongs under them."""
-        top = 0
-        for part, height in self._parts(width):
-            part.setGeometry(-OUTDENT if part is self._footer else 0, top, width, height)
-            top += height + GAP
-        return max(0, top - GAP)
-
-    def _parts(self, width: int) -> list[tuple[QWidget, int]]:
-        """What is on show, from the top, with the height of each."""
-        parts: list[tuple[QWidget, int]] = []
-        if not self._blocks.isHidden():
-            parts.append((self._blocks, self._blocks.fit(width)))
-        if not self._activity.isHidden():
-            parts.append((self._activity, self._activity.sizeHint().height()))
-        if not self._error.isHidden():
-            parts.append((self._error, self._error.heightForWidth(width)))
-        if not self._footer.isHidden():
-            parts.append((self._footer, max(FOOTER, self._footer.heightForWidth(width))))
-        return parts
+        """Put the footer under the words."""
+        height = self._body.fit(width)
+        self._body.setGeometry(0, 0, width, height)
+        if self._footer.isHidden():
+            return height
+        top, footer = height + GAP if height else 0, max(FOOTER, self._footer.heightForWidth(width))
+        self._footer.setGeometry(-OUTDENT, top, width, footer)
+        return top + footer
 
     def _make_footer(self) -> QWidget:
         footer = QWidget(self)
@@ -100,13 +80,15 @@ class AnswerView(MessageView):
         self._note.setWordWrap(True)
         self._copy = CopyButton(self._appearance, "Copy this answer", lambda: self._message.text)
         self._again = self._make_button("again", text.REGENERATE)
-        self._again.clicked.connect(self.regenerated)
+        self._again.clicked.connect(lambda: self.regenerated.emit(1))
+        self._several = SeveralButton(self._appearance, text.REGENERATE_SEVERAL, FOOTER)
+        self._several.chosen.connect(self.regenerated)
         self._branch = self._make_button("branch", text.BRANCH)
         self._branch.clicked.connect(self.branched)
         row = QHBoxLayout(footer)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(2)
-        for part in (self._copy, self._again, self._branch, self._switch):
+        for part in (self._copy, self._again, self._several, self._branch, self._switch):
             row.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
         row.addSpacing(6)
         row.addWidget(self._note, 1)

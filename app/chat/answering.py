@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
@@ -11,7 +11,8 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answer import Answer, advance
 from app.chat.open_chat import OpenChat
 from app.chat.refusal_words import failure_words
-from app.chat.token_path import with_tokens
+from app.chat.token_path import tokens_along, with_tokens
+from app.chat.tree import MessageTree
 from app.store.records import Chat, ChatMessage
 from engine import (
     CacheReport,
@@ -21,11 +22,14 @@ from engine import (
     Failed,
     Finished,
     Generate,
+    Keep,
     PrefillProgress,
+    SampleEnded,
     TextChunk,
 )
 
 SAVE_INTERVAL_MS = 300
+OfAnswers = CacheReport | PrefillProgress | TextChunk | SampleEnded | Finished | Failed
 
 
 class Saver(Protocol):
@@ -34,6 +38,15 @@ class Saver(Protocol):
     def save(self, value: Chat | ChatMessage) -> None:
         """Save the value soon."""
         ...
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request in flight: its chat, its answers by their messages' ids, and the one that was kept."""
+
+    open_chat: OpenChat
+    answers: dict[str, Answer]
+    kept_id: str = ""
 
 
 class Answering(QObject):
@@ -53,57 +66,69 @@ class Answering(QObject):
         self._submit = submit
         self._store = store
         self._title_of = title_of
-        self._answers: dict[str, Answer] = {}
-        self._chats: dict[str, OpenChat] = {}
-        self._unsaved: set[str] = set()
+        self._asked: dict[str, _Asked] = {}
+        self._unsaved: dict[str, MessageTree] = {}
         self._unseen: set[str] = set()
         self._save_timer = QTimer(self)
         self._save_timer.setInterval(SAVE_INTERVAL_MS)
         self._save_timer.timeout.connect(self.save_now)
 
-    def ask(self, request: Generate, message: ChatMessage, open_chat: OpenChat) -> None:
-        """Submit the request; its words go into `message`, which is in the chat's tree."""
-        self._answers[request.id] = Answer(request.id, message)
-        self._chats[request.id] = open_chat
+    def ask(self, request: Generate, messages: Sequence[ChatMessage], open_chat: OpenChat) -> None:
+        """Submit the request; its answers' words go into `messages`, which are in the chat's tree."""
+        answers = {
+            message.id: Answer(request.id, message, sample=sample) for sample, message in enumerate(messages)
+        }
+        self._asked[request.id] = _Asked(open_chat, answers)
         self._submit(request)
         self._save_timer.start()
 
-    def answer(self, message_id: str) -> Answer | None:
-        """The answer that writes this message; None when it has ended."""
-        return self._answers.get(message_id)
+    def answers(self, message_id: str) -> tuple[Answer, ...]:
+        """The answer that writes this message, and those asked for with it; none when it has ended."""
+        asked = self._asked_with(message_id)
+        return tuple(asked.answers.values()) if asked else ()
 
     def chat(self, chat_id: str) -> OpenChat | None:
         """The chat, when an answer of it is on its way."""
-        return next((found for found in self._chats.values() if found.chat.id == chat_id), None)
+        chats = (asked.open_chat for asked in self._asked.values())
+        return next((found for found in chats if found.chat.id == chat_id), None)
 
     def cancel(self, message_id: str) -> None:
-        """Ask the engine to end an answer; it has ended when its event says so."""
-        answer = self._answers.get(message_id)
-        if answer and not answer.cancelled:
-            self._answers[message_id] = replace(answer, cancelled=True)
-            self._submit(Cancel(message_id))
+        """Ask the engine to end an answer and those asked for with it; its events say when they have."""
+        asked = self._asked_with(message_id)
+        if asked and not asked.answers[message_id].cancelled:
+            for other, answer in asked.answers.items():
+                asked.answers[other] = replace(answer, cancelled=True)
+            self._submit(Cancel(asked.answers[message_id].request_id))
 
     def cancel_chat(self, chat_id: str) -> None:
         """Ask the engine to end every answer of the chat."""
-        for message_id, open_chat in self._chats.items():
-            if open_chat.chat.id == chat_id:
-                self.cancel(message_id)
+        for asked in self._asked.values():
+            if asked.open_chat.chat.id == chat_id:
+                self.cancel(next(iter(asked.answers)))
+
+    def keep(self, message_id: str, others: Iterable[str], open_chat: OpenChat) -> None:
+        """Of several answers this one goes on: the others end, and what only they hold in memory is freed."""
+        asked = self._asked_with(message_id)
+        if asked is None:
+            self._free(message_id, others, open_chat)
+            return
+        asked.kept_id = message_id
+        for other in others:
+            answer = asked.answers[other]
+            if not answer.over:
+                self._submit(Cancel(answer.request_id, answer.sample))
 
     def handle(self, event: Event) -> None:
         """Take in an engine event."""
-        if not isinstance(event, CacheReport | PrefillProgress | TextChunk | Finished | Failed):
+        if not isinstance(event, OfAnswers) or event.id not in self._asked:
             return
-        if event.id not in self._answers:
-            return
+        asked = self._asked[event.id]
         if isinstance(event, Failed):
             event = replace(event, error=failure_words(event, self._title_of))
-        answer = advance(self._answers[event.id], event)
-        self._answers[event.id] = answer
-        self._chats[event.id].tree.replace(answer.message)
-        self._unsaved.add(event.id)
-        self._unseen.add(event.id)
-        if answer.over:
-            self._end(answer, event)
+        for message_id, answer in list(asked.answers.items()):
+            self._take(asked, message_id, advance(answer, event))
+        if isinstance(event, Finished | Failed):
+            self._end(asked, event)
 
     def take_changed(self) -> set[str]:
         """The messages that have changed since the last time."""
@@ -112,20 +137,63 @@ class Answering(QObject):
 
     def save_now(self) -> None:
         """Save what has changed since the last time."""
-        for message_id in self._unsaved:
-            self._store.save(self._chats[message_id].tree.get(message_id))
+        for message_id, tree in self._unsaved.items():
+            self._store.save(tree.get(message_id))
         self._unsaved.clear()
-        if not self._answers:
+        if not self._asked:
             self._save_timer.stop()
 
-    def _end(self, answer: Answer, event: Event) -> None:
-        tree = self._chats.pop(answer.request_id).tree
-        ended = (answer.message,)
-        if isinstance(event, Finished) and event.prompt_tokens:  # without: it ended before its turn came
-            is_only_answer = tree.versions(answer.message.id).count == 1
-            ended = with_tokens(tree.line(answer.message.id), event.prompt_tokens, is_only_answer)
-        for message in ended:
-            tree.replace(message)
-            self._store.save(tree.get(message.id))
-        self._unsaved.discard(answer.request_id)
-        del self._answers[answer.request_id]
+    def _asked_with(self, message_id: str) -> _Asked | None:
+        return next((asked for asked in self._asked.values() if message_id in asked.answers), None)
+
+    def _take(self, asked: _Asked, message_id: str, answer: Answer) -> None:
+        """The answer as it is now; one of several has no place in the store before its first word."""
+        if answer is asked.answers[message_id]:
+            return
+        asked.answers[message_id] = answer
+        tree = asked.open_chat.tree
+        tree.replace(answer.message)
+        self._unseen.add(message_id)
+        if answer.message.text or len(asked.answers) == 1:
+            self._unsaved[message_id] = tree
+
+    def _end(self, asked: _Asked, event: Finished | Failed) -> None:
+        del self._asked[event.id]
+        messages = self._without_wordless(asked)
+        tree = asked.open_chat.tree
+        for message in messages:
+            ended = (message,)
+            if isinstance(event, Finished) and event.prompt_tokens:  # without: it ended before its turn came
+                are_only_answers = tree.versions(message.id).count == len(messages)
+                ended = with_tokens(tree.line(message.id), event.prompt_tokens, are_only_answers)
+            for changed in ended:
+                tree.replace(changed)
+                self._store.save(tree.get(changed.id))
+            self._unsaved.pop(message.id, None)
+        if asked.kept_id:
+            others = [message.id for message in messages if message.id != asked.kept_id]
+            self._free(asked.kept_id, others, asked.open_chat)
+
+    def _without_wordless(self, asked: _Asked) -> list[ChatMessage]:
+        """The messages of a request that has ended; of several those that never got a word are taken out.
+
+        The last one stays, which was saved when it was asked for, and the one on show.
+        """
+        open_chat, left = asked.open_chat, list[ChatMessage]()
+        stay = {message.id for message in open_chat.tree.path} | {list(asked.answers)[-1]}
+        for message_id, answer in asked.answers.items():
+            is_wordless = answer.message.status in ("failed", "stopped") and not answer.message.text
+            if is_wordless and message_id not in stay:
+                open_chat.tree.remove(message_id)
+            else:
+                left.append(answer.message)
+        if asked.answers.keys() & set(open_chat.several):
+            open_chat.several = tuple(message.id for message in left) if len(left) > 1 else ()
+        return left
+
+    def _free(self, kept_id: str, others: Iterable[str], open_chat: OpenChat) -> None:
+        """Tell the engine which branches nobody goes on with, as far as it has told their tokens."""
+        tree = open_chat.tree
+        branches = tuple(tokens_along(tree.line(other)) for other in others if tree.get(other).tokens)
+        if branches:
+            self._submit(Keep(open_chat.chat.id, tokens_along(tree.line(kept_id)), branches))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app import text
-from engine import ChatMemory, Predicted
+from engine import ChatMemory, Freed, Predicted
 
 MISS_WORDS = {
     "edited": "the message was edited",
@@ -56,6 +56,11 @@ def miss_words(missed_from: int | None, reason: str) -> str:
         return ""
     words = text.MISSED if missed_from else text.MISSED_ALL
     return words.format(token=missed_from, reason=MISS_WORDS[reason])
+
+
+def freed_words(freed: Freed) -> str:
+    """What keeping one of several answers has freed."""
+    return text.KEPT.format(size=size_words(freed.bytes)) if freed.pages else text.KEPT_NOTHING_FREE
 
 
 def size_words(size: int) -> str:

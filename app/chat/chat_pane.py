@@ -54,7 +54,7 @@ class ChatPane(QWidget):
         self.store_banner = Banner(appearance)
         self.model_banner = Banner(appearance, "danger")
         self.empty_state = EmptyState(appearance)
-        self.transcript = Transcript(appearance, conversation.versions)
+        self.transcript = Transcript(appearance, conversation.versions, conversation.together)
         self.composer = Composer(appearance)
         self.status_line = StatusLine()
         self._arrange()
@@ -112,12 +112,14 @@ class ChatPane(QWidget):
 
     def _connect_widgets(self) -> None:
         self.composer.sent.connect(self._send)
+        self.composer.sent_several.connect(self._send)
         self.composer.stopped.connect(self._conversation.stop)
         self.composer.scroll_requested.connect(self.transcript.scroll_pages)
         self.composer.drafted.connect(self._prediction.draft)
         self.transcript.drafted.connect(self._draft_edit)
         self.transcript.edited.connect(self._conversation.edit)
         self.transcript.regenerated.connect(self._conversation.regenerate)
+        self.transcript.kept.connect(self._keep)
         self.transcript.branched.connect(self._conversation.branch)
         self.transcript.stepped.connect(self._conversation.switch)
         self.empty_state.suggested.connect(self._conversation.send)
@@ -126,9 +128,15 @@ class ChatPane(QWidget):
         self.model_banner.acted.connect(lambda: self._models.open(self._models.guide))
 
     @Slot(str)
-    def _send(self, words: str) -> None:
-        if self._conversation.send(words):
+    @Slot(str, int)
+    def _send(self, words: str, answers: int = 1) -> None:
+        if self._conversation.send(words, answers):
             self.composer.set_text("")
+
+    @Slot(str)
+    def _keep(self, message_id: str) -> None:
+        self._conversation.keep(message_id)
+        self.composer.setFocus()
 
     @Slot(str, str)
     def _draft_edit(self, message_id: str, words: str) -> None:
@@ -166,6 +174,7 @@ class ChatPane(QWidget):
         state = self._conversation.state
         ready = self._conversation.can_send
         self.composer.set_state(ready=ready, busy=state.busy, stopping=state.phase == "stopping")
+        self.composer.set_placeholder(placeholder(state, self._models.state, self._models.is_guide))
         self.empty_state.set_ready(ready)
         self.transcript.set_ready(ready)
         self.transcript.show_activity(activity(state, self._models.state, self._models.is_guide))
@@ -177,7 +186,6 @@ class ChatPane(QWidget):
         self.model_button.show_state(state)
         words = greeting(state, is_guide)
         self.empty_state.show_words(words.title, words.text, words.suggestions)
-        self.composer.set_placeholder(placeholder(state, is_guide))
         if state.phase == "failed":
             name = text.model_title(state.name, is_guide)
             failed = text.LOAD_FAILED.format(name=name, error=state.error)

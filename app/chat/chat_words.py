@@ -41,8 +41,10 @@ def activity(chat: ChatState, model: ModelState, is_guide: bool) -> str:
     return ""
 
 
-def placeholder(model: ModelState, is_guide: bool) -> str:
+def placeholder(chat: ChatState, model: ModelState, is_guide: bool) -> str:
     """What stands in the empty message field."""
+    if chat.phase == "choosing":
+        return text.KEEP_FIRST
     if model.phase in ("none", "failed"):
         return text.PLACEHOLDER_NONE
     return text.PLACEHOLDER.format(name="the guide" if is_guide else model.name)

@@ -6,7 +6,9 @@ from PySide6.QtCore import QMimeData, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
+from app import text
 from app.appearance import Appearance
+from app.chat.several_button import SeveralButton
 from app.shortcuts import keys_for
 from app.widgets.growing_text import GrowingText, pressed_keys
 from app.widgets.icon_button import IconButton
@@ -38,12 +40,13 @@ class _Input(GrowingText):
 
 
 class Composer(QFrame):
-    """The message being written. `sent(text)` and `stopped` are wishes; the text stays until `set_text`.
+    """The message being written. Wishes: `sent(text)`, `sent_several(text, how many answers)`, `stopped`.
 
-    `drafted(text)` follows every change of it.
+    The text stays until `set_text`. `drafted(text)` follows every change of it.
     """
 
     sent = Signal(str)
+    sent_several = Signal(str, int)
     drafted = Signal(str)
     stopped = Signal()
     scroll_requested = Signal(float)
@@ -57,10 +60,13 @@ class Composer(QFrame):
         self._input = _Input("Message", MOST_LINES, BUTTON)
         self._button = IconButton(appearance, "send", "Send", colour="on_accent", size=BUTTON)
         self._button.setObjectName("sendButton")
+        self._several = SeveralButton(appearance, text.SEND_SEVERAL, BUTTON)
+        self._several.chosen.connect(lambda answers: self.sent_several.emit(self.text, answers))
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 8, 8, 8)
         row.setSpacing(8)
         row.addWidget(self._input, 1)
+        row.addWidget(self._several, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignBottom)
         self.setFocusProxy(self._input)
         self._input.sent.connect(self._send)
@@ -81,9 +87,14 @@ class Composer(QFrame):
         """The button that sends, and stops while an answer is on its way."""
         return self._button
 
-    def set_text(self, text: str) -> None:
+    @property
+    def several_button(self) -> SeveralButton:
+        """The button that sends and asks for several answers."""
+        return self._several
+
+    def set_text(self, words: str) -> None:
         """Replace what is written."""
-        self._input.setPlainText(text)
+        self._input.setPlainText(words)
 
     def set_state(self, *, ready: bool, busy: bool, stopping: bool) -> None:
         """Whether a message can be sent, an answer is on its way, and it was told to stop."""
@@ -117,6 +128,8 @@ class Composer(QFrame):
         enabled = not self._stopping if self._busy else self._ready and bool(self.text.strip())
         self._button.set_icon("stop" if self._busy else "send", "on_accent" if enabled else "muted")
         self._button.setEnabled(enabled)
+        self._several.setVisible(not self._busy)
+        self._several.setEnabled(enabled)
 
     @Slot(bool)
     def _show_focus(self, focused: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from app import text as words
 from app.chat.answering import Answering, Saver
@@ -16,7 +16,7 @@ from app.chat.open_chat import ChatState, OpenChat, state_of
 from app.chat.tree import MessageTree, Versions, copied
 from app.models.models_view_model import ModelsViewModel
 from app.store.chats import ChatStore
-from app.store.records import Chat, ChatMessage, title_from
+from app.store.records import Chat, ChatMessage, new_id, title_from
 from engine import Command, Event, Forget, Generate
 
 
@@ -61,6 +61,7 @@ class ConversationViewModel(QObject):
         self._shown: OpenChat | None = None
         self._wanted_id: str | None = None
         self._state = ChatState()
+        self._together: tuple[str, ...] = ()
 
     @property
     def chat(self) -> Chat | None:
@@ -80,21 +81,30 @@ class ConversationViewModel(QObject):
     @property
     def can_send(self) -> bool:
         """Whether a message can be sent now; also while a model loads, as the engine takes it up then."""
-        return not self._state.busy and self._models.state.phase in ("loading", "ready")
+        return self._state.phase == "idle" and self._models.state.phase in ("loading", "ready")
+
+    def together(self, message_id: str) -> tuple[ChatMessage, ...]:
+        """The answers that are on show beside this one, and it, until one is kept; it alone otherwise."""
+        if self._shown is None:
+            return ()
+        together = self._shown.together()
+        is_one = any(message.id == message_id for message in together)
+        return together if is_one else (self._shown.tree.get(message_id),)
 
     def versions(self, message_id: str) -> Versions:
         """Which of its versions a message on show is."""
         return self._shown.tree.versions(message_id) if self._shown else Versions()
 
-    def send(self, text: str) -> bool:
-        """Send the user's message and ask for the answer. False when it is blank or cannot be sent now."""
+    def send(self, text: str, answers: int = 1) -> bool:
+        """Send the user's message and ask for answers. False when it is blank or cannot be sent now."""
         text = self._sendable(text)
         if not text:
             return False
         if self._shown is None:
             self._shown = OpenChat(Chat(title_from(text)), MessageTree())
         leaf = self._shown.tree.leaf
-        self._ask(self._shown, ChatMessage(self._shown.chat.id, "user", text, leaf.id if leaf else None))
+        question = ChatMessage(self._shown.chat.id, "user", text, leaf.id if leaf else None)
+        self._ask(self._shown, question, answers)
         return True
 
     def edit(self, message_id: str, text: str) -> bool:
@@ -106,12 +116,24 @@ class ConversationViewModel(QObject):
         self._ask(self._shown, ChatMessage(old.chat_id, "user", text, old.parent_id))
         return True
 
-    def regenerate(self, message_id: str) -> bool:
-        """Ask for another answer beside this one. False when nothing can be sent now."""
+    def regenerate(self, message_id: str, answers: int = 1) -> bool:
+        """Ask for so many more answers beside this one. False when nothing can be sent now."""
         if not self.can_send or self._shown is None:
             return False
-        self._ask(self._shown, self._shown.tree.get(self._shown.tree.get(message_id).parent_id or ""))
+        tree = self._shown.tree
+        self._ask(self._shown, tree.get(tree.get(message_id).parent_id or ""), answers)
         return True
+
+    def keep(self, message_id: str) -> None:
+        """Go on with this one of several answers; the others stay as its versions, their memory is freed."""
+        if self._shown is None or message_id not in self._shown.several:
+            return
+        others = [other for other in self._shown.several if other != message_id]
+        self._shown.several = ()
+        changed = self._shown.tree.show(message_id)
+        self._answering.keep(message_id, others, self._shown)
+        self._save(self._shown, *changed, updated=time.time())
+        self._tell(self.switched)
 
     def switch(self, message_id: str, step: int) -> None:
         """Show the version `step` places behind this one, with what was last on show below it."""
@@ -122,8 +144,7 @@ class ConversationViewModel(QObject):
         if self._shown.tree.leaf is before:
             return
         self._save(self._shown, *changed, updated=self._shown.chat.updated)
-        self.switched.emit(self.messages)
-        self._update_state()
+        self._tell(self.switched)
 
     def branch(self, message_id: str) -> None:
         """Show a new chat that begins with the messages down to this one: the same words, the same tokens."""
@@ -197,7 +218,9 @@ class ConversationViewModel(QObject):
         """Tell the view what has changed since the last time; once a frame."""
         changed = self._answering.take_changed()
         leaf = self._shown.tree.leaf if self._shown else None
-        if leaf and leaf.id in changed:
+        if leaf and self._ids_together() != self._together:  # of several answers one is left
+            self._tell(self.switched)
+        elif leaf and not changed.isdisjoint((leaf.id, *self._together)):
             self.changed.emit(leaf)
         self._update_state()
 
@@ -209,27 +232,35 @@ class ConversationViewModel(QObject):
         """The text as it is sent; "" when it is blank, or nothing can be sent now."""
         return _storable(text).strip() if self.can_send else ""
 
-    def _ask(self, shown: OpenChat, question: ChatMessage) -> None:
-        """Ask for an answer to the question, which is put into the tree unless it is there."""
-        model = self._models.state.path
-        answer = ChatMessage(shown.chat.id, "assistant", "", question.id, status="streaming", model=model)
-        new = (question, answer) if question.id not in shown.tree else (answer,)
-        changed = [other for message in new for other in shown.tree.add(message)]
-        self._save(shown, *changed, *new, updated=time.time())
-        self.asked.emit(self.messages)
-        request = self._request(answer.id, shown.chat.id, shown.tree.line(question.id))
-        self._answering.ask(request, answer, shown)
-        self._update_state()
+    def _ask(self, shown: OpenChat, question: ChatMessage, count: int = 1) -> None:
+        """Ask for answers to the question, which is put into the tree unless it is there.
 
-    def _request(self, request_id: str, chat_id: str, path: tuple[ChatMessage, ...]) -> Generate:
-        """The request for an answer to the last message of `path`."""
+        Of several the last is on show, and saved at once: it stands for all until there are words.
+        """
+        blank = ChatMessage(shown.chat.id, "assistant", "", question.id, status="streaming")
+        model = self._models.state.path
+        answers = [replace(blank, id=new_id(), model=model) for _ in range(count)]
+        new = (question, *answers) if question.id not in shown.tree else tuple(answers)
+        changed = {other.id: other for message in new for other in shown.tree.add(message)}
+        changed |= {message.id: shown.tree.get(message.id) for message in (question, answers[-1])}
+        shown.several = tuple(answer.id for answer in answers) if count > 1 else ()
+        self._save(shown, *changed.values(), updated=time.time())
+        request = self._request(answers[0].id, shown.chat.id, shown.tree.line(question.id), count)
+        self._answering.ask(request, answers, shown)
+        self._tell(self.asked)
+
+    def _request(
+        self, request_id: str, chat_id: str, path: tuple[ChatMessage, ...], answers: int = 1
+    ) -> Generate:
+        """The request for answers to the last message of `path`."""
         return Generate(
             request_id,
             messages=history(path),
-            sampling=self._models.sampling,
+            sampling=self._models.sampling(answers),
             history=exact_history(path, self._models.state.path),
             chat=chat_id,
             lane="window",
+            n=answers,
         )
 
     def _save(self, shown: OpenChat, *messages: ChatMessage, updated: float) -> None:
@@ -243,12 +274,21 @@ class ConversationViewModel(QObject):
     def _show(self, open_chat: OpenChat | None) -> None:
         self._shown = open_chat
         self._answering.take_changed()
-        self.opened.emit(self.messages)
+        self._tell(self.opened)
+
+    def _tell(self, signal: SignalInstance) -> None:
+        """Other messages are on show."""
+        self._together = self._ids_together()
+        signal.emit(self.messages)
         self._update_state()
+
+    def _ids_together(self) -> tuple[str, ...]:
+        return tuple(message.id for message in self._shown.together()) if self._shown else ()
 
     def _update_state(self) -> None:
         leaf = self._shown.tree.leaf if self._shown else None
-        state = state_of(self._answering.answer(leaf.id) if leaf else None)
+        answers = self._answering.answers(leaf.id) if leaf else ()
+        state = state_of(answers, choosing=bool(self._ids_together()))
         if state != self._state:
             self._state = state
             self.state_changed.emit(state)

@@ -17,13 +17,17 @@ GAP = 24
 class MessageStack(QWidget):
     """Holds the messages and the views of some. Which ones there should be is not its affair.
 
-    `make_view` makes the view of a message.
+    `make_view` makes the view of a message, `width_of` says how wide a view is to be.
     """
 
-    def __init__(self, make_view: Callable[[ChatMessage], MessageView]) -> None:
+    def __init__(
+        self,
+        make_view: Callable[[ChatMessage], MessageView],
+        width_of: Callable[[MessageView], int],
+    ) -> None:
         super().__init__()
         self.setObjectName("transcriptColumn")
-        self._make_view = make_view
+        self._make_view, self._width_of = make_view, width_of
         self._messages: list[ChatMessage] = []
         self._first = 0  # message that has a view
         self._views: list[MessageView] = []
@@ -62,12 +66,16 @@ class MessageStack(QWidget):
         self._first = len(messages)
 
     def change_end(self, messages: Sequence[ChatMessage]) -> None:
-        """Take messages that may differ from some place on; the views from there on go."""
+        """Take messages that may differ from some place on; the views from there on go, and the last one.
+
+        The last message may be shown in another way now: alone, or beside others.
+        """
         pairs = zip(self._messages, messages, strict=False)
         common = next(
             (place for place, (old, new) in enumerate(pairs) if old.id != new.id),
             min(len(self._messages), len(messages)),
         )
+        common = min(common, max(0, len(messages) - 1))
         self._cut(max(0, common - self._first))
         self._first = min(self._first, common)
         self._messages = list(messages)
@@ -76,31 +84,31 @@ class MessageStack(QWidget):
         """Take a newer version of the last message; its view is not told."""
         self._messages[-1] = message
 
-    def build_above(self, width: int) -> None:
+    def build_above(self) -> None:
         """Make the view above the first one."""
         self._first -= 1
-        self._insert(0, self._make_view(self._messages[self._first]), width)
+        self._insert(0, self._make_view(self._messages[self._first]))
 
-    def build_below(self, width: int) -> None:
+    def build_below(self) -> None:
         """Make the view below the last one."""
         place = len(self._views)
-        self._insert(place, self._make_view(self._messages[self._first + place]), width)
+        self._insert(place, self._make_view(self._messages[self._first + place]))
 
-    def refit(self, view: MessageView, width: int) -> None:
+    def refit(self, view: MessageView) -> None:
         """Lay one view out anew."""
         place = self._views.index(view)
-        self._heights[place] = view.fit(width)
-        self._widths[place] = width
+        self._widths[place] = self._width_of(view)
+        self._heights[place] = view.fit(self._widths[place])
 
     def forget_heights(self) -> None:
         """Every height is stale."""
         self._widths = [0] * len(self._views)
 
-    def stale(self, width: int, among: Callable[[MessageView], bool]) -> MessageView | None:
+    def stale(self, among: Callable[[MessageView], bool]) -> MessageView | None:
         """The last view `among` those asked for whose height is for another width."""
-        for place in reversed(range(len(self._views))):
-            if self._widths[place] != width and among(self._views[place]):
-                return self._views[place]
+        for view, width in zip(reversed(self._views), reversed(self._widths), strict=True):
+            if width != self._width_of(view) and among(view):
+                return view
         return None
 
     def order_keys(self, before: QWidget) -> None:
@@ -110,18 +118,18 @@ class MessageStack(QWidget):
                 QWidget.setTabOrder(before, control)
                 before = control
 
-    def place(self, left: int) -> int:
-        """Put every view where it belongs; returns the height of all."""
+    def place(self, across: int) -> int:
+        """Put every view where it belongs, in the middle of `across` pixels; returns the height of all."""
         top = MARGIN
         for view, height, width in zip(self._views, self._heights, self._widths, strict=True):
-            view.setGeometry(left, top, width, height)
+            view.setGeometry((across - width) // 2, top, width, height)
             top += height + GAP
         return top
 
-    def _insert(self, place: int, view: MessageView, width: int) -> None:
+    def _insert(self, place: int, view: MessageView) -> None:
         self._views.insert(place, view)
-        self._widths.insert(place, width)
-        self._heights.insert(place, view.fit(width))
+        self._widths.insert(place, self._width_of(view))
+        self._heights.insert(place, view.fit(self._widths[place]))
         view.show()
 
     def _cut(self, length: int) -> None:

@@ -9,19 +9,21 @@ from app.appearance import Appearance
 from app.chat.tree import Versions
 from app.chat.version_switch import VersionSwitch
 from app.store.records import ChatMessage
-from app.theme import Theme
+from app.theme import COLUMN_WIDTH, Theme
 
 
 class MessageView(QWidget):
     """One message in the transcript. `height_changed` asks the transcript to place it anew.
 
-    Intents: `edited(text)`, `regenerated`, `branched`, `stepped(-1 or 1)` to another version; and
-    `drafted(text)` while another version is being written, None when that is over.
+    Intents: `edited(text)`, `regenerated(how many answers)`, `branched`, `stepped(-1 or 1)` to another
+    version, `kept(message id)` of one of several; and `drafted(text)` while another version is being written,
+    None when that is over.
     """
 
     height_changed = Signal()
     edited = Signal(str)
-    regenerated = Signal()
+    regenerated = Signal(int)
+    kept = Signal(str)
     branched = Signal()
     stepped = Signal(int)
     drafted = Signal(object)
@@ -61,6 +63,10 @@ class MessageView(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Take on another theme's colours."""
+
+    def width_in(self, room: int) -> int:
+        """How wide it wants to be where `room` pixels are."""
+        return min(COLUMN_WIDTH, room)
 
     def fit(self, width: int) -> int:
         """Lay out for `width` pixels and return the height that takes."""

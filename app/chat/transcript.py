@@ -11,13 +11,14 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.appearance import Appearance
 from app.chat.answer_view import AnswerView
+from app.chat.answers_view import AnswersView
 from app.chat.message_stack import MessageStack
 from app.chat.message_view import MessageView
 from app.chat.throttle import Throttle
 from app.chat.tree import Versions
 from app.chat.user_message_view import UserMessageView
 from app.store.records import ChatMessage
-from app.theme import COLUMN_WIDTH, Theme
+from app.theme import Theme
 from app.widgets.icon_button import IconButton
 
 SIDE = 24
@@ -30,13 +31,15 @@ AT_END = 8  # pixels from the end that still count as the end
 class Transcript(QScrollArea):
     """Shows messages. It follows the newest one until the user scrolls up or looks at another version.
 
-    `versions_of` says for a message's id which of its versions it is. Intents, each with a message's id:
-    `edited(id, text)`, `regenerated(id)`, `branched(id)`, `stepped(id, -1 or 1)`; and `drafted(id, text)`
-    while a message is being changed, with ("", "") when that is over.
+    For a message's id `versions_of` says which of its versions it is, and `together_with` which answers are
+    on show side by side with it until one is kept, itself among them. Intents, each with a message's id:
+    `edited(id, text)`, `regenerated(id, answers)`, `kept(id)`, `branched(id)`, `stepped(id, -1 or 1)`; and
+    `drafted(id, text)` while a message is being changed, with ("", "") when that is over.
     """
 
     edited = Signal(str, str)
-    regenerated = Signal(str)
+    regenerated = Signal(str, int)
+    kept = Signal(str)
     branched = Signal(str)
     stepped = Signal(str, int)
     drafted = Signal(str, str)
@@ -45,6 +48,7 @@ class Transcript(QScrollArea):
         self,
         appearance: Appearance,
         versions_of: Callable[[str], Versions],
+        together_with: Callable[[str], Sequence[ChatMessage]],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -54,8 +58,8 @@ class Transcript(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Conversation")
         self._appearance = appearance
-        self._versions_of = versions_of
-        self._stack = MessageStack(self._make_view)
+        self._versions_of, self._together_with = versions_of, together_with
+        self._stack = MessageStack(self._make_view, lambda view: view.width_in(self._room()))
         self.setWidget(self._stack)
         self._activity = ""
         self._ready = True
@@ -96,7 +100,7 @@ class Transcript(QScrollArea):
             self.show_messages(messages)
             return
         while self._stack.missing_below:
-            self._stack.build_below(self._line_width())
+            self._stack.build_below()
         self._follow(True)
         self._place()
         self._work.start()
@@ -105,14 +109,14 @@ class Transcript(QScrollArea):
         """Another version is on show in the place of one; what is above it stays where it is."""
         self._change_end(messages)
         self._follow(False)
-        self._stack.build_below(self._line_width())
+        self._stack.build_below()
         self._place()
         self._work.start()
 
     def update_last(self, message: ChatMessage) -> None:
         """A newer version of the last message, shown at once, or later when laying it out is slow."""
         self._stack.replace_last(message)
-        if message.status != "streaming":
+        if all(other.status != "streaming" for other in self._together_with(message.id)):
             self._throttle.reset()
         self._throttle.ask()
 
@@ -165,18 +169,24 @@ class Transcript(QScrollArea):
         self._stack.change_end(messages)
 
     def _make_view(self, message: ChatMessage) -> MessageView:
-        make = UserMessageView if message.role == "user" else AnswerView
-        view = make(message, self._appearance, self._versions_of(message.id), self._stack)
+        view = self._new_view(message)
         view.set_ready(self._ready)
         if message is self._stack.messages[-1]:
             view.show_activity(self._activity)  # before it is listened to: it has no place yet
         view.height_changed.connect(lambda: self._refit(view))
         view.edited.connect(lambda words: self.edited.emit(view.message.id, words))
-        view.regenerated.connect(lambda: self.regenerated.emit(view.message.id))
+        view.regenerated.connect(lambda answers: self.regenerated.emit(view.message.id, answers))
+        view.kept.connect(self.kept)
         view.branched.connect(lambda: self.branched.emit(view.message.id))
         view.stepped.connect(lambda step: self._step(view, step))
         view.drafted.connect(lambda words: self._draft(view, words))
         return view
+
+    def _new_view(self, message: ChatMessage) -> MessageView:
+        if message is self._stack.messages[-1] and len(self._together_with(message.id)) > 1:
+            return AnswersView(message, self._appearance, self._together_with, self._stack)
+        make = UserMessageView if message.role == "user" else AnswerView
+        return make(message, self._appearance, self._versions_of(message.id), self._stack)
 
     def _step(self, view: MessageView, step: int) -> None:
         place, by_key = self._stack.views.index(view), view.switch.is_focused
@@ -194,7 +204,7 @@ class Transcript(QScrollArea):
         self.drafted.emit(view.message.id, words)
 
     def _refit(self, view: MessageView) -> None:
-        self._stack.refit(view, self._line_width())
+        self._stack.refit(view)
         self._place()
 
     @Slot()
@@ -204,15 +214,15 @@ class Transcript(QScrollArea):
             view.show_message(self._stack.messages[-1])
             self._refit(view)
 
-    def _line_width(self) -> int:
+    def _room(self) -> int:
         # Of the whole width, scroll bar or not: nothing moves when one appears.
-        return max(120, min(COLUMN_WIDTH, self.width() - 2 * SIDE))
+        return max(120, self.width() - 2 * SIDE)
 
     def _place(self) -> None:
         """Stack the views, and keep on show what was on show."""
         anchor = None if self._following else self._first_visible()
         anchor_y = anchor.y() - self.verticalScrollBar().value() if anchor else 0
-        height = self._stack.place((self.width() - self._line_width()) // 2)
+        height = self._stack.place(self.width())
         bar, page = self.verticalScrollBar(), self.viewport().height()
         if self._stack.missing_below:  # what is not there yet has its room: a short column would scroll
             height = max(height, bar.value() + page)
@@ -237,8 +247,8 @@ class Transcript(QScrollArea):
         return view.y() < value + page and view.y() + view.height() > value
 
     def _fit_visible(self) -> None:
-        while (view := self._stack.stale(self._line_width(), self._is_visible)) is not None:
-            self._stack.refit(view, self._line_width())
+        while (view := self._stack.stale(self._is_visible)) is not None:
+            self._stack.refit(view)
 
     @Slot()
     def _work_a_slice(self) -> None:
@@ -246,12 +256,12 @@ class Transcript(QScrollArea):
         until = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < until:
             if self._lacks_above():
-                self._stack.build_above(self._line_width())
+                self._stack.build_above()
                 self._place()
             elif self._lacks_below():
-                self._stack.build_below(self._line_width())
+                self._stack.build_below()
                 self._place()
-            elif (view := self._stack.stale(self._line_width(), lambda _: True)) is not None:
+            elif (view := self._stack.stale(lambda _: True)) is not None:
                 self._refit(view)
             else:
                 self._work.stop()

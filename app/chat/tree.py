@@ -19,8 +19,9 @@ class Versions:
 class MessageTree:
     """All messages of a chat, of which the path from a first message down to a leaf is on show.
 
-    Messages are added and brought up to date, never taken out. Where a path forks, the message above the
-    fork remembers which child was last on show (`shown_child`), so that a branch comes back as it was left.
+    Messages are added and brought up to date; only one that never came to be is taken out. Where a path
+    forks, the message above the fork remembers which child was last on show (`shown_child`), so that a branch
+    comes back as it was left.
     """
 
     def __init__(self, messages: Iterable[ChatMessage] = (), leaf_id: str | None = None) -> None:
@@ -30,9 +31,9 @@ class MessageTree:
         for message in messages:
             self._insert(message)
         if leaf_id in self._messages:
-            self._show(leaf_id)
+            self.show(leaf_id)
         elif self._children[None]:  # the app died between saving the chat and its newest message
-            self._show(self._children[None][-1])
+            self.show(self._children[None][-1])
 
     @property
     def path(self) -> tuple[ChatMessage, ...]:
@@ -64,12 +65,17 @@ class MessageTree:
     def add(self, message: ChatMessage) -> tuple[ChatMessage, ...]:
         """Put a new message under its parent and show it. Returns the others that changed, to be saved."""
         self._insert(message)
-        return self._show(message.id)
+        return self.show(message.id)
 
     def replace(self, message: ChatMessage) -> None:
         """Take a newer version of a message; its place in the tree and what is on show stay."""
         old = self._messages[message.id]
         self._messages[message.id] = replace(message, parent_id=old.parent_id, shown_child=old.shown_child)
+
+    def remove(self, message_id: str) -> None:
+        """Take out a message that was never saved, is not on show and has nothing below it."""
+        self._children[self._messages.pop(message_id).parent_id].remove(message_id)
+        del self._children[message_id]
 
     def switch(self, message_id: str, step: int) -> tuple[ChatMessage, ...]:
         """Show the sibling `step` places behind the message, with what was last on show below it.
@@ -78,7 +84,7 @@ class MessageTree:
         """
         siblings = self._children[self._messages[message_id].parent_id]
         place = siblings.index(message_id) + step
-        return self._show(siblings[place]) if 0 <= place < len(siblings) else ()
+        return self.show(siblings[place]) if 0 <= place < len(siblings) else ()
 
     def _insert(self, message: ChatMessage) -> None:
         self._messages[message.id] = message
@@ -92,8 +98,11 @@ class MessageTree:
             message_id = self._messages[message_id].parent_id
         return up[::-1]
 
-    def _show(self, message_id: str) -> tuple[ChatMessage, ...]:
-        """Make the path go through the message; every fork on it remembers the way taken."""
+    def show(self, message_id: str) -> tuple[ChatMessage, ...]:
+        """Make the path go through the message; every fork on it remembers the way taken.
+
+        Returns the messages that changed, to be saved.
+        """
         self._path = self._line(message_id)
         while (below := self._below(self._path[-1])) is not None:
             self._path.append(below)

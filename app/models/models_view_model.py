@@ -90,10 +90,9 @@ class ModelsViewModel(QObject):
         """Model folders opened before, the last one first, without the guide."""
         return self._recent
 
-    @property
-    def sampling(self) -> SamplingParams:
-        """How the loaded model's words are drawn."""
-        return chat_sampling(Path(self._state.path))
+    def sampling(self, answers: int = 1) -> SamplingParams:
+        """How the loaded model's words are drawn for so many answers to one question."""
+        return chat_sampling(Path(self._state.path), answers)
 
     def open(self, path: str) -> None:
         """Ask the engine to load the folder in place of what is loaded."""

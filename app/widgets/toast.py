@@ -1,4 +1,4 @@
-"""A note that floats over its parent for a while and offers one way back."""
+"""A note that floats over its parent for a while, perhaps with one way back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Toast(QFrame):
         self._button.setProperty("kind", "link")
         self._button.clicked.connect(self._act)
         row = QHBoxLayout(self)
-        row.setContentsMargins(16, 8, 8, 8)
+        row.setContentsMargins(16, 8, 16, 8)
         row.addWidget(self._text)
         row.addWidget(self._button)
         self._timer = QTimer(self)
@@ -39,11 +39,21 @@ class Toast(QFrame):
         """What it says."""
         return self._text.text()
 
+    def say(self, text: str) -> None:
+        """Say `text`."""
+        self._undo = None
+        self._button.hide()
+        self._show(text)
+
     def offer(self, text: str, action: str, undo: Callable[[], None]) -> None:
         """Say `text`; clicking `action` calls `undo`."""
         self._undo = undo
-        self._text.setText(text)
         self._button.setText(action)
+        self._button.show()
+        self._show(text)
+
+    def _show(self, text: str) -> None:
+        self._text.setText(text)
         self.setAccessibleName(text)
         self.adjustSize()
         self._place()

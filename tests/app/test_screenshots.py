@@ -221,6 +221,61 @@ def test_miss(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]) 
     save(desktop, f"{look}-miss-{size[0]}")
 
 
+SEVERAL = (
+    "A page holds the keys and values of **16 tokens**, in every layer of the model. A chat takes as many "
+    "as it needs, and gives them back when it no longer does.",
+    "Think of a ring binder: each page has room for 16 tokens of what the model has read. Chats that begin "
+    "alike share their first pages.\n\n```python\npages = -(-tokens // 16)\n```",
+    "A block of memory.",
+    "1. Sixteen tokens wide.\n2. As deep as the model has layers.\n3. Shared where chats begin alike.",
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "size"), [(2, (1080, 720)), (3, (1080, 720)), (2, (640, 480)), (4, (1500, 800))]
+)
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "ready"])
+def test_several_answers(
+    desktop: Desktop, qtbot: QtBot, look: str, count: int, size: tuple[int, int], streaming: bool
+) -> None:
+    desktop.window.resize(*size)
+    engine = engine_of(desktop)
+    engine.reply, *others = (pieces(words) for words in SEVERAL)
+    engine.others = tuple(others)
+    engine.hold_after = 12 if streaming else None
+    assert desktop.conversation.send("What is a page? I would like to choose.", count)
+    phase = "streaming" if streaming else "choosing"
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == phase)
+    if streaming:
+        qtbot.waitUntil(lambda: desktop.conversation.messages[-1].generated_tokens >= 4)
+    save(desktop, f"{look}-several-{count}-{size[0]}-{phase}")
+    assert len(desktop.conversation.together(desktop.conversation.messages[-1].id)) == count
+
+
+def test_one_of_several_is_kept(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    engine = engine_of(desktop)
+    engine.reply, *others = (pieces(words) for words in SEVERAL)
+    engine.others = tuple(others)
+    assert desktop.conversation.send("What is a page? I would like to choose.", 3)
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == "choosing")
+    first, *_ = desktop.conversation.together(desktop.conversation.messages[-1].id)
+    desktop.pane.transcript.kept.emit(first.id)
+    qtbot.waitUntil(desktop.window.toast.isVisible)
+    save(desktop, f"{look}-several-kept")
+    assert desktop.conversation.versions(first.id) == Versions(1, 3)
+
+
+def test_several_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    desktop.pane.composer.set_text("What is a page?")
+    menu = desktop.pane.composer.several_button.menu()
+    menu.popup(desktop.window.mapToGlobal(desktop.window.rect().center()))
+    qtbot.waitUntil(menu.isVisible)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    assert menu.grab().save(str(FOLDER / f"{look}-several-menu.png"))
+    menu.close()
+    save(desktop, f"{look}-composer")
+
+
 def test_refusal(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     engine_of(desktop).reply = ()
     engine_of(desktop).fail_with = "KV memory is full"

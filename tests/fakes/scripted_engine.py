@@ -18,7 +18,9 @@ from engine import (
     Finished,
     FinishReason,
     Forget,
+    Freed,
     Generate,
+    Keep,
     LoadModel,
     LoadProgress,
     MissReason,
@@ -28,6 +30,8 @@ from engine import (
     Predicted,
     PrefillProgress,
     Refusal,
+    Sample,
+    SampleEnded,
     Shutdown,
     Stats,
     TextChunk,
@@ -67,6 +71,7 @@ class ScriptedEngine:
 
     Attributes:
         reply: the pieces of the next answers, each a TextChunk of one token.
+        others: of several answers, the pieces of those after the first; where there are none, as the first.
         fail_loads: error of the next loads; "" lets them succeed.
         fail_with: error that ends the next answers after their pieces; "" ends them well.
         refusal: what the failing answers say of KV memory.
@@ -79,12 +84,13 @@ class ScriptedEngine:
         self._emit = emit
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._wake = threading.Condition()
-        self._cancelled: set[str] = set()
+        self._cancelled: set[tuple[str, int | None]] = set()
         self._closing = False
         self._released = False
         self._cached: dict[str, list[tuple[int, ...]]] = {}
         self._thread = threading.Thread(target=self._run, name="scripted-engine", daemon=True)
         self.reply: tuple[str, ...] = ("Pages ", "hold ", "tokens.")
+        self.others: tuple[tuple[str, ...], ...] = ()
         self.fail_loads = ""
         self.fail_with = ""
         self.refusal: Refusal | None = None
@@ -101,7 +107,7 @@ class ScriptedEngine:
         self.commands.append(command)
         with self._wake:
             if isinstance(command, Cancel):
-                self._cancelled.add(command.id)
+                self._cancelled.add((command.id, command.sample))
             elif isinstance(command, Shutdown):
                 self._closing = True
             self._wake.notify_all()
@@ -140,6 +146,9 @@ class ScriptedEngine:
                     self._answer(generate)
                 case Predict(request=request):
                     self._predict(request)
+                case Keep(chat=chat, others=others):
+                    pages = sum(_pages([other]) for other in others)
+                    self._emit(Freed(chat, pages, pages * PAGE_BYTES))
                 case Forget(chat=chat):
                     self._cached.pop(chat, None)
                     self._tell_cached()
@@ -165,16 +174,28 @@ class ScriptedEngine:
         missed_from, reason = self.miss or (None, None)
         self._emit(CacheReport(request.id, len(prompt), cached, 0, missed_from, reason))
         self._emit(PrefillProgress(request.id, len(prompt), len(prompt), cached))
-        said: list[str] = []
-        for piece in self.reply:
-            if len(said) == self.hold_after:
+        samples = self._samples(request.n)
+        for step in range(max(len(pieces) for pieces, _ in samples)):
+            if step == self.hold_after:
                 self._wait(request.id)
-            if request.id in self._cancelled or self._closing:
+            if self._is_cancelled(request.id):
                 break
-            said.append(piece)
-            self._emit(TextChunk(request.id, piece, len(said)))
-            self._emit(self._stats(request.id, len(prompt) + len(said)))
-        self._end(request, prompt, said)
+            for index, (pieces, said) in enumerate(samples):
+                if step < len(pieces) and not self._is_cancelled(request.id, index):
+                    said.append(pieces[step])
+                    self._emit(TextChunk(request.id, pieces[step], step + 1, index))
+                elif step == len(said):
+                    self._emit(SampleEnded(request.id, index, "stop"))
+            self._emit(self._stats(request.id, len(prompt) + step + 1))
+        self._end(request, prompt, [said for _, said in samples])
+
+    def _samples(self, count: int) -> list[tuple[tuple[str, ...], list[str]]]:
+        """The pieces of each answer, and what of them was said."""
+        others = self.others or (self.reply,) * count
+        return [(pieces, []) for pieces in (self.reply, *others)[:count]]
+
+    def _is_cancelled(self, request_id: str, sample: int | None = None) -> bool:
+        return self._closing or (request_id, sample) in self._cancelled
 
     def _prompt(self, request: Generate) -> tuple[int, ...]:
         """The history as it is; behind it one token a character, so that prompts grow as conversations do."""
@@ -202,20 +223,38 @@ class ScriptedEngine:
     def _wait(self, request_id: str) -> None:
         with self._wake:
             self._wake.wait_for(
-                lambda: self._released or self._closing or request_id in self._cancelled, timeout=30
+                lambda: self._released or self._closing or any(request_id == id for id, _ in self._cancelled),
+                timeout=30,
             )
 
-    def _end(self, request: Generate, prompt: tuple[int, ...], said: list[str]) -> None:
-        cancelled = request.id in self._cancelled or self._closing
+    def _end(self, request: Generate, prompt: tuple[int, ...], said: list[list[str]]) -> None:
+        cancelled = self._is_cancelled(request.id)
         if self.fail_with and not cancelled:
             self._emit(Failed(request.id, self.fail_with, "PromptTooLong", refusal=self.refusal))
         else:
-            reason: FinishReason = "cancelled" if cancelled else "stop"
-            tokens = (*range(len(said)), *([] if cancelled else [END]))
-            timing = Timing(85.0, len(prompt), 0, PREFILL_TPS, 62.0 if len(said) > 1 else 0.0)
-            self._emit(Finished(request.id, reason, "".join(said), tokens, prompt, None, timing))
-            self._keep(request.chat, prompt + tokens)
+            first, *others = [self._sample(request.id, index, words) for index, words in enumerate(said)]
+            timing = Timing(85.0, len(prompt), 0, PREFILL_TPS, 62.0 if len(said[0]) > 1 else 0.0)
+            self._emit(
+                Finished(
+                    request.id,
+                    first.reason,
+                    first.text,
+                    first.tokens,
+                    prompt,
+                    None,
+                    timing,
+                    others=tuple(others),
+                )
+            )
+            self._keep(request.chat, prompt + first.tokens)
         self._emit(self._stats("", 0))
+
+    def _sample(self, request_id: str, index: int, said: list[str]) -> Sample:
+        cancelled = self._is_cancelled(request_id) or self._is_cancelled(request_id, index)
+        reason: FinishReason = "cancelled" if cancelled else "stop"
+        first = 1000 * index  # no answer's ids are another's
+        tokens = (*range(first, first + len(said)), *([] if cancelled else [END]))
+        return Sample(reason, "".join(said), tokens, None)
 
     def _stats(self, active: str, tokens: int) -> Stats:
         pages = -(-tokens // PAGE_SIZE)

@@ -12,7 +12,7 @@ from app.chat.tree import Versions
 
 @pytest.fixture
 def transcript(qtbot: QtBot, appearance: Appearance) -> Transcript:
-    transcript = Transcript(appearance, lambda message_id: Versions())
+    transcript = Transcript(appearance, lambda message_id: Versions(), lambda message_id: ())
     qtbot.addWidget(transcript)
     transcript.resize(800, 600)
     transcript.show()

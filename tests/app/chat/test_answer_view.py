@@ -53,10 +53,10 @@ def test_prose_and_code_are_shown_apart(view: AnswerView) -> None:
 def test_blocks_that_do_not_change_stay_the_same_widgets(view: AnswerView) -> None:
     view.show_message(replace(STREAMING, text=TEXT))
     view.fit(600)
-    before = list(view._blocks._views)
+    before = list(view._body._blocks._views)
     view.show_message(replace(STREAMING, text=TEXT + " And more."))
     view.fit(600)
-    assert view._blocks._views == before
+    assert view._body._blocks._views == before
     assert prose(view) == ["Before.", "After. And more."]
 
 
@@ -104,8 +104,8 @@ def test_a_failure_shows_its_line_and_keeps_the_words(view: AnswerView) -> None:
     view.show_message(
         replace(STREAMING, text="Half", status="failed", error="the model broke; load it again")
     )
-    assert view._error.isVisible()
-    assert view._error.text == "The model broke; load it again"
+    assert view._body._error.isVisible()
+    assert view._body._error.text == "The model broke; load it again"
     assert prose(view) == ["Half"]
 
 

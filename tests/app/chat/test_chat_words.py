@@ -28,7 +28,7 @@ def test_another_model_is_named() -> None:
 @pytest.mark.parametrize("model", [ModelState(), FAILED])
 def test_without_a_model_it_says_how_to_get_one(model: ModelState) -> None:
     assert greeting(model, is_guide=False).suggestions == ()
-    assert "Open a model" in placeholder(model, is_guide=False)
+    assert "Open a model" in placeholder(ChatState(), model, is_guide=False)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_wishes_carry_the_messages_name(qtbot: QtBot, transcript: Transcript) ->
     transcript.show_messages([question, answer])
     settle(qtbot, transcript)
     heard: list[tuple[object, ...]] = []
-    transcript.regenerated.connect(lambda name: heard.append(("again", name)))
+    transcript.regenerated.connect(lambda name, answers: heard.append(("again", name, answers)))
     transcript.branched.connect(lambda name: heard.append(("branch", name)))
     transcript.stepped.connect(lambda name, step: heard.append(("step", name, step)))
     transcript.edited.connect(lambda name, words: heard.append(("edit", name, words)))
@@ -130,14 +130,14 @@ def test_wishes_carry_the_messages_name(qtbot: QtBot, transcript: Transcript) ->
     first, last = view_of(transcript, question.id), view_of(transcript, answer.id)
     assert isinstance(first, UserMessageView)
     assert isinstance(last, AnswerView)
-    last.regenerated.emit()
+    last.regenerated.emit(3)
     last.branched.emit()
     last.stepped.emit(-1)
     first.start_editing()
     first.edited.emit("words")
     first.stop_editing()
     assert heard == [
-        ("again", answer.id),
+        ("again", answer.id, 3),
         ("branch", answer.id),
         ("step", answer.id, -1),
         ("draft", question.id, question.text),
@@ -170,12 +170,12 @@ def test_the_tab_key_goes_through_messages_as_they_are_read(qtbot: QtBot, transc
     transcript.setFocus()
     reached: list[tuple[int, str]] = []
     views = list(transcript._stack.views)
-    while len(reached) < 12:
+    while len(reached) < 15:
         qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
         focused = QApplication.focusWidget()
         place = next(place for place, view in enumerate(views) if view.isAncestorOf(focused))
         reached.append((place, focused.accessibleName()))
-    answer = ("Copy this answer", "Regenerate this answer", "New chat from here")
+    answer = ("Copy this answer", "Regenerate this answer", "Answer this several ways", "New chat from here")
     assert reached == [
         step
         for place in (0, 2, 4)
@@ -191,9 +191,9 @@ def test_a_view_that_goes_while_it_is_being_built_says_nothing_more(
     transcript._work_a_slice()
     old = view_of(transcript, answer.id)
     assert isinstance(old, AnswerView)
-    assert old._blocks._work.isActive()
+    assert old._body._blocks._work.isActive()
     transcript.show_switched([question, ChatMessage("c", "assistant", "Instead.")])
-    old._blocks._work_a_slice()
+    old._body._blocks._work_a_slice()
     settle(qtbot, transcript)
     assert transcript.built == 2
 

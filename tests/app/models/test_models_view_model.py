@@ -79,7 +79,8 @@ def test_recent_models_are_the_last_opened_first_without_the_guide(
 def test_the_guide_is_asked_for_its_likeliest_words(models: ModelsViewModel) -> None:
     models.open(str(GUIDE))
     assert models.is_guide
-    assert models.sampling.temperature == 0
+    assert models.sampling().temperature == 0
+    assert models.sampling(2).temperature > 0  # or they would all be the same
     models.open(str(Path("/models/tiny")))
     assert not models.is_guide
-    assert models.sampling.temperature > 0
+    assert models.sampling().temperature > 0
