@@ -33,7 +33,14 @@ class Plane:
 
 
 class Coding(Protocol):
-    """How rows (kv_heads, tokens, head_dim) are stored; a stored row belongs to one token of one head."""
+    """How rows (kv_heads, tokens, head_dim) are stored; a stored row belongs to one token of one head.
+
+    Attributes:
+        dtype: that rows are computed in.
+    """
+
+    @property
+    def dtype(self) -> mx.Dtype: ...
 
     @property
     def planes(self) -> tuple[Plane, ...]:

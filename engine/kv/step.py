@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 import mlx.core as mx
 
@@ -23,11 +23,19 @@ StepForm = tuple[tuple[int, ...], ...]
 """What a step's operations hang on but the model: equal forms launch the same ones."""
 
 
+_WORTH_A_PART = 256
+"""Tokens in a row that are better attended to where they lie than copied next to others (measured on a CPU:
+equal at 200, 2x faster at 4k, 5x at 8k)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What a step's tokens see in a layer: the keys' slots, and a mask where causality is not enough."""
+    """What a step's tokens see in a layer: the keys' slots, and a mask where causality is not enough.
 
-    spans: list[Span]
+    Each run of slots is read at once; there is more than one only where nothing is masked.
+    """
+
+    runs: list[list[Span]]
     mask: mx.array | str | None
 
 
@@ -41,7 +49,9 @@ class FunctionalStep:
     def __init__(self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]]) -> None:
         """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other."""
         self._arena = arena
-        self._parts = [_Part(pager, table, tokens) for table, tokens in parts]
+        # Half precision would lose some between the parts, and GPUs copy fast.
+        in_parts = arena.coding.dtype == mx.float32
+        self._parts = [_Part(pager, table, tokens, in_parts=in_parts) for table, tokens in parts]
         singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
         self._singles = len(singles) if len(singles) > 1 else 0
         if self._singles:
@@ -71,7 +81,11 @@ class FunctionalStep:
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
         shape, visible = layer.shape, part.sees(layer.shape.window)
-        keys, values = self._arena.read_layer(layer.index, visible.spans)
+        seen = [self._arena.read_layer(layer.index, run) for run in visible.runs]
+        if len(seen) > 1:
+            rows = q.reshape(shape.kv_heads, shape.group, -1)
+            return attend_in_parts(rows, seen, shape.scale).reshape(1, -1)
+        keys, values = seen[0]
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)
@@ -84,8 +98,9 @@ class FunctionalStep:
 class _Part:
     """Tokens [start, start + tokens) of a sequence: where they are written, and what they see."""
 
-    def __init__(self, pager: Pager, table: PageTable, tokens: int) -> None:
-        self.start, self.tokens = table.length, tokens
+    def __init__(self, pager: Pager, table: PageTable, tokens: int, *, in_parts: bool) -> None:
+        """`in_parts`: whether a token may attend to long spans one by one."""
+        self.start, self.tokens, self._in_parts = table.length, tokens, in_parts
         self.written = pager.spans(table, self.start, self.start + tokens)
         self._pager, self._table = pager, table
         self._visible: dict[int | None, Visible] = {}
@@ -93,7 +108,7 @@ class _Part:
     @property
     def form(self) -> StepForm:
         seen = [
-            (window or 0, len(visible.spans), _mask_kind(visible.mask))
+            (window or 0, *map(len, visible.runs), _mask_kind(visible.mask))
             for window, visible in self._visible.items()
         ]
         return ((self.tokens, len(self.written)), *seen)
@@ -109,8 +124,8 @@ class _Part:
         first = 0 if window is None else max(0, self.start - window + 1)
         spans = self._pager.spans(self._table, first, end)
         if self.tokens == 1:
-            return Visible(spans, None)
-        return Visible(spans, causal_mask(self.start, end, first, window))
+            return Visible(_runs(spans) if self._in_parts else [spans], None)
+        return Visible([spans], causal_mask(self.start, end, first, window))
 
 
 def _heads(
@@ -129,6 +144,28 @@ def _heads(
     q = layer.rope(q.swapaxes(1, 2), start)
     k = layer.rope(k.swapaxes(1, 2), start)
     return q, k, v.swapaxes(1, 2)
+
+
+def attend_in_parts(q: mx.array, seen: Sequence[tuple[mx.array, mx.array]], scale: float) -> mx.array:
+    """Attention of one token, (kv_heads, group, head_dim), over parts of its keys and values, uncopied.
+
+    seen: keys and values of each part, (kv_heads, tokens, head_dim). The weights are normalised over all
+    parts: softmax(scale · q Kᵀ) V.
+    """
+    q = q * scale
+    weights = mx.softmax(mx.concatenate([q @ keys.swapaxes(1, 2) for keys, _ in seen], axis=-1), axis=-1)
+    out, begin = mx.zeros_like(q), 0
+    for keys, values in seen:
+        end = begin + keys.shape[1]
+        out += weights[..., begin:end] @ values
+        begin = end
+    return out
+
+
+def _runs(spans: Sequence[Span]) -> list[list[Span]]:
+    """The spans in order, each long one by itself, short neighbours together."""
+    runs = groupby(enumerate(spans), lambda each: each[0] if each[1].length >= _WORTH_A_PART else -1)
+    return [[span for _, span in run] for _, run in runs]
 
 
 def _mask_kind(mask: mx.array | str | None) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from engine.kv.pager import PageTable
-from engine.loading.model import load_model
+from engine.kv.step import attend_in_parts
+from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
 from engine.runner import Runner
 from engine.settings import EngineSettings
@@ -117,6 +120,51 @@ def test_pages_that_are_no_neighbours_give_the_same_tokens(tmp_path: Path) -> No
         step = [int(mx.argmax(runner.next_logits(table, step)).item())]
         generated += step
     assert generated == greedy
+
+
+def in_pieces(model: LoadedModel, lengths: tuple[int, ...]) -> PageTable:
+    """A sequence's empty pages: so many tokens in a row, then others' pages, and so on."""
+    table, end = PageTable(), 0
+    for length in lengths:
+        end += length
+        model.memory.grow(table, end)
+        model.memory.grow(PageTable(), 16)
+    return table
+
+
+@pytest.mark.parametrize("lengths", [(304, 400), (16, 16, 304, 16, 32, 16, 256, 64), (16, 688)])
+@pytest.mark.parametrize("name", ["llama-gqa1", "llama-gqa4", "mistral-mixed-window", "qwen3"])
+def test_a_token_sees_long_and_short_runs_of_pages_alike(
+    name: str, lengths: tuple[int, ...], tmp_path: Path
+) -> None:
+    case = CASES[name]
+    changes: dict[str, Any] = {**case.changes, "max_position_embeddings": 1024}
+    if "sliding_window" in changes:
+        changes["sliding_window"] = 390
+    folder = write_random_model(tmp_path / "model", case.family, **changes)
+    model = load_model(folder, EngineSettings(), lambda done, total: None)
+    runner, tokens = Runner(model), [(7 * n) % VOCAB for n in range(703)]
+    scattered, together = in_pieces(model, lengths), in_pieces(model, (704,))
+    assert len(model.pager.spans(scattered, 0, 704)) == len(lengths)
+    assert len(model.pager.spans(together, 0, 704)) == 1
+    for table in (scattered, together):
+        runner.prefill(table, tokens)
+    for token in (5, 9):
+        assert_close(
+            runner.next_logits(scattered, [token])[None], runner.next_logits(together, [token])[None]
+        )
+
+
+def test_attention_in_parts_is_attention() -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((2, rows, 64)) * 3 for rows in (4, 900, 900))
+    scores = np.einsum("hgd,hnd->hgn", q, k) / 8
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    exact = np.einsum("hgn,hnd->hgd", weights / weights.sum(axis=-1, keepdims=True), v)
+    parts = [(mx.array(k[:, b:e]), mx.array(v[:, b:e])) for b, e in ((0, 500), (500, 501), (501, 900))]
+    single = [(keys.astype(mx.float32), values.astype(mx.float32)) for keys, values in parts]
+    ours = attend_in_parts(mx.array(q).astype(mx.float32), single, 1 / 8)
+    assert np.abs(np.array(ours) - exact).max() < 1e-5
 
 
 def test_a_window_over_every_layer_keeps_only_its_pages(tmp_path: Path) -> None:
