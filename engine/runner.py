@@ -18,6 +18,7 @@ from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, pick
 from engine.loading.model import LoadedModel
+from engine.machine import device_kind
 from metal.decode_attention import MAX_TOKENS
 
 
@@ -39,8 +40,8 @@ class Part:
 class Runner:
     """The forward passes of one loaded model, on its kernels or, where it has none, on MLX's own operations.
 
-    Logits are not evaluated when they are returned. With kernels (`looks_ahead`) the next step may be built
-    before this one was waited for, from tokens that are not evaluated either; without, `results` must be
+    Logits are not evaluated when they are returned. Where the runner `looks_ahead` the next step may be built
+    before this one was waited for, from tokens that are not evaluated either; elsewhere `results` must be
     evaluated first.
 
     Attributes:
@@ -52,6 +53,8 @@ class Runner:
         self._ops: LinearOps = BuiltinOps() if model.kernels is None else model.kernels.ops
         self._kernels = model.kernels if model.kernels is not None and model.kernels.is_in_place else None
         self.tokens = 0
+        self._is_cpu = device_kind() == "CPU"
+        self._written: tuple[mx.array, ...] = ()
         self._launches: Counter[str] = Counter()
         self._operations = GraphCounter()
         model.arena.copiers = None
@@ -63,8 +66,11 @@ class Runner:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a step may be built while the one before it is still running."""
-        return self._kernels is not None
+        """Whether a step may be built while the one before it is still running.
+
+        A GPU holds on to what a step has read, so that the next write without kernels would copy a pool.
+        """
+        return self._kernels is not None or self._is_cpu
 
     @property
     def launches(self) -> Counter[str]:
@@ -76,7 +82,7 @@ class Runner:
         """Evaluated, these mean that every step so far has ended, and that its pages are written."""
         if self._kernels is not None:
             return tuple(self._model.arena.pools.fences)
-        return tuple(self._model.arena.state())
+        return self._written
 
     def step(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
         """Compute new tokens of sequences behind those in their pages, and store their keys and values.
@@ -185,6 +191,7 @@ class Runner:
         before = Counter[str]() if kernels is None else kernels.launches.copy()
         step = FunctionalStep(model.arena, model.pager, [(part.table, part.tokens) for part in parts])
         logits = self._logits(parts, model.decoder.hidden(tokens, self._ops, step))
+        self._written = (logits,) if logits.size else tuple(model.arena.written())
         if is_counted:
             self._launches.update(self._operations(step.form, logits))
             if kernels is not None:

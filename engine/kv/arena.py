@@ -5,10 +5,10 @@ contiguous, so that a sequence whose pages are neighbours is read as a strided v
 
 Two sets of operations work on it, never both at once. The functional set is `write_layer`, `write_slots` and
 `read_layer`: a write is an MLX op that yields a new pool, which reuses the old buffer because nothing else
-holds it. That is true only while each step is evaluated before the next one is built; a step in flight would
-make MLX copy the whole pool. It alone takes quantised pages, whose codes, scales and biases are pools of
-their own (engine/kv/coding.py). The in-place set (engine/kv/in_place.py) gets the arrays themselves, as
-`pools`, with their fences.
+holds it. On a GPU that is true only while each step is evaluated before the next one is built; a step in
+flight would make MLX copy the whole pool. It alone takes quantised pages, whose codes, scales and biases are
+pools of their own (engine/kv/coding.py). The in-place set (engine/kv/in_place.py) gets the arrays themselves,
+as `pools`, with their fences.
 """
 
 from __future__ import annotations
@@ -193,6 +193,13 @@ class Arena:
                 for span in spans:
                     view[:, span.begin : span.end] = rows[:, begin : begin + span.length]
                     begin += span.length
+
+    def written(self) -> list[mx.array]:
+        """Small arrays that are there as soon as what a functional step writes is, in its last layer too.
+
+        The pools themselves do not do: the next step's writes take their place before these are evaluated.
+        """
+        return [pools[-1][:1, :1, :1] + 0 for pools in self._pools.values()]
 
     def _copy(self, copies: Sequence[PageCopied]) -> None:
         size = self.page_size

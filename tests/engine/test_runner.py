@@ -202,3 +202,32 @@ def test_memory_does_not_move_while_decoding(tmp_path: Path) -> None:
         mx.eval(runner.next_logits(table, [7]))
         seen.append(mx.get_active_memory())
     assert max(seen[20:]) - min(seen[20:]) <= 4 * VOCAB
+
+
+@pytest.mark.usefixtures("settled_memory")
+@pytest.mark.skipif(device_kind() != "CPU", reason="on a GPU only kernels look ahead")
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_steps_in_flight_copy_no_pool(sequences: int, bits: int | None, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model", hidden_size=256, head_dim=32)
+    model = load_model(folder, EngineSettings(kv_bits=bits), lambda done, total: None)
+    runner, tables = Runner(model), [PageTable() for _ in range(sequences)]
+    assert runner.looks_ahead
+    model.arena.reserve(2000, limit=2000)
+    tokens = mx.array([7] * sequences, dtype=mx.uint32)
+    mx.eval(tokens, model.arena.state())
+    mx.reset_peak_memory()
+    before, seen = mx.get_active_memory(), list[object]()
+    for _ in range(40):
+        following, _ = runner.pick(runner.decode(tables, tokens))
+        mx.async_eval(following)
+        seen.append(tokens.tolist())
+        tokens = following
+    mx.eval(tokens)
+    assert mx.get_peak_memory() - before < min(pool.nbytes for pool in model.arena.state()[:2])
+    one_by_one = [PageTable() for _ in range(sequences)]
+    step = mx.array([7] * sequences, dtype=mx.uint32)
+    for expected in seen:
+        assert step.tolist() == expected
+        step, _ = runner.pick(runner.decode(one_by_one, step))
+        mx.eval(step)
