@@ -19,12 +19,14 @@ class BlockType:
         number: its number in a GGUF file's tensor list.
         block_weights: weights that a block stands for.
         block_bytes: bytes of a block.
+        halves: the bytes of a block where its float16 scales and minimums begin.
     """
 
     name: str
     number: int
     block_weights: int
     block_bytes: int
+    halves: tuple[int, ...]
 
     def __str__(self) -> str:
         return self.name
@@ -51,19 +53,19 @@ class BlockType:
         return row_bytes // self.block_bytes * self.block_weights
 
 
-Q4_0 = BlockType("Q4_0", 2, 32, 18)
-Q4_1 = BlockType("Q4_1", 3, 32, 20)
-Q5_0 = BlockType("Q5_0", 6, 32, 22)
-Q5_1 = BlockType("Q5_1", 7, 32, 24)
-Q8_0 = BlockType("Q8_0", 8, 32, 34)
-Q2_K = BlockType("Q2_K", 10, 256, 84)
-Q3_K = BlockType("Q3_K", 11, 256, 110)
-Q4_K = BlockType("Q4_K", 12, 256, 144)
-Q5_K = BlockType("Q5_K", 13, 256, 176)
-Q6_K = BlockType("Q6_K", 14, 256, 210)
-IQ4_NL = BlockType("IQ4_NL", 20, 32, 18)
-IQ4_XS = BlockType("IQ4_XS", 23, 256, 136)
-MXFP4 = BlockType("MXFP4", 39, 32, 17)
+Q4_0 = BlockType("Q4_0", 2, 32, 18, (0,))
+Q4_1 = BlockType("Q4_1", 3, 32, 20, (0, 2))
+Q5_0 = BlockType("Q5_0", 6, 32, 22, (0,))
+Q5_1 = BlockType("Q5_1", 7, 32, 24, (0, 2))
+Q8_0 = BlockType("Q8_0", 8, 32, 34, (0,))
+Q2_K = BlockType("Q2_K", 10, 256, 84, (80, 82))
+Q3_K = BlockType("Q3_K", 11, 256, 110, (108,))
+Q4_K = BlockType("Q4_K", 12, 256, 144, (0, 2))
+Q5_K = BlockType("Q5_K", 13, 256, 176, (0, 2))
+Q6_K = BlockType("Q6_K", 14, 256, 210, (208,))
+IQ4_NL = BlockType("IQ4_NL", 20, 32, 18, (0,))
+IQ4_XS = BlockType("IQ4_XS", 23, 256, 136, (0,))
+MXFP4 = BlockType("MXFP4", 39, 32, 17, ())
 
 BLOCK_TYPES = (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4)
 

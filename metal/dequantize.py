@@ -6,7 +6,9 @@ import mlx.core as mx
 
 from metal.block_parts import split_blocks
 from metal.block_types import MXFP4, BlockType
-from metal.pieces import by_pieces
+
+_HALF_EXPONENT = 0x7C00  # all bits set: infinite or NaN
+_E8M0_NAN = 0xFF
 
 
 def dequantize(blocks: mx.array, block_type: BlockType) -> mx.array:
@@ -36,15 +38,9 @@ def has_finite_scales(blocks: mx.array, block_type: BlockType) -> bool:
 
     An E8M0 exponent of 255 is NaN (OCP Microscaling Formats 1.0), though ggml reads it as 2¹²⁸.
     """
-    width = block_type.width(blocks.shape[1])
-
-    def finite(some: mx.array) -> mx.array:
-        flat = some.reshape(-1, block_type.block_bytes)
-        if block_type is MXFP4:
-            sound = flat[:, :1] != 255
-        else:
-            parts = split_blocks(flat, block_type)
-            sound = mx.isfinite(parts.scales if parts.mins is None else parts.scales + parts.mins)
-        return mx.all(sound.reshape(some.shape[0], -1), axis=1)
-
-    return bool(mx.all(by_pieces(blocks, width, finite)).item())
+    flat = blocks.reshape(-1, block_type.block_bytes)
+    if block_type is MXFP4:
+        return not mx.any(flat[:, 0] == _E8M0_NAN).item()
+    words = flat.view(mx.uint16)
+    exponents = [words[:, at // 2] & _HALF_EXPONENT for at in block_type.halves]
+    return not any(mx.any(one == _HALF_EXPONENT).item() for one in exponents)
