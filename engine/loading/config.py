@@ -140,7 +140,8 @@ def read_rope(config: ConfigReader, context_length: int, default_theta: float = 
     kind = scaling.raw.get("rope_type") or scaling.raw.get("type") or "default"
     if kind not in ("default", "linear", "llama3", "yarn"):
         raise ModelError(
-            f"config.json: rope_scaling: type {kind!r:.80} is not supported; default, linear, llama3 and yarn are"
+            f"config.json: rope_scaling: type {kind!r:.80} is not supported; "
+            "default, linear, llama3 and yarn are"
         )
     if kind == "default":
         return RopeConfig(theta)

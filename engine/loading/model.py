@@ -102,6 +102,7 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     needed = sum(kind.memory_bytes for kind in files.weights.kinds(dtype, readable))
     check_weights(files.name, needed, memory_bytes())
     decoder, weights = _load_decoder(files, dtype, page_size, readable, on_progress)
+    mx.clear_cache()  # what passed through memory on the way
     ledger = weights.ledger
     kernels = _open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from engine.errors import ModelError
 from engine.loading.gguf.header import GgufTensor
 
-_PIECE = 1 << 24
+PIECE = 1 << 22
 """Bytes that are read at once."""
 
 Bytes = npt.NDArray[np.uint8]
@@ -32,7 +32,7 @@ def read_rows(
     Raises ModelError when the file cannot be read or has become shorter.
     """
     row_bytes = tensor.bytes // rows
-    step = max(1, _PIECE // row_bytes)
+    step = max(1, PIECE // row_bytes)
     if head_rows is not None:
         step = max(1, step // head_rows) * head_rows
     result: mx.array | None = None

@@ -96,7 +96,23 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+_LONG = {
+    "llama-F32",
+    "llama-F16",
+    "llama-Q8_0",
+    "llama-Q5_1",
+    "llama-Q5_K",
+    "llama-mix",
+    "llama-MXFP4",
+    "qwen2-tied",
+    "qwen3-mix",
+}
+"""Cases that others cover in part."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in _LONG else []) for name in CASES]
+)
 def test_logits_and_greedy_tokens_equal_the_dequantised_twin(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     file = tmp_path / "model.gguf"
