@@ -31,8 +31,11 @@ from engine.commands import (
     Shutdown,
     UnloadModel,
 )
+from engine.convert.convert import Converted, convert_model
+from engine.convert.settings import CONVERT_DTYPES, CONVERT_QUANTS, ConvertSettings
 from engine.engine import Engine
 from engine.errors import (
+    ConversionError,
     EngineError,
     InvalidRequest,
     ModelError,
@@ -82,6 +85,8 @@ from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 
 __all__ = [
+    "CONVERT_DTYPES",
+    "CONVERT_QUANTS",
     "EXECUTORS",
     "EXECUTOR_VARIABLE",
     "FAMILIES",
@@ -95,6 +100,9 @@ __all__ = [
     "ChatMemory",
     "ChatsCached",
     "Command",
+    "ConversionError",
+    "ConvertSettings",
+    "Converted",
     "Engine",
     "EngineError",
     "EngineSettings",
@@ -153,6 +161,7 @@ __all__ = [
     "UnloadModel",
     "WayOut",
     "check_kernels",
+    "convert_model",
     "inspect_model",
     "kernel_machine",
     "kernel_table",

@@ -3,6 +3,7 @@
     EngineError
     ├── ModelError            a model cannot be loaded: what is wrong with which file
     │   └── TokenizerError    its tokenizer or chat template cannot be used
+    ├── ConversionError       a model cannot be converted as asked, or its result cannot be written
     ├── InvalidRequest        a request asks for something impossible; the caller can mend it
     │   ├── PromptTooLong     prompt and answer do not fit the model's context
     │   ├── Refused           KV memory cannot hold it: the numbers, and ways out
@@ -33,6 +34,10 @@ class ModelError(EngineError):
 
 class TokenizerError(ModelError):
     """A tokenizer or chat template is missing, broken or does not match the model."""
+
+
+class ConversionError(EngineError):
+    """A model cannot be converted as asked, or the result cannot be written."""
 
 
 class InvalidRequest(EngineError):

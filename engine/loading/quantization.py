@@ -9,7 +9,7 @@ from typing import cast
 from engine.errors import ModelError
 
 _BITS = {"affine": (2, 3, 4, 5, 6, 8), "mxfp4": (4,), "mxfp8": (8,), "nvfp4": (4,)}
-_GROUPS = {"affine": (32, 64, 128), "mxfp4": (32,), "mxfp8": (32,), "nvfp4": (16,)}
+GROUPS = {"affine": (32, 64, 128), "mxfp4": (32,), "mxfp8": (32,), "nvfp4": (16,)}
 _USUAL_BITS = {"affine": 4, "mxfp4": 4, "mxfp8": 8, "nvfp4": 4}
 _USUAL_GROUP = {"affine": 64, "mxfp4": 32, "mxfp8": 32, "nvfp4": 16}
 """What a layer's own setting leaves out, as mlx.nn.quantize fills it in."""
@@ -73,7 +73,7 @@ def packed_spec(matrix: str, width: int, words: int, groups: int, *, small_float
     """
     bits, group_size = words * 32 // width, width // max(1, groups)
     for mode in _BITS:
-        if (mode != "affine") == small_float and bits in _BITS[mode] and group_size in _GROUPS[mode]:
+        if (mode != "affine") == small_float and bits in _BITS[mode] and group_size in GROUPS[mode]:
             spec = QuantizationSpec(group_size, bits, mode)
             if (words * 32, groups * group_size) == (width * bits, width):
                 return spec
@@ -127,6 +127,6 @@ def _spec(entry: Mapping[str, object], where: str) -> QuantizationSpec:
         raise ModelError(f"config.json: {where}.mode is {mode!r:.80}; it must be one of {', '.join(_BITS)}")
     if not isinstance(bits, int) or bits not in _BITS[mode]:
         raise ModelError(f"config.json: {where}.bits is {bits!r:.80}; {mode} runs with {_BITS[mode]}")
-    if not isinstance(group, int) or group not in _GROUPS[mode]:
-        raise ModelError(f"config.json: {where}.group_size is {group!r:.80}; {mode} runs with {_GROUPS[mode]}")
+    if not isinstance(group, int) or group not in GROUPS[mode]:
+        raise ModelError(f"config.json: {where}.group_size is {group!r:.80}; {mode} runs with {GROUPS[mode]}")
     return QuantizationSpec(group, bits, mode)
