@@ -65,9 +65,16 @@ def _replay() -> Subcommand:
     return replay
 
 
+def _convert() -> Subcommand:
+    from app.cli import convert
+
+    return convert
+
+
 COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("chat", "chat in the terminal; reads standard input when piped", _chat),
     CommandSpec("generate", "write one completion and end, for scripts", _generate),
+    CommandSpec("convert", "write a Hugging Face model in MLX form, quantised or not", _convert),
     CommandSpec("doctor", "say what this machine has and what is wrong with it", _doctor),
     CommandSpec("bench", "measure speed on this machine, side by side with a peer", _bench),
     CommandSpec("replay", "play a file of requests on one engine, to measure or reproduce", _replay),
