@@ -10,7 +10,7 @@ EMPTY_GUIDE = (
     "without a network: nothing you type leaves this machine."
 )
 EMPTY_MODEL = "{name} runs on this machine, without a network: nothing you type leaves it."
-EMPTY_NONE = "Open a model to chat: choose its folder, or drop it onto this window."
+EMPTY_NONE = "Open a model to chat: choose its folder or .gguf file, or drop it onto this window."
 
 GUIDE_SUGGESTIONS = (
     "How do I open another model?",
@@ -25,7 +25,9 @@ MODEL_SUGGESTIONS = (
 
 GUIDE_NAME = "Guide"
 NO_MODEL = "No model"
-OPEN_MODEL = "Open a model folder…"
+OPEN_MODEL = "Open a model file…"
+OPEN_FOLDER = "Open a model folder…"
+MODELS = "Models"
 OPEN_GUIDE = "Open the guide"
 RECENT_MODELS = "Opened before"
 LOAD_FAILED = "{name} could not be opened: {error}"

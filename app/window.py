@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QWidget
 from app import text
 from app.chat.chat_pane import ChatPane
 from app.chat.sidebar import Sidebar
+from app.models.model_choice import FILES, model_at
 from app.shortcuts import SHORTCUTS
 from app.widgets.toast import Toast
 
@@ -28,9 +29,9 @@ ROOM_FOR_SIDEBAR = 760
 
 
 class MainWindow(QMainWindow):
-    """Holds the sidebar and the chat pane. Intents: `model_dropped(path)` and, once, `closed`."""
+    """Holds the sidebar and the chat pane. Intents: `model_chosen(path)` and, once, `closed`."""
 
-    model_dropped = Signal(str)
+    model_chosen = Signal(str)
     closed = Signal()
 
     def __init__(self, sidebar: Sidebar, pane: ChatPane) -> None:
@@ -95,10 +96,20 @@ class MainWindow(QMainWindow):
 
     @Slot()
     def browse(self) -> None:
+        """Let the user choose a model's file, or any file in a model's folder."""
+        names = f"{text.MODELS} ({' '.join(FILES)})"
+        path, _ = QFileDialog.getOpenFileName(self, text.OPEN_MODEL.rstrip("…"), "", names)
+        self._open(path)
+
+    @Slot()
+    def browse_folders(self) -> None:
         """Let the user choose a model's folder."""
-        path = QFileDialog.getExistingDirectory(self, text.OPEN_MODEL.rstrip("…"))
-        if path:
-            self.model_dropped.emit(path)
+        self._open(QFileDialog.getExistingDirectory(self, text.OPEN_FOLDER.rstrip("…")))
+
+    def _open(self, chosen: str) -> None:
+        model = model_at(Path(chosen)) if chosen else None
+        if model:
+            self.model_chosen.emit(str(model))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Hide the sidebar when the window becomes narrow, show it when it becomes wide."""
@@ -109,16 +120,16 @@ class MainWindow(QMainWindow):
             self.sidebar.setVisible(wide)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
-        """A folder may be dropped anywhere."""
-        if _folder(event.mimeData()):
+        """A model may be dropped anywhere."""
+        if _model(event.mimeData()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
-        """Open the folder as a model."""
-        path = _folder(event.mimeData())
-        if path:
+        """Open the model."""
+        model = _model(event.mimeData())
+        if model:
             event.acceptProposedAction()
-            self.model_dropped.emit(path)
+            self.model_chosen.emit(str(model))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Closing the window ends the app."""
@@ -126,8 +137,7 @@ class MainWindow(QMainWindow):
         self.closed.emit()
 
 
-def _folder(data: QMimeData) -> str:
-    """The one folder that is being dragged, or ""."""
-    urls = data.urls()
-    path = urls[0].toLocalFile() if len(urls) == 1 else ""
-    return path if path and Path(path).is_dir() else ""
+def _model(data: QMimeData) -> Path | None:
+    """The model that is being dragged: one, though perhaps by several of its parts; None for other things."""
+    models = {model_at(Path(url.toLocalFile())) if url.isLocalFile() else None for url in data.urls()}
+    return models.pop() if len(models) == 1 else None

@@ -149,8 +149,9 @@ class Desktop:
 
     def _join_models(self) -> None:
         self.models.opened.connect(self._remember_model)
-        self.pane.browse_wanted.connect(self.window.browse)
-        self.window.model_dropped.connect(self.models.open)
+        self.pane.model_button.browse_wanted.connect(self.window.browse)
+        self.pane.model_button.folders_wanted.connect(self.window.browse_folders)
+        self.window.model_chosen.connect(self.models.open)
 
     def _join_window(self) -> None:
         self.pane.sidebar_wanted.connect(self.window.toggle_sidebar)

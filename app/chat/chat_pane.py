@@ -29,11 +29,10 @@ SIDE = 16
 
 
 class ChatPane(QWidget):
-    """Shows one conversation. Intents: `sidebar_wanted`, `settings_wanted` and `browse_wanted`."""
+    """Shows one conversation. Intents: `sidebar_wanted` and `settings_wanted`."""
 
     sidebar_wanted = Signal()
     settings_wanted = Signal()
-    browse_wanted = Signal()
 
     def __init__(
         self,
@@ -124,7 +123,6 @@ class ChatPane(QWidget):
         self.transcript.stepped.connect(self._conversation.switch)
         self.empty_state.suggested.connect(self._conversation.send)
         self.model_button.chosen.connect(self._models.open)
-        self.model_button.browse_wanted.connect(self.browse_wanted)
         self.model_banner.acted.connect(lambda: self._models.open(self._models.guide))
 
     @Slot(str)

@@ -11,15 +11,17 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 from app import text
 from app.appearance import Appearance
 from app.icons import icon
+from app.model_location import model_title
 from app.models.models_view_model import ModelState
 from app.theme import Theme
 
 
 class ModelButton(QToolButton):
-    """Names the model. Intents: `chosen(path)` and `browse_wanted`."""
+    """Names the model. Intents: `chosen(path)`, `browse_wanted` and `folders_wanted`."""
 
     chosen = Signal(str)
     browse_wanted = Signal()
+    folders_wanted = Signal()
 
     def __init__(self, appearance: Appearance, guide: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,7 +55,7 @@ class ModelButton(QToolButton):
         self.setAccessibleName(f"Model: {name}")
 
     def show_recent(self, paths: Sequence[str]) -> None:
-        """The folders to offer."""
+        """The models to offer."""
         self._recent = tuple(paths)
 
     @Slot()
@@ -64,10 +66,14 @@ class ModelButton(QToolButton):
             self._menu.addSeparator()
             self._menu.addAction(text.RECENT_MODELS).setEnabled(False)
         for path in self._recent:
-            self._offer(Path(path).name, path)
+            self._offer(model_title(Path(path)), path)
         self._menu.addSeparator()
-        browse = self._menu.addAction(icon("folder", self._appearance.theme.text), text.OPEN_MODEL)
-        browse.triggered.connect(self.browse_wanted)
+        for words, name, wanted in (
+            (text.OPEN_MODEL, "file", self.browse_wanted),
+            (text.OPEN_FOLDER, "folder", self.folders_wanted),
+        ):
+            action = self._menu.addAction(icon(name, self._appearance.theme.text), words)
+            action.triggered.connect(wanted)
 
     def _offer(self, name: str, path: str) -> None:
         action = self._menu.addAction(name)

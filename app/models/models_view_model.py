@@ -11,6 +11,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.chat_sampling import chat_sampling
+from app.model_location import model_title
 from engine import (
     Command,
     Event,
@@ -34,7 +35,7 @@ class ModelState:
 
     Attributes:
         phase: "ready" only between the engine's ModelReady and the next load.
-        path: folder of the model that is loaded, loading or failed to.
+        path: folder or GGUF file of the model that is loaded, loading or failed to.
         progress: share of the weights that are in memory, 0 to 1, while loading.
         info: the loaded model, when ready.
         error: the one line that says why it failed, when failed.
@@ -48,8 +49,8 @@ class ModelState:
 
     @property
     def name(self) -> str:
-        """The model's folder name, for people; "" without one."""
-        return self.info.name if self.info else Path(self.path).name
+        """The model's name for people; "" without one."""
+        return model_title(Path(self.path)) if self.path else ""
 
 
 class ModelsViewModel(QObject):
@@ -87,7 +88,7 @@ class ModelsViewModel(QObject):
 
     @property
     def recent(self) -> tuple[str, ...]:
-        """Model folders opened before, the last one first, without the guide."""
+        """Models opened before, the last one first, without the guide."""
         return self._recent
 
     def sampling(self, answers: int = 1) -> SamplingParams:
@@ -95,7 +96,7 @@ class ModelsViewModel(QObject):
         return chat_sampling(Path(self._state.path), answers)
 
     def open(self, path: str) -> None:
-        """Ask the engine to load the folder in place of what is loaded."""
+        """Ask the engine to load the model in place of what is loaded."""
         self._load_id = f"load-{uuid.uuid4().hex}"
         self._set(ModelState("loading", path))
         self._submit(LoadModel(self._load_id, path))

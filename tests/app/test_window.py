@@ -1,4 +1,4 @@
-"""The window: keys, dropping a folder, and small sizes."""
+"""The window: keys, dropping and choosing models, and small sizes."""
 
 from __future__ import annotations
 
@@ -92,10 +92,12 @@ def test_a_dropped_folder_is_opened(desktop: Desktop, tmp_path: Path) -> None:
 
 
 def test_other_things_are_not_taken(desktop: Desktop, tmp_path: Path) -> None:
-    file = tmp_path / "file.txt"
+    file, other = tmp_path / "file.txt", tmp_path / "other"
     file.write_text("")
+    other.mkdir()
     assert not drop(desktop, file)
-    assert not drop(desktop, tmp_path, tmp_path)
+    assert not drop(desktop, tmp_path, other)
+    assert not drop(desktop, tmp_path / "gone.gguf")
     assert not drop(desktop)
 
 
@@ -103,11 +105,40 @@ def test_choosing_a_folder_opens_it(
     desktop: Desktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *args: str(tmp_path))
-    desktop.window.browse()
+    desktop.pane.model_button.folders_wanted.emit()
     assert desktop.models.state.path == str(tmp_path)
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *args: "")
-    desktop.window.browse()
+    desktop.pane.model_button.folders_wanted.emit()
     assert desktop.models.state.path == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["small.gguf", "SMALL.GGUF", "config.json", "model-00001-of-00002.safetensors"]
+)
+def test_choosing_a_file_opens_it_or_the_folder_around_it(
+    desktop: Desktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file = tmp_path / name
+    file.write_text("")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args: (str(file), ""))
+    qtbot.keyClick(desktop.window, Qt.Key.Key_O, Qt.KeyboardModifier.ControlModifier)
+    assert desktop.models.state.path == str(file if name.lower().endswith(".gguf") else tmp_path)
+    before = desktop.models.state.path
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args: ("", ""))
+    desktop.window.browse()
+    assert desktop.models.state.path == before
+
+
+def test_parts_of_a_split_file_are_one_model(desktop: Desktop, tmp_path: Path) -> None:
+    parts = [tmp_path / f"big-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
+    for part in parts:
+        part.write_text("")
+    assert drop(desktop, parts[2], parts[1])
+    assert desktop.models.state.path == str(parts[0])
+    assert desktop.models.state.name == "big"
+    parts[0].unlink()  # the engine says which part is missing
+    assert drop(desktop, parts[1])
+    assert desktop.models.state.path == str(parts[1])
 
 
 def test_a_narrow_window_hides_the_sidebar_and_a_wide_one_brings_it_back(

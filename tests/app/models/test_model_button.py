@@ -41,7 +41,14 @@ def test_it_names_the_model(button: ModelButton, state: ModelState, words: str) 
 def test_it_offers_the_guide_recent_models_and_a_folder(qtbot: QtBot, button: ModelButton) -> None:
     button.show_recent(["/models/tiny", "/models/big"])
     button.show_state(ModelState("ready", "/models/big"))
-    assert offered(button) == [text.GUIDE_NAME, text.RECENT_MODELS, "tiny", "big", text.OPEN_MODEL]
+    assert offered(button) == [
+        text.GUIDE_NAME,
+        text.RECENT_MODELS,
+        "tiny",
+        "big",
+        text.OPEN_MODEL,
+        text.OPEN_FOLDER,
+    ]
     checked = [action.text() for action in button.menu().actions() if action.isChecked()]
     assert checked == ["big"]
     by_name = {action.text(): action for action in button.menu().actions()}
@@ -53,4 +60,4 @@ def test_it_offers_the_guide_recent_models_and_a_folder(qtbot: QtBot, button: Mo
 
 
 def test_without_recent_models_there_is_no_heading(button: ModelButton) -> None:
-    assert offered(button) == [text.GUIDE_NAME, text.OPEN_MODEL]
+    assert offered(button) == [text.GUIDE_NAME, text.OPEN_MODEL, text.OPEN_FOLDER]
