@@ -1,7 +1,11 @@
-"""A pinned chat with the real engine and the guide: its pages stay where others would have taken them."""
+"""A pinned chat with the real engine and the guide: its pages stay where others would have taken them.
+
+The engine forgets pins with the model; the window keeps them, across models and runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +14,9 @@ from pytestqt.qtbot import QtBot
 from app import text
 from app.model_location import GUIDE
 from app.wiring import Desktop
-from engine import Engine, EngineSettings
+from engine import Engine, EngineSettings, Event
 from tests.app.conftest import OpenDesktop
+from tests.fakes.random_model import write_random_model
 
 PATIENCE = 30_000  # ms
 PAGES = 8
@@ -52,3 +57,34 @@ def test_the_pages_of_a_pinned_chat_stay(
         say(qtbot, desktop, question)
     assert before > 0
     assert (held(desktop, first) == before) == pinned
+
+
+@pytest.mark.parametrize("by", ["another model", "a restart"])
+def test_a_pin_outlives_the_model_and_the_run(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, by: str
+) -> None:
+    def make(emit: Callable[[Event], None]) -> Engine:
+        return Engine(emit, EngineSettings(kv_pages=PAGES))
+
+    desktop = open_desktop(make, GUIDE, tmp_path / "home")
+    first = say(qtbot, desktop, "What is a page?")
+    desktop.pins.pin(first, True)
+    if by == "a restart":
+        desktop.close()
+        desktop = open_desktop(make, GUIDE, tmp_path / "home")
+        qtbot.waitUntil(lambda: first in desktop.pins.pinned, timeout=PATIENCE)
+    else:
+        other = write_random_model(tmp_path / "other")
+        for model in (other, GUIDE):
+            desktop.models.open(str(model))
+            qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.chats.find(first) is not None, timeout=PATIENCE)
+    desktop.window.sidebar.chosen.emit(first)
+    qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2, timeout=PATIENCE)
+    assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: held(desktop, first) > 0, timeout=PATIENCE)
+    before = held(desktop, first)
+    for question in OTHERS:
+        say(qtbot, desktop, question)
+    assert held(desktop, first) == before
