@@ -92,9 +92,9 @@ def load_matrix(weights: Weights, rows: int, columns: int) -> Matrix:
     blocks = weights.blocks("weight", (rows, columns))
     if placement.form == "blocks":
         return BlockTensor(blocks, placement.block_type)
-    placed = _placed(blocks, placement)
-    weights.ledger.weight_bytes += _bytes(placed) - blocks.nbytes
-    return placed
+    matrix = placed(blocks, placement)
+    weights.ledger.weight_bytes += _bytes(matrix) - blocks.nbytes
+    return matrix
 
 
 def joined(matrices: Sequence[Matrix]) -> list[tuple[Matrix, int]]:
@@ -120,7 +120,8 @@ def _load_quantized(weights: Weights, rows: int, columns: int) -> QuantizedTenso
     return QuantizedTensor(weight, scales, biases, spec)
 
 
-def _placed(blocks: mx.array, placement: Placement) -> mx.array | QuantizedTensor:
+def placed(blocks: mx.array, placement: Placement) -> mx.array | QuantizedTensor:
+    """Blocks uint8 (rows, bytes per row) in the form, other than blocks, that `placement` says."""
     block_type, packing = placement.block_type, placement.packing
     if packing is not None:
         packed = repack(blocks, block_type)
