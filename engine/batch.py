@@ -52,6 +52,11 @@ class Sent:
     draft: Draft | None = None
     check: Verification | None = None
 
+    @property
+    def everybody(self) -> tuple[Sequence, ...]:
+        """Whose tokens it computes, or draws."""
+        return self.sequences if self.chunk is None else (*self.sequences, self.chunk.sequence)
+
     def read(self) -> tuple[list[int], list[float]]:
         """Wait for it: tokens, and masses as in Draws, of `sequences`; nothing for a draft."""
         if self.draws is None:

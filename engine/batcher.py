@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from engine.batch import Chunk, Sent, send, send_draft
 from engine.chunking import ChunkSizer
+from engine.failure import GOOD_STEPS
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager
 from engine.request import Request, Sequence
@@ -34,6 +35,12 @@ class Batcher:
     def running(self) -> tuple[Sequence, ...]:
         """Those that hold pages, best rank first."""
         return tuple(self._scheduler.running)
+
+    @property
+    def stepping(self) -> tuple[Sequence, ...]:
+        """Those of `running` whose tokens the next step computes: a suspect's alone, where there is one."""
+        suspects = tuple(s for s in self._scheduler.running if s.request.suspicion)
+        return suspects or self.running
 
     @property
     def waiting(self) -> int:
@@ -111,16 +118,17 @@ class Batcher:
         running = self._scheduler.running
         if not running:
             return True
-        if sequence.request.is_suspect or any(other.request.is_suspect for other in running):
+        if any(other.request.suspicion for other in running):
             return False
-        needed = self._pager.pages_for(sequence.length + 1) + len(running)
+        trial = GOOD_STEPS * sequence.request.command.n if sequence.request.suspicion else 0
+        needed = self._pager.pages_for(sequence.length + 1) + len(running) + trial
         return needed <= self._memory.available_pages
 
     def _decoding(self, runner: Runner, before: Sent | None) -> list[Sequence]:
         """Who decodes in the next step: first those whose last token is in flight, in that step's order."""
         known: list[Sequence] = []
         flying: list[Sequence] = []
-        for sequence in self._scheduler.running:
+        for sequence in self.stepping:
             if sequence.is_in_flight:
                 if runner.looks_ahead and sequence.may_go_on and not self._waits_for_draft(sequence, before):
                     flying.append(sequence)
@@ -150,7 +158,7 @@ class Batcher:
         return send_draft(runner, sequence, draft)
 
     def _chunk(self, answers: int, before: Sent | None) -> Chunk | None:
-        filling = self._scheduler.filling
+        filling = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
         if filling is None or filling.may_restore:
             return None
         size = self.chunks.next(filling.pending, answers)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import mlx.core as mx
 
 from engine.events import Event, KernelsChosen
+from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
 from engine.warm_up import warm_up
@@ -58,8 +59,10 @@ class LiveRunner:
         self._model.drop_kernels(f"kernels are off until it is loaded again, since a step broke ({error})")
         self._renew()
 
-    def drop_pages(self) -> None:
-        """After a device error, what pages hold cannot be trusted; no sequence may hold any."""
+    def drop_pages(self, tables: Iterable[PageTable] = ()) -> None:
+        """After a device error, what pages hold cannot be trusted; `tables` are all that hold any."""
+        for table in tables:
+            self._model.memory.free(table)
         self._model.memory.drop()
         self._model.arena.release()
 

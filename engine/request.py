@@ -12,6 +12,7 @@ from engine.cache_events import CacheReport, MissReason
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.events import Finished, FinishReason, Sample, Timing, TokenLogprobs
+from engine.failure import Suspicion
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
 from engine.sampling import Sampler
@@ -143,7 +144,7 @@ class Request:
         missed: where and why its chat's template or model broke with what was computed before.
         launched_before: launches until its prefill began.
         has_opened: whether its prompt was computed, and its answers have begun.
-        is_suspect: whether a step broke that it was in: it runs alone from then on.
+        suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
     """
 
     command: Generate
@@ -156,7 +157,7 @@ class Request:
     report: CacheReport | None = None
     launched_before: Counter[str] | None = None
     has_opened: bool = False
-    is_suspect: bool = False
+    suspicion: Suspicion | None = None
 
     @property
     def id(self) -> str:

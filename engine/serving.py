@@ -12,10 +12,11 @@ import mlx.core as mx
 from engine.admission import Capacity, refused
 from engine.batch import Chunk, Sent
 from engine.batcher import Batcher
+from engine.broken_steps import BrokenSteps, requests_of
 from engine.cache_events import Freed, Predicted
 from engine.chunking import ChunkSizer
 from engine.commands import Keep
-from engine.errors import EngineError, NonFiniteLogits
+from engine.errors import NonFiniteLogits
 from engine.events import Event, FinishReason, SampleEnded, TextChunk
 from engine.failure import failure
 from engine.finding import Finding
@@ -58,6 +59,7 @@ class Serving:
         self._batcher = Batcher(
             self._memory, model.pager, ChunkSizer(settings.prefill_chunk, settings.page_size)
         )
+        self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, emit)
         self._tidying = Tidying(model)
         self._finding = Finding(model, settings)
@@ -91,7 +93,7 @@ class Serving:
             self._cancel(request)
 
     def _requests(self) -> list[Request]:
-        return list({id(sequence.request): sequence.request for sequence in self._batcher}.values())
+        return requests_of(self._batcher)
 
     def _cancel(self, request: Request) -> None:
         for sequence in request.sequences:
@@ -166,6 +168,7 @@ class Serving:
 
     def work(self) -> None:
         """Send a step of the running requests, and read the one that was sent before."""
+        flying = self._sent
         try:
             if sequence := self._batcher.start():
                 self._started(sequence)
@@ -178,7 +181,7 @@ class Serving:
             if before is not None:
                 self._read(before)
         except Exception as error:  # noqa: BLE001 — the top of the thread for these requests
-            self._broke(error)
+            self._broke(error, flying)
         self._tell.beat()
 
     def _started(self, sequence: Sequence) -> None:
@@ -224,6 +227,7 @@ class Serving:
                 self._fail(sequence.request, _not_finite(self.model.info.name))
         if sent.chunk is not None and sent.chunk.sequence.reason is None:
             self._filled(sent.chunk)
+        self._broken.went_well(sent)
         self._batcher.trim()
         self._speculations.guess(self._batcher.running)
 
@@ -303,26 +307,11 @@ class Serving:
         self._emit(failure(request.id, error))
         self._rest()
 
-    def _broke(self, error: Exception) -> None:
-        """A step broke: its culprit fails; where that is not known, all in it start again, one at a time."""
+    def _broke(self, error: Exception, flying: Sent | None) -> None:
+        """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
-        running = self._batcher.running
-        hit = running or tuple(self._batcher)[:1]  # with nobody running, the one that was to begin
-        requests = list({id(sequence.request): sequence.request for sequence in hit}.values())
-        if isinstance(error, OutOfPages):
-            error = self._refused(requests[0])
-        if not isinstance(error, EngineError):
-            for sequence in running:
-                self._memory.free(sequence.table)
-            self._live.drop_pages()
-            self._live.doubt(error)
-        if len(requests) == 1:
-            self._fail(requests[0], error)
-            return
-        log.warning("a step of %d requests broke (%s); they start again, one at a time", len(requests), error)
-        for sequence in running:
-            sequence.request.is_suspect = True
-            self._batcher.restart(sequence)
+        if culprit := self._broken.blame(error, flying):
+            self._fail(culprit, self._refused(culprit) if isinstance(error, OutOfPages) else error)
 
     def _refused(self, request: Request) -> Exception:
         """It ran alone, and pages that are pinned stand in its way."""

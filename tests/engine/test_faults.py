@@ -28,6 +28,7 @@ from engine import (
     UnloadModel,
 )
 from engine.batch import Sent
+from engine.failure import GOOD_STEPS
 from engine.kv.arena import Arena
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_tier import SsdTier
@@ -156,6 +157,62 @@ def test_a_step_that_breaks_once_costs_nobody_a_token(
     for name in asked:
         text = "".join(piece.text for piece in pieces if piece.id == name)
         assert text == listener.finished(name).text
+
+
+def test_suspects_share_steps_again_when_each_has_gone_on_alone(
+    model: Checked, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four answers of forty tokens: run alone to its end, each would be waited for by the next."""
+    sizes: list[int] = []
+
+    def fails(parts: Sequence[Part]) -> bool:
+        sizes.append(len(parts))
+        return len(sizes) == 30 and len(parts) == 4
+
+    break_steps(monkeypatch, fails)
+    with running_engine(settings(pages=128)) as listener:
+        listener.load(model.folder)
+        asked = {
+            name: Generate(name, tokens=prompt(10, number), max_tokens=40, logprobs=0, ignore_eos=True)
+            for number, name in enumerate("abcd")
+        }
+        for command in asked.values():
+            listener.submit(command)
+        for name, command in asked.items():
+            assert_right(model, command, listener.finished(name))
+    assert len(sizes) > 30, "no step broke"
+    after = sizes[30:]
+    alone = after.index(4)
+    assert set(after[:alone]) == {1}
+    assert alone <= 4 * (GOOD_STEPS + 4)  # and what they had computed, in chunks
+    assert len(after) < alone + 40
+
+
+def test_who_only_waits_for_a_suspect_is_no_culprit_and_goes_on(
+    model: Checked, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third breaks a step with the others, and again when they wait for it with their pages."""
+    longest: list[int] = []
+
+    def fails(parts: Sequence[Part]) -> bool:
+        longest.append(max(part.table.length for part in parts))
+        return any(part.table.length >= LONG for part in parts)
+
+    break_steps(monkeypatch, fails)
+    with running_engine(settings(pages=128)) as listener:
+        listener.load(model.folder)
+        asked = {
+            name: Generate(name, tokens=prompt(length), max_tokens=40, logprobs=0, ignore_eos=True)
+            for name, length in (("a", 8), ("b", 16), ("culprit", LONG - 12))
+        }
+        for command in asked.values():
+            listener.submit(command)
+        failed = listener.failed("culprit")
+        assert "the device was lost" in failed.error
+        for name in ("a", "b"):
+            assert_right(model, asked[name], listener.finished(name))
+        assert idle(listener).pages_used == 0
+    assert sum(length >= LONG for length in longest) == 2
 
 
 def test_answers_with_seeds_are_the_same_after_a_step_that_broke(
