@@ -263,6 +263,7 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject, kind: str) -> No
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @settings(deadline=None, max_examples=10_000)
 @given(data=st.data(), kind=st.sampled_from(["llama", "gpt2"]))
 def test_much_damage_is_refused_or_harmless(data: st.DataObject, kind: str) -> None:

@@ -98,9 +98,10 @@ def write_gguf(
     *,
     rope_factors: np.ndarray | None = None,
     metadata: Callable[[gguf.GGUFWriter], None] = lambda writer: None,
+    tokenizer: Callable[[gguf.GGUFWriter], None] | None = None,
     parts: int = 1,
 ) -> dict[str, np.ndarray]:
-    """`write_gguf_model` for given tensors and configuration."""
+    """`write_gguf_model` for given tensors and configuration; `tokenizer` writes another one than theirs."""
     architecture = _ARCHITECTURES[str(config["model_type"])]
     writer = gguf.GGUFWriter(
         file,
@@ -108,7 +109,7 @@ def write_gguf(
         split_max_tensors=-(-len(tensors) // parts) if parts > 1 else 0,
     )
     _write_shape(writer, config)
-    _write_tokenizer(writer)
+    (tokenizer or _write_tokenizer)(writer)
     metadata(writer)
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
     meant: dict[str, np.ndarray] = {}
