@@ -15,6 +15,7 @@ from engine.loading.files import ModelFiles, StoredKind
 from engine.loading.fingerprint import tensors_fingerprint
 from engine.loading.gguf.config import INTERLEAVED, read_config, shape_entries
 from engine.loading.gguf.header import DENSE_BYTES, GgufTensor
+from engine.loading.gguf.names import ROPE_FACTORS
 from engine.loading.gguf.parts import model_name, read_parts
 from engine.loading.gguf.placement import place
 from engine.loading.gguf.weights import GgufWeights
@@ -31,7 +32,8 @@ def open_gguf(file: Path) -> ModelFiles:
     header = read_parts(file)
     config = read_config(header, file)
     tokenizer = load_gguf_tokenizer(header.metadata, where=str(file), rows=config.vocab_size)
-    weights = GgufFiles(header.tensors, config, shape_entries(header.metadata))
+    tensors = {name: tensor for name, tensor in header.tensors.items() if name != ROPE_FACTORS}
+    weights = GgufFiles(tensors, config, shape_entries(header.metadata))
     return ModelFiles(
         file, model_name(file), config, tokenizer, weights, weights.stored_dtype, weights.block_names
     )
@@ -39,7 +41,7 @@ def open_gguf(file: Path) -> ModelFiles:
 
 @dataclass(frozen=True, slots=True)
 class GgufFiles:
-    """A GGUF model's tensors. `relevant`: the metadata that its keys and values depend on."""
+    """A GGUF model's weights. `relevant`: the metadata that its keys and values depend on."""
 
     tensors: Mapping[str, GgufTensor]
     config: DecoderConfig
@@ -84,7 +86,7 @@ class GgufFiles:
             StoredTensor(one.name, one.type_name, one.shape, one.file, one.begin, one.begin + one.bytes)
             for one in self.tensors.values()
         )
-        return tensors_fingerprint(self.relevant, stored)
+        return tensors_fingerprint({**self.relevant, "divisors": self.config.rope.divisors}, stored)
 
 
 def _stored_kind(

@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.loading.gguf.header import GgufTensor
-from engine.loading.gguf.names import ROPE_FACTORS, gguf_name, is_query_or_key
+from engine.loading.gguf.names import gguf_name, is_query_or_key
 from engine.loading.gguf.placement import Placement, place
 from engine.loading.gguf.tensor_data import read_rows
 from engine.loading.quantization import QuantizationSpec
@@ -104,8 +104,8 @@ class GgufWeights:
         raise ModelError(f"tensor {self._name(name)} is not stored as MLX quantises")
 
     def untaken(self) -> list[str]:
-        """The file's names of tensors nobody asked for; rotary factors belong to the configuration."""
-        return [name for name in self._tensors if name not in self.ledger.taken and name != ROPE_FACTORS]
+        """The file's names of tensors nobody asked for."""
+        return [name for name in self._tensors if name not in self.ledger.taken]
 
     def _name(self, name: str) -> str:
         return gguf_name(f"{self._prefix}{name}")
