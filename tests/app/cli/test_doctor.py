@@ -23,6 +23,7 @@ from metal.trial_cache import TrialCache
 from metal.trial_record import CandidateRecord, OpRecord
 from metal.trial_scope import this_scope
 from tests.app.cli.conftest import ROOT, Run
+from tests.engine.loading.gguf.writer import WIDE, q4_k_m, write_gguf_model
 from tests.fakes.random_model import VOCAB, write_random_model
 
 
@@ -114,6 +115,23 @@ def test_the_fit_depends_on_the_memory(random_model: Path, memory: int, state: s
     assert fit.state == state
     assert says in fit.is_
     assert bool(fit.advice) == (state != "ok")
+
+
+def test_a_gguf_file_is_told_by_its_formats_and_how_each_will_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLXR_EXECUTOR", "reference")
+    file = tmp_path / "Small-Q4_K_M.gguf"
+    write_gguf_model(file, types=q4_k_m, **WIDE)
+    findings, summary = check_model(file, machine_report())
+    told = [finding.is_ for finding in findings if finding.what == "stored"]
+    assert summary is not None
+    assert [line.split(":")[0] for line in told] == ["Q4_K", "Q6_K", "F32"]
+    assert "13 tensors, 617 kB, 823 kB in memory; 4-bit affine" in told[0]
+    dense = size(3 * 256 * 320 * (4 if summary.dtype == "float32" else 2))
+    assert f"3 tensors, 202 kB, {dense} in memory; {summary.dtype}: dequantised" in told[1]
+    assert next(finding.is_ for finding in findings if finding.what == "file") == str(file)
+    assert all(finding.state == "ok" for finding in findings)
 
 
 def test_an_executor_that_does_not_exist_is_broken(mlxr: Run, random_model: Path) -> None:
