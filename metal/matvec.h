@@ -16,6 +16,9 @@ helper void add_products(vec8 a, vec8 b, thread float& low, thread float& high) 
   high = fma4(a.hi, b.hi, high);
 }
 
+// Byte i of a word, at bits 15 to 22: the upper bits of a float's mantissa.
+helper uint byte_at_15(uint word, uint i) { return i < 2 ? word << (15 - 8 * i) : word >> (8 * i - 15); }
+
 // Sums COUNT numbers (a power of two, to 32) over the lanes, in COUNT - 1 + log2(32 / COUNT) shuffles. Each lane gets one
 // sum: lane l that of number l / (32 / COUNT).
 template <uint COUNT>

@@ -8,10 +8,20 @@ from typing import ClassVar
 
 import mlx.core as mx
 
+from metal.block_types import Q2_K, Q3_K, Q4_0, Q4_K, Q5_K, Q6_K, Q8_0, BlockType
+from metal.dequantize import dequantize
 from metal.errors import KernelError
 
 DTYPES = (mx.float32, mx.float16, mx.bfloat16)
+AFFINE_BITS = (4, 8)
+"""The widths of MLX's affine weights that kernels read; see matvec_affine.metal."""
 _DENSE_STEP = 8
+
+KERNEL_BLOCK_TYPES = (Q4_0, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K)
+"""The block formats that kernels read; see blocks.h."""
+
+_UNITS = {Q2_K: mx.uint32, Q4_K: mx.uint32, Q5_K: mx.uint32}
+"""What blocks are loaded by where these are aligned to more than two bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +98,7 @@ class AffineWeight:
 
     def check(self) -> None:
         """Raises KernelError for what the kernel does not take."""
-        if self.bits not in (4, 8) or self.group_size not in (32, 64, 128):
+        if self.bits not in AFFINE_BITS or self.group_size not in (32, 64, 128):
             raise KernelError(
                 f"matvec: {self.bits} bits in groups of {self.group_size} are not supported; "
                 "4 and 8 in groups of 32, 64 and 128 are"
@@ -150,4 +160,67 @@ class AffineWeight:
         )
 
 
-Weight = DenseWeight | AffineWeight
+@dataclass(frozen=True, slots=True)
+class BlockWeight:
+    """A matrix (rows, width) in the blocks of a GGUF file, as they lie there.
+
+    Attributes:
+        blocks: uint8 (rows, bytes per row), row-contiguous.
+        type: of the blocks.
+    """
+
+    kernel: ClassVar[str] = "matvec_blocks"
+
+    blocks: mx.array
+    type: BlockType
+
+    def check(self) -> None:
+        """Raises KernelError for what the kernel does not take."""
+        if self.type not in KERNEL_BLOCK_TYPES:
+            known = ", ".join(map(str, KERNEL_BLOCK_TYPES))
+            raise KernelError(f"matvec: {self.type} blocks are not supported; {known} are")
+        blocks = self.blocks
+        if blocks.dtype != mx.uint8 or blocks.ndim != 2 or blocks.size == 0:
+            raise KernelError(
+                f"matvec: blocks {blocks.shape} {blocks.dtype}; (rows, bytes per row) of uint8 is taken"
+            )
+        if blocks.shape[1] % self.type.block_bytes:
+            raise KernelError(f"matvec: rows of {blocks.shape[1]} bytes are not whole {self.type} blocks")
+
+    @property
+    def lane_width(self) -> int:
+        """Elements that a lane takes at once."""
+        return 16 if self.type == Q8_0 else 32
+
+    @property
+    def rows(self) -> int:
+        return self.blocks.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.type.width(self.blocks.shape[1])
+
+    @property
+    def arrays(self) -> Mapping[str, mx.array]:
+        """The kernel's inputs, by name: the same bytes, in what they are loaded by."""
+        return {"weight": self.blocks.view(_UNITS.get(self.type, mx.uint16))}
+
+    @property
+    def types(self) -> Mapping[str, mx.Dtype]:
+        """Template values that are dtypes."""
+        return {}
+
+    def features(self, dtype: mx.Dtype) -> Mapping[str, int]:
+        """What the kernel's text is compiled for, with x of `dtype`; see `AffineWeight.features`."""
+        return {"BLOCK": self.type.number, "EXPONENT": int(dtype != mx.float32)}
+
+    def takes(self, dtype: mx.Dtype) -> bool:
+        """Whether x may have this dtype."""
+        return dtype in DTYPES
+
+    def multiply(self, x: mx.array) -> mx.array:
+        """x Wᵀ by MLX's own operations, for x (m, width)."""
+        return x @ dequantize(self.blocks, self.type).astype(x.dtype).T
+
+
+Weight = DenseWeight | AffineWeight | BlockWeight

@@ -82,19 +82,20 @@ def load_source(
     helpers, divider, body = text.partition(f"{DIVIDER}\n")
     if not divider:
         raise KernelError(f"{path.name}: no line {DIVIDER!r} between the helpers and the body")
+    body_line = helpers.count("\n") + 2
+    helpers, body = _inlined(helpers, path, 1), _inlined(body, path, body_line)
     if word := _SHAPE_WORDS.search(body):
         raise KernelError(f"{path.name}: MLX reads {word[0]!r} as a request for an array's shape; rename it")
-    body_line = helpers.count("\n") + 2
-    return KernelSource(name, _inlined(helpers, path), body, body_line, tuple((features or {}).items()))
+    return KernelSource(name, helpers, body, body_line, tuple((features or {}).items()))
 
 
-def _inlined(helpers: str, path: Path) -> str:
-    """The helpers with the files they include: MLX's compilers have no path to this folder."""
+def _inlined(text: str, path: Path, first_line: int) -> str:
+    """Text of a file from `first_line` on, with what it includes: MLX's compilers have no path to there."""
     lines: list[str] = []
-    for number, line in enumerate(helpers.splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=first_line):
         if found := _INCLUDE.match(line):
-            text = (KERNELS / found[1]).read_text()
-            lines += [f'#line 1 "{found[1]}"', text, f'#line {number + 1} "{path.name}"']
+            included = (KERNELS / found[1]).read_text()
+            lines += [f'#line 1 "{found[1]}"', included, f'#line {number + 1} "{path.name}"']
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"

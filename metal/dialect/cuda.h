@@ -71,6 +71,7 @@ struct alignas(16) vec4 {
 #include "vec4.h"
 
 helper float as_float(uint bits) { return __uint_as_float(bits); }
+helper float half_to_float(uint bits) { return __half2float(__ushort_as_half(static_cast<ushort>(bits))); }
 
 helper float to_float(float value) { return value; }
 helper float to_float(__half value) { return __half2float(value); }

@@ -60,6 +60,7 @@ inline uint16_t bfloat_bits(float value) {
 }  // namespace mlxr
 
 inline float as_float(uint bits) { return mlxr::float_of(bits); }
+inline float half_to_float(uint bits) { return mlxr::half_value(uint16_t(bits)); }
 
 inline float to_float(float value) { return value; }
 inline float to_float(half value) { return mlxr::half_value(value.bits); }

@@ -16,6 +16,7 @@ inline vec4 make_vec4(float x, float y, float z, float w) { return vec4(x, y, z,
 inline vec4 make_vec4(float every) { return vec4(every); }
 
 inline float as_float(uint bits) { return as_type<float>(bits); }
+inline float half_to_float(uint bits) { return float(as_type<half>(ushort(bits))); }
 
 template <typename T>
 inline float to_float(T value) {

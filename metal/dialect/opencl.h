@@ -34,6 +34,7 @@ vec4 make_vec4(float x, float y, float z, float w);
 vec4 make_vec4(float every);
 
 // `as_float` is OpenCL's own.
+float half_to_float(uint bits);
 float to_float(float value);
 float to_float(half value);
 float to_float(mlxr_bfloat value);

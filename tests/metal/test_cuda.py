@@ -20,6 +20,7 @@ CUDA_TYPES = {
     "float32": "float",
     "float16": "__half",
     "bfloat16": "__nv_bfloat16",
+    "uint16": "uint16_t",
     "uint32": "uint32_t",
     "int32": "int32_t",
 }

@@ -102,16 +102,24 @@ def test_conversions_round_to_nearest_even(
         middle = middle.astype(np.float32)
         above, below = np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(-np.inf))
     values = np.concatenate([exact, middle, above, below])
-    narrow, widened = launch_body(
+    pairs = np.tile(bits[::-1], 4)
+    narrow, widened, halved, low = launch_body(
         "conversions",
         executor,
-        {"wide": mx.array(values), "stored": mx.concatenate([stored] * 4)},
-        {"narrow": Output(values.shape, dtype), "widened": Output(values.shape, mx.float32)},
+        {"wide": mx.array(values), "stored": mx.concatenate([stored] * 4), "pairs": mx.array(pairs)},
+        {
+            "narrow": Output(values.shape, dtype),
+            "widened": Output(values.shape, mx.float32),
+            "halved": Output(values.shape, mx.float32),
+            "low": Output(values.shape, mx.uint32),
+        },
         grid=(values.size, 1, 1),
         threadgroup=(1024, 1, 1),
         template={"T": dtype},
     )
     np.testing.assert_array_equal(np.array(widened)[:65536], exact)
+    np.testing.assert_array_equal(np.array(halved)[:65536], bits.view(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(np.array(low), pairs)
     np.testing.assert_array_equal(wide(narrow), wide(mx.array(values).astype(dtype)))
 
 

@@ -1,4 +1,4 @@
-"""The matrix-vector kernels' text for other targets: CUDA by nvcc, Metal and OpenCL C++ by clang."""
+"""The texts of products for other targets: CUDA by nvcc, Metal and OpenCL C++ by clang."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from metal.block_types import BlockType
+from metal.matmul_blocks import BlockMatmul
 from metal.matvec import Matvec
 from metal.matvec_cut import Cut
-from metal.matvec_weight import AffineWeight, DenseWeight, Weight
+from metal.matvec_weight import KERNEL_BLOCK_TYPES, AffineWeight, BlockWeight, DenseWeight, Weight
 from tests.metal.matvec_oracle import make_scene
 from tests.metal.texts import TextExecutor
 
@@ -54,5 +56,22 @@ def test_compilers_of_other_targets_accept_it(
         activation=scene.activation,
         cut=cut,
     )(scene.x, scene.residual)
+    if not executor.read:
+        pytest.skip("needs clang-14 or nvcc")
+
+
+@pytest.mark.parametrize("number", range(len(KERNEL_BLOCK_TYPES)))
+def test_compilers_of_other_targets_accept_blocks(tmp_path: Path, number: int) -> None:
+    """Types, dtypes and rows in turn."""
+    block_type: BlockType = KERNEL_BLOCK_TYPES[number]
+    dtype, rows = (F16, BF16, F32)[number % 3], (1, 8)[number % 2]
+    weight = BlockWeight(mx.zeros((COLUMNS, block_type.bytes_per_row(WIDTH)), mx.uint8), block_type)
+    executor = TextExecutor(tmp_path)
+    scene = make_scene(dtype, rows, COLUMNS // 2, WIDTH, "norm silu bias residual")
+    product = Matvec(
+        executor, Counter(), weight, norm=scene.norm, bias=scene.bias, activation="silu", cut=Cut(2, 4, 2)
+    )
+    product(scene.x, scene.residual)
+    BlockMatmul(executor, Counter(), weight)(mx.zeros((9, WIDTH), dtype))
     if not executor.read:
         pytest.skip("needs clang-14 or nvcc")

@@ -18,7 +18,10 @@ CLANG = find_clang()
 pytestmark = pytest.mark.skipif(CLANG is None, reason="needs clang: apt install clang-14")
 
 STUB = Path(__file__).parent / "metal_stub"
-METAL_TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat", "uint32": "uint", "int32": "int"}
+METAL_TYPES = {
+    **{"float32": "float", "float16": "half", "bfloat16": "bfloat"},
+    **{"uint16": "ushort", "uint32": "uint", "int32": "int"},
+}
 STORAGE = ("float32", "float16", "bfloat16")
 POSITIONS = (
     *("thread_position_in_grid", "thread_position_in_threadgroup", "threadgroup_position_in_grid"),

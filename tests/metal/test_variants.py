@@ -19,9 +19,9 @@ from tests.metal.variants_cover import Space, Variant, pairwise, shard, whole_gr
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_two_values_that_can_meet_meet_in_at_most_80_variants() -> None:
+def test_every_two_values_that_can_meet_meet_in_at_most_110_variants() -> None:
     variants = pairwise(SPACES)
-    assert len(variants) <= 80
+    assert len(variants) <= 110
     met = {pair for variant in variants for pair in combinations(sorted(variant.settings, key=str), 2)}
     for space in SPACES:
         for (first, left), (second, right) in combinations(space.factors.items(), 2):

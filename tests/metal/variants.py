@@ -24,6 +24,7 @@ _GROUPS = {"group": (1, 2, 3, 4, 5, 6, 7, 8, 16)}
 _LOGITS = {"window": ("none", 20), "softcap": ("none", 3), "sinks": ("no", "yes")}
 _TURNS = {"rotary": ("all", 32, 0), "norm": ("no", "yes")}
 _PAGES = {"page_size": (16, 32)}
+_BLOCKS = ("Q4_0", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _AROUND = {
     "norm": ("no", "yes"),
     "bias": ("no", "yes"),
@@ -51,6 +52,12 @@ SPACES = (
         {"dtype": _DTYPES, "rows": (1, 3, 8), "bits": (4, 8), "affine_group": (32, 64, 128)},
         {**_AROUND, "columns": (7, 33), "width": (128, 1152)},
     ),
+    Space(
+        "matvec_blocks",
+        {"dtype": _DTYPES, "rows": (1, 3, 8), "block": _BLOCKS},
+        {**_AROUND, "columns": (7, 33), "blocks": (1, 9)},
+    ),
+    Space("matmul_blocks", {"block": _BLOCKS, "dtype": _DTYPES}, {"prompt": (9,)}),
     Space("rms_norm", {"dtype": _DTYPES, "width": (64, 1048, 2056)}, {}),
     Space("pick", {"vocab": (1003, 4096)}, {}),
     Space("embed", {"dtype": _DTYPES, "bits": (0, 4, 8)}, {}),

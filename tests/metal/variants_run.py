@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping
 import mlx.core as mx
 
 from metal.attention_shape import AttentionShape
+from metal.block_types import BY_NAME
 from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, Mode
 from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecutor
 from metal.matvec_cut import Work, candidates
+from metal.matvec_weight import BlockWeight
 from metal.prefill_attention import prefill_cuts
 from tests.metal import (
     test_decode_attention,
     test_embed,
+    test_matmul_blocks,
     test_matvec,
     test_matvec_affine,
+    test_matvec_blocks,
     test_page_copy,
     test_page_gather,
     test_page_write,
@@ -122,6 +126,21 @@ def _matvec_affine(variant: Variant, executor: Executor) -> None:
     test_matvec_affine.check(executor, dtype, bits, group, width, columns, rows, options, dtype, cut)
 
 
+def _matvec_blocks(variant: Variant, executor: Executor) -> None:
+    block_type, dtype = BY_NAME[str(variant["block"])], _dtype(variant)
+    columns, rows = _number(variant, "columns"), _number(variant, "rows")
+    width = _number(variant, "blocks") * block_type.block_weights
+    weight = BlockWeight(mx.zeros((1, block_type.bytes_per_row(width)), mx.uint8), block_type)
+    work = Work(rows, columns, width, weight.lane_width, gated=variant["activation"] != "none")
+    cut = None if variant["cut"] == "default" else candidates(work)[-1]
+    test_matvec_blocks.check(executor, block_type, dtype, width, columns, rows, _options(variant), cut)
+
+
+def _matmul_blocks(variant: Variant, executor: Executor) -> None:
+    block_type, rows = BY_NAME[str(variant["block"])], _number(variant, "prompt")
+    test_matmul_blocks.check(executor, block_type, _dtype(variant), rows, 33, 256 // block_type.block_weights)
+
+
 def _options(variant: Variant) -> str:
     named = [name for name in ("norm", "bias", "residual") if variant[name] == "yes"]
     return " ".join([*named, *([] if variant["activation"] == "none" else [str(variant["activation"])])])
@@ -151,6 +170,8 @@ _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
     "page_gather, page_copy": _page_moves,
     "matvec": _matvec,
     "matvec_affine": _matvec_affine,
+    "matvec_blocks": _matvec_blocks,
+    "matmul_blocks": _matmul_blocks,
     "rms_norm": _rms_norm,
     "pick": _pick,
     "embed": _embed,
