@@ -17,6 +17,7 @@ from metal.candidates_parts import name_of
 from metal.candidates_prefill import chunk_spec
 from metal.errors import KernelError
 from metal.executors import Executor
+from metal.matvec_weight import AFFINE_BITS
 from metal.trial_case import Case, CaseBuilder, CaseSpec
 
 ROWS = (1, 8)
@@ -82,7 +83,7 @@ def _packing(config: DecoderConfig) -> tuple[int, int]:
     spec = config.quantization.default if config.quantization else None
     if spec is None:
         return 0, 0
-    if spec.mode != "affine" or spec.bits not in (4, 8):
+    if spec.mode != "affine" or spec.bits not in AFFINE_BITS:
         raise KernelError(
             f"weights of {spec.bits} bits ({spec.mode}): there are no kernels for these, "
             "so MLX's built-in operations run"

@@ -19,6 +19,7 @@ from engine.loading.weights import SafetensorsWeights, TensorHeader, read_header
 from engine.models import configure
 from engine.tokenizer import load_tokenizer
 from metal.block_types import BlockType
+from metal.matvec_weight import AFFINE_BITS
 
 _FLOAT_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
@@ -60,11 +61,11 @@ class SafetensorsFiles:
 
     def kinds(self, dtype: mx.Dtype, kernel_types: Collection[BlockType]) -> tuple[StoredKind, ...]:
         """How they are stored, and what they take when the model computes in `dtype`; largest first."""
-        del kernel_types  # there are no blocks
-        grouped: dict[str, list[str]] = defaultdict(list)
+        grouped: dict[QuantizationSpec | str, list[str]] = defaultdict(list)
         for name in self.headers:
             grouped[self._kind(name)].append(name)
-        kinds = [self._stored_kind(kind, names, dtype) for kind, names in grouped.items()]
+        has_kernels = bool(kernel_types)
+        kinds = [self._stored_kind(kind, names, dtype, has_kernels) for kind, names in grouped.items()]
         return tuple(sorted(kinds, key=lambda kind: -kind.memory_bytes))
 
     def open(
@@ -78,21 +79,23 @@ class SafetensorsFiles:
         """What the model's KV pages are known by. Raises ModelError when a file cannot be read."""
         return model_fingerprint(self.raw, sorted({header.file for header in self.headers.values()}))
 
-    def _stored_kind(self, kind: str, names: list[str], dtype: mx.Dtype) -> StoredKind:
+    def _stored_kind(
+        self, kind: QuantizationSpec | str, names: list[str], dtype: mx.Dtype, has_kernels: bool
+    ) -> StoredKind:
         headers = [self.headers[name] for name in names]
         return StoredKind(
-            kind,
+            str(kind),
             tensors=sum(not name.endswith((".scales", ".biases")) for name in names),
             parameters=sum(self._parameters(name) for name in names),
             file_bytes=sum(header.bytes for header in headers),
             memory_bytes=sum(_memory_bytes(header, dtype.size) for header in headers),
+            runs=_runs(kind) if has_kernels and isinstance(kind, QuantizationSpec) else "",
         )
 
-    def _kind(self, name: str) -> str:
-        """How a tensor is stored; scales belong to their matrix."""
-        matrix = name.rpartition(".")[0]
-        packed = self._packed(matrix)
-        return str(packed) if packed and not name.endswith(".bias") else self.headers[name].dtype
+    def _kind(self, name: str) -> QuantizationSpec | str:
+        """How a tensor is stored, packed or in a dtype; scales belong to their matrix."""
+        packed = self._packed(name.rpartition(".")[0])
+        return packed if packed and not name.endswith(".bias") else self.headers[name].dtype
 
     def _parameters(self, name: str) -> int:
         matrix, _, kind = name.rpartition(".")
@@ -119,6 +122,12 @@ class SafetensorsFiles:
         config = self.config
         special = {"o_proj": config.heads * config.head_dim, "down_proj": config.intermediate_size}
         return special.get(matrix.rpartition(".")[2], config.hidden_size)
+
+
+def _runs(packed: QuantizationSpec) -> str:
+    if packed.mode == "affine" and packed.bits in AFFINE_BITS:
+        return "as in the file: kernels read it"
+    return "as in the file: no kernel reads it, so MLX's own operations run"
 
 
 def _memory_bytes(header: TensorHeader, float_bytes: int) -> int:

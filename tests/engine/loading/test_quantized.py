@@ -16,8 +16,9 @@ from mlx_lm.utils import quantize_model, save_config, save_model
 from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
-from engine.loading.model import LoadedModel, load_model
+from engine.loading.model import LoadedModel, load_model, open_model
 from engine.settings import EngineSettings
+from metal.block_types import Q4_0
 from tests.engine.parity import assert_close, our_greedy, our_logits, prompt
 from tests.fakes.random_model import write_random_model, write_tokenizer
 
@@ -223,3 +224,37 @@ def test_a_packing_that_fits_no_width_is_named(tmp_path: Path) -> None:
     (packed / "config.json").write_text(json.dumps({**config, "hidden_size": 120}))
     with pytest.raises(ModelError, match=r"model.embed_tokens.weight has 16 words and 2 scales in a row"):
         open_ours(packed)
+
+
+def test_how_each_packing_runs_is_told(tmp_path: Path) -> None:
+    def predicate(path: str, module: object) -> bool | dict[str, object]:
+        return {"group_size": 64, "bits": 6, "mode": "affine"} if "down" in path else path != "lm_head"
+
+    plain = write_random_model(tmp_path / "plain", **WIDE)
+    files = open_model(write_quantised(plain, tmp_path / "packed", 64, 4, predicate=predicate))
+    on_kernels = {kind.name: kind for kind in files.weights.kinds(mx.float16, [Q4_0])}
+    assert on_kernels["4-bit, groups of 64 (affine)"].runs == "as in the file: kernels read it"
+    assert on_kernels["6-bit, groups of 64 (affine)"].runs.endswith(
+        "no kernel reads it, so MLX's own operations run"
+    )
+    assert on_kernels["6-bit, groups of 64 (affine)"].parameters == 3 * 128 * 256
+    assert on_kernels["F32"].runs == ""
+    assert not any(kind.runs for kind in files.weights.kinds(mx.float16, []))
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "bits", "note"),
+    [
+        ("affine", 64, 6, "matvec: 6 bits in groups of 64 are not supported; 4 and 8 in groups of 32, 64"),
+        ("mxfp4", 32, 4, "matvec: mxfp4 weights are not supported; affine ones are"),
+    ],
+)
+def test_what_no_kernel_takes_is_noted_and_runs_on_mlx(
+    mode: str, group: int, bits: int, note: str, executor_name: str, tmp_path: Path
+) -> None:
+    plain = write_random_model(tmp_path / "plain", **WIDE)
+    packed = write_quantised(plain, tmp_path / "packed", group, bits, mode)
+    settings = EngineSettings(executor=executor_name, cache=tmp_path / "kernels")
+    model = load_model(packed, settings, lambda done, total: None)
+    assert any(line.startswith(note) for line in model.info.kernel_notes)
+    assert our_greedy(model, TOKENS, CHUNK, 12) == our_greedy(open_ours(packed), TOKENS, CHUNK, 12)
