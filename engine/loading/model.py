@@ -27,7 +27,7 @@ from engine.loading.folder import open_folder
 from engine.loading.gguf.files import open_gguf
 from engine.loading.gguf.parts import gguf_file
 from engine.loading.gguf.placement import kernel_types
-from engine.loading.weights import Weights
+from engine.loading.weights import LoadLedger
 from engine.machine import compute_dtype, device_kind, memory_bytes
 from engine.settings import EngineSettings, ExecutorChoice, choose_executor
 from engine.tokenizer import Tokenizer
@@ -98,12 +98,7 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     config, page_size = files.config, settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
     executor = choose_executor(settings.executor)
-    readable = kernel_types(executor.name)
-    needed = sum(kind.memory_bytes for kind in files.weights.kinds(dtype, readable))
-    check_weights(files.name, needed, memory_bytes())
-    decoder, weights = _load_decoder(files, dtype, page_size, readable, on_progress)
-    mx.clear_cache()  # what passed through memory on the way
-    ledger = weights.ledger
+    decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
     kernels = _open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     resident = resident_tokens(config.context_length, config.largest_window, settings)
@@ -166,8 +161,10 @@ def _load_decoder(
     page_size: int,
     readable: Collection[BlockType],
     on_progress: Callable[[int, int], None],
-) -> tuple[Decoder, Weights]:
-    """`readable`: block formats that kernels read here."""
+) -> tuple[Decoder, LoadLedger]:
+    """The model, and what was read for it. `readable`: block formats that kernels read here."""
+    needed = sum(kind.memory_bytes for kind in files.weights.kinds(dtype, readable))
+    check_weights(files.name, needed, memory_bytes())
     total = files.weights.total_bytes()
     done = 0
 
@@ -187,7 +184,8 @@ def _load_decoder(
             f"{files.path}: {len(untaken)} tensors do not belong to a {files.config.family} model "
             f"(first: {untaken[0]:.80}); its configuration and its weights do not match"
         )
-    return decoder, weights
+    mx.clear_cache()  # what passed through memory on the way
+    return decoder, weights.ledger
 
 
 def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -141,8 +142,13 @@ def test_what_is_wrong_is_one_line_with_file_and_field(name: str, tmp_path: Path
     raw, says = BAD[name]
     file = tmp_path / "bad.gguf"
     file.write_bytes(raw)
-    with pytest.raises(ModelError) as raised:
-        read_header(file)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError) as raised:
+            read_header(file)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20  # what a field claims is not allocated
+    finally:
+        tracemalloc.stop()
     message = str(raised.value)
     assert says in message
     assert str(file) in message
