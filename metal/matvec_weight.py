@@ -15,8 +15,6 @@ from metal.errors import KernelError
 DTYPES = (mx.float32, mx.float16, mx.bfloat16)
 AFFINE_BITS = (4, 8)
 """The widths of MLX's affine weights that kernels read; see matvec_affine.metal."""
-AFFINE_BITS = (4, 8)
-"""The widths of MLX's affine weights that kernels read; see matvec_affine.metal."""
 _DENSE_STEP = 8
 
 KERNEL_BLOCK_TYPES = (Q4_0, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K)
