@@ -34,6 +34,8 @@ def open_folder(folder: Path) -> ModelFiles:
     raw = read_json(folder / "config.json")
     config = configure(raw)
     headers = read_headers(folder)
+    if config.tied_embeddings:  # some files hold the output projection all the same
+        headers = {name: header for name, header in headers.items() if not name.startswith("lm_head.")}
     tokenizer = load_tokenizer(
         folder,
         vocab_size=config.vocab_size,

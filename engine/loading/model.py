@@ -176,10 +176,7 @@ def _load_decoder(
     on_progress(0, total)
     weights = files.weights.open(dtype, readable, count)
     decoder = Decoder(files.config, weights, page_size)
-    untaken = weights.untaken()
-    if files.config.tied_embeddings:
-        untaken = [name for name in untaken if not name.startswith("lm_head.")]
-    if untaken:
+    if untaken := weights.untaken():
         raise ModelError(
             f"{files.path}: {len(untaken)} tensors do not belong to a {files.config.family} model "
             f"(first: {untaken[0]:.80}); its configuration and its weights do not match"

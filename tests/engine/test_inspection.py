@@ -36,6 +36,16 @@ def test_headers_tell_what_loading_measures(folder: Path) -> None:
     assert (summary.name, summary.family, summary.dtype) == (info.name, info.family, info.dtype)
 
 
+def test_an_output_projection_that_is_tied_away_counts_nowhere(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    summary, told = inspect_model(folder), list[tuple[int, int]]()
+    info = load_model(folder, EngineSettings(), lambda done, total: told.append((done, total))).info
+    assert summary.weight_bytes == info.weight_bytes == told[-1][0] == told[-1][1]
+    assert summary.parameters == info.parameters
+
+
 def test_quantisation_is_put_in_words(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "m")
     assert inspect_model(folder).quantization is None
