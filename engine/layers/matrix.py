@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import mlx.core as mx
 
@@ -12,7 +11,7 @@ from engine.loading.gguf.placement import Placement
 from engine.loading.quantization import QuantizationSpec
 from engine.loading.weights import Weights
 from metal.block_types import BlockType
-from metal.dequantize import dequantize
+from metal.dequantize import dequantize, dequantized_product
 from metal.pieces import by_pieces
 from metal.repack import GROUP, repack
 
@@ -69,10 +68,7 @@ class BlockTensor:
 
     def matmul(self, x: mx.array) -> mx.array:
         """x Wᵀ for x (tokens, columns), in x's dtype."""
-        # Nothing else says that the weights are not needed before x is there: MLX would dequantise those of
-        # all layers at once, which is the model's size many times over.
-        needed = cast("list[mx.array]", mx.depends([self.blocks], [x]))
-        return x @ dequantize(needed[0], self.type).astype(x.dtype).T
+        return dequantized_product(x, self.blocks, self.type)
 
     def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
         """Dequantised rows (ids, columns)."""

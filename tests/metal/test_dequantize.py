@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metal.block_types import BLOCK_TYPES, MXFP4, Q4_K, BlockType
-from metal.dequantize import dequantize, has_finite_scales
+from metal.dequantize import dequantize, dequantized_product, has_finite_scales
 from tests.metal.random_blocks import EDGES, HALVES, oracle, random_blocks
 
 EVERY_TYPE = pytest.mark.parametrize("block_type", BLOCK_TYPES, ids=str)
@@ -100,3 +100,22 @@ def test_finite_scales_are_found_finite_and_one_that_is_not_is_found(block_type:
             spoilt[15, at : at + 1 if exponent else at + 2] = 255 if exponent else bits
             assert not has_finite_scales(mx.array(spoilt), block_type)
             assert not np.isfinite(oracle(spoilt, block_type)).all()
+
+
+@pytest.mark.parametrize("rows", [1, 4096, 4100])
+def test_a_product_is_of_all_rows_and_needs_few_of_them_at_once(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metal.dequantize._PRODUCT_PIECE", 1 << 22)
+    some = random_blocks(Q4_K, 50, 4096, np.random.default_rng(3))
+    blocks = mx.array(np.tile(some, (rows // 50 + 1, 1))[:rows])
+    x = mx.array(np.random.default_rng(4).standard_normal((2, 4096)).astype(np.float32))
+    mx.eval(blocks, x)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    product = dequantized_product(x, blocks, Q4_K)
+    mx.eval(product)
+    assert mx.get_peak_memory() - before < 16 * (1 << 22)  # dense, all of 4,096 rows take as much alone
+    wanted = np.tile(np.array(x) @ oracle(some, Q4_K).astype(np.float64).T, rows // 50 + 1)[:, :rows]
+    found: NDArray[np.float32] = np.array(product).view(np.float32)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
