@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from engine.errors import ModelError
-from engine.json_file import read_object
 from engine.loading.quantization import QuantizationConfig
+from engine.small_files import read_object
 
 
 @dataclass(frozen=True, slots=True)

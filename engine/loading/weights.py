@@ -307,6 +307,11 @@ class SafetensorsWeights:
         array = self._lazy.pop(full)
         if cast_to is not None:
             array = array.astype(cast_to)
-        mx.eval(array)
+        try:
+            mx.eval(array)  # reads it
+        except RuntimeError as error:
+            raise ModelError(
+                f"{header.file} cannot be read any more ({error!s:.120}): it was changed, or the disk fails"
+            ) from error
         self.ledger.add(full, array, array.size if stands_for is None else stands_for, header.bytes)
         return array

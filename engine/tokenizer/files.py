@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from engine.errors import TokenizerError
-from engine.json_file import read_object
+from engine.small_files import read_bytes, read_object
 from engine.tokenizer.markers import AddedToken
 
 NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -160,8 +160,8 @@ def _template(folder: Path, config: dict[str, object]) -> tuple[str, str] | None
     own = folder / "chat_template.jinja"
     if own.is_file():
         try:
-            return own.read_text(encoding="utf-8"), str(own)
-        except (OSError, ValueError) as error:
+            return read_bytes(own, TokenizerError).decode(), str(own)
+        except UnicodeDecodeError as error:
             raise TokenizerError(f"{own} cannot be read ({error}); download it again") from error
     older = _read_object(folder / "chat_template.json")
     for name, source in (("tokenizer_config.json", config), ("chat_template.json", older)):

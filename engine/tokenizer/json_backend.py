@@ -11,6 +11,7 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import InvalidRequest, TokenizerError
+from engine.small_files import read_bytes
 from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.decoders import TokenReader, read_decoder
 from engine.tokenizer.detokenizer import Pieces
@@ -39,7 +40,9 @@ class JsonModel:
     def read(cls, path: Path) -> JsonModel:
         """Raises TokenizerError when `path` is not a tokenizer, or one whose decoder is not known here."""
         try:
-            backend = tokenizers.Tokenizer.from_file(str(path))
+            backend = tokenizers.Tokenizer.from_buffer(read_bytes(path, TokenizerError))
+        except TokenizerError:
+            raise
         except Exception as error:  # the package raises bare Exception, and nothing narrower
             raise TokenizerError(
                 f"{path} is not a readable tokenizer ({error!s:.120}); download it again"

@@ -9,6 +9,7 @@ from typing import cast
 from sentencepiece import SentencePieceProcessor
 
 from engine.errors import TokenizerError
+from engine.small_files import read_bytes
 from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.detokenizer import Pieces
 from engine.tokenizer.markers import AddedToken, Markers
@@ -22,10 +23,7 @@ _NO_DUMMY_PREFIX = b"\x1a\x02\x18\x00"
 
 def read_pieces(path: Path) -> bytes:
     """The sentencepiece model in `path`. Raises TokenizerError when it cannot be read or is empty."""
-    try:
-        proto = path.read_bytes()
-    except OSError as error:
-        raise TokenizerError(f"{path} cannot be read ({error}); download it again") from error
+    proto = read_bytes(path, TokenizerError)
     if not proto:
         raise TokenizerError(f"{path} is empty; download it again")
     return proto
@@ -46,7 +44,7 @@ class PieceModel:
             self._inner = SentencePieceProcessor(model_proto=proto + _NO_DUMMY_PREFIX)
         except (OSError, RuntimeError) as error:
             raise TokenizerError(
-                f"{where} is not a readable sentencepiece model ({error}); download it again"
+                f"{where} is not a readable sentencepiece model ({error!s:.120}); download it again"
             ) from error
         if not prefix_space:
             self._first = self._inner
