@@ -121,7 +121,13 @@ class Mix:
     def _add_up(self, cache: CacheCounts) -> None:
         for name in ("evicted_pages", "spilled_pages", "restored_pages", "copied_pages", "preemptions"):
             self.seen[name] += getattr(cache, name)
-        for name in ("computed_tokens", "cached_tokens", "restored_tokens", "quarantined_files"):
+        for name in (
+            "computed_tokens",
+            "cached_tokens",
+            "restored_tokens",
+            "drafted_tokens",
+            "quarantined_files",
+        ):
             self.seen[name] += getattr(cache, name)
 
     def _settle(self) -> None:

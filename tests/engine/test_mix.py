@@ -77,6 +77,20 @@ def test_pages_come_back_from_ssd_in_a_mix_that_unloads_and_loads_again(
     assert sum(file.stat().st_size for file in tmp_path.rglob("*.safetensors")) <= cap
 
 
+@pytest.mark.parametrize(("kind", "bits", "seed"), [("llama", 8, 12), ("window", 8, 13), ("qwen3", 4, 14)])
+def test_quantised_pages_are_shared_copied_evicted_and_restored_alike(
+    kind: str, bits: int, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Heads of 32, which quantise; the oracle is mlx-lm with a quantised cache of its own."""
+    settings = EngineSettings(
+        page_size=4, kv_pages=24, prefill_chunk=16, kv_bits=bits, ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0)
+    )
+    restore_always(monkeypatch)
+    model, watch = checked_model(tmp_path, kind, bits, head_dim=32), watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, seed, Chances(reload=0.1)).play(20)
+    assert min(mix.seen[name] for name in ("cached_tokens", "evicted_pages", "restored_pages")) > 0
+
+
 def test_the_guide_answers_in_a_mix_as_it_does_cold(
     models: dict[str, Checked], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import EngineSettings, SsdSettings
+from engine.speculation.gain import SpeculationGain
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, checked_model
 from tests.engine.watched import restore_always, watch_memory
@@ -39,3 +40,27 @@ def test_five_hundred_requests(
     assert mix.seen["evicted_pages"] > REQUESTS
     assert (mix.seen["restored_pages"] > 0) == has_ssd
     assert sum(file.stat().st_size for file in tmp_path.glob("kv/*/*.safetensors")) <= cap
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize(("kind", "pages"), [("llama", 12), ("window", 24), ("qwen3", 40)])
+def test_five_hundred_requests_on_quantised_pages(
+    bits: int, kind: str, pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evicted, restored, forked, preempted and, wherever a text repeats, guessed."""
+    settings = EngineSettings(
+        page_size=4,
+        kv_pages=pages,
+        prefill_chunk=16,
+        kv_bits=bits,
+        ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0),
+    )
+    restore_always(monkeypatch)
+    monkeypatch.setattr(SpeculationGain, "best", lambda self, most, match: most)
+    model, watch = checked_model(tmp_path, kind, bits, head_dim=32), watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, pages, Chances(reload=0.02)).play(REQUESTS, at_once=10)
+    print(f"\n{kind}, {bits} bits, {pages} pages of 4, {watch.steps} steps: {dict(mix.seen)}")
+    for name in ("preemptions", "copied_pages", "evicted_pages", "restored_pages", "drafted_tokens"):
+        assert mix.seen[name] > 0, name
