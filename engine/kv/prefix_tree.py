@@ -239,9 +239,9 @@ class PrefixTree:
 
     def _last_shared(self, table: PageTable, full: int) -> Node:
         """The last node down to which the first `full` pages of `table` are the tree's, or the root."""
-        last = self.root
+        last, nodes = self.root, self._nodes
         for page in table.pages[:full]:
-            node = self.node_at(page)
+            node = None if page == NO_PAGE else nodes[page]
             if node is None or node.parent is not last or not node.key:
                 break
             last = node
