@@ -27,6 +27,7 @@ from app.chat.pins import PinsViewModel
 from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
+from app.chat.ways_out import WaysOut
 from app.engine_settings import engine_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
@@ -92,6 +93,7 @@ class Desktop:
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
+        self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
         self._join_chats()
         self._join_models()
         self._join_window()
@@ -137,6 +139,7 @@ class Desktop:
     def _join_chats(self) -> None:
         self.queue.drained.connect(self.conversation.flush)
         self.queue.drained.connect(self.status.flush)
+        self.pane.transcript.way_chosen.connect(self.ways_out.take)
         self.conversation.chat_saved.connect(self.chats.upsert)
         self.conversation.opened.connect(self._mark_current)
         self.conversation.asked.connect(self._mark_current)
@@ -219,6 +222,10 @@ class Desktop:
 
     def _choose_kv_cache(self, choice: KvCache) -> None:
         self._change_settings(lambda settings: replace(settings, kv_cache=choice))
+
+    def _store_in_bits(self, bits: int) -> None:
+        self._choose_kv_cache("8" if bits == 8 else "4")
+        self.window.toast.say(text.QUANTISED.format(amount=bits))
 
     def _change_settings(self, change: Callable[[Settings], Settings]) -> None:
         """Write the settings off this thread: the disk may be slow."""

@@ -14,9 +14,13 @@ from app.store.records import ChatMessage
 
 
 class AnswerBody(QWidget):
-    """Shows an answer that may be growing: only its last block is ever laid out again."""
+    """Shows an answer that may be growing: only its last block is ever laid out again.
+
+    Intent: `way_chosen(number of the way out of its error)`.
+    """
 
     height_changed = Signal()
+    way_chosen = Signal(int)
 
     def __init__(self, appearance: Appearance, parent: QWidget) -> None:
         super().__init__(parent)
@@ -27,7 +31,13 @@ class AnswerBody(QWidget):
         self._activity.setWordWrap(True)
         self._activity.hide()
         self._error = ErrorLine(appearance, self)
+        self._error.way_chosen.connect(self.way_chosen)
         self._error.hide()
+
+    @property
+    def error(self) -> ErrorLine:
+        """The line that says why it failed."""
+        return self._error
 
     def show_message(self, message: ChatMessage) -> None:
         """Show the message; what has not changed stays as it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
@@ -36,6 +38,7 @@ class AnswerView(MessageView):
         super().__init__(message, appearance, versions, parent)
         self._body = AnswerBody(appearance, self)
         self._body.height_changed.connect(self.height_changed)
+        self._body.way_chosen.connect(self.way_chosen)
         self._footer = self._make_footer()
         self.setAccessibleName("Answer")
         self.show_message(message)
@@ -53,6 +56,10 @@ class AnswerView(MessageView):
         """Say what is going on in place of the first word."""
         if self._body.show_activity(activity):
             self.height_changed.emit()
+
+    def offer(self, ways: Sequence[str]) -> None:
+        """Offer what would let it run."""
+        self._body.error.offer(ways)
 
     def set_ready(self, ready: bool) -> None:
         """Whether another answer could be asked for now."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answer import Answer, advance
 from app.chat.open_chat import OpenChat
 from app.chat.refusal_words import failure_words
+from app.chat.saving import Saver
 from app.chat.token_path import tokens_along, with_tokens
 from app.chat.tree import MessageTree
-from app.store.records import Chat, ChatMessage
+from app.store.records import ChatMessage
 from engine import (
     CacheReport,
     Cancel,
@@ -24,20 +24,34 @@ from engine import (
     Generate,
     Keep,
     PrefillProgress,
+    Refusal,
     SampleEnded,
     TextChunk,
+    WayOut,
 )
 
 SAVE_INTERVAL_MS = 300
 OfAnswers = CacheReport | PrefillProgress | TextChunk | SampleEnded | Finished | Failed
 
 
-class Saver(Protocol):
-    """What saves chats and messages; `StoreWorker` is one."""
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that KV memory could not hold.
 
-    def save(self, value: Chat | ChatMessage) -> None:
-        """Save the value soon."""
-        ...
+    Attributes:
+        ways_out: what would let it run.
+        answers: how many were asked for.
+        prompt_tokens: of its prompt; 0 where it was refused before it was read.
+    """
+
+    ways_out: tuple[WayOut, ...]
+    answers: int
+    prompt_tokens: int
+
+    @classmethod
+    def of(cls, refusal: Refusal, answers: Sequence[Answer]) -> Refused:
+        """What is to be remembered of it."""
+        return cls(refusal.ways_out, len(answers), answers[0].cached + answers[0].prefill_total)
 
 
 @dataclass(slots=True)
@@ -52,20 +66,20 @@ class _Asked:
 class Answering(QObject):
     """Every request in flight, with the chat it writes to.
 
-    `title_of` gives a chat's title for its id; "" for one that is not known.
+    Attributes:
+        refused: what KV memory could not hold, by the message that would have been the answer.
     """
 
     def __init__(
         self,
         submit: Callable[[Command], None],
         store: Saver,
-        title_of: Callable[[str], str],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._submit = submit
         self._store = store
-        self._title_of = title_of
+        self.refused: dict[str, Refused] = {}
         self._asked: dict[str, _Asked] = {}
         self._unsaved: dict[str, MessageTree] = {}
         self._unseen: set[str] = set()
@@ -124,7 +138,7 @@ class Answering(QObject):
             return
         asked = self._asked[event.id]
         if isinstance(event, Failed):
-            event = replace(event, error=failure_words(event, self._title_of))
+            event = replace(event, error=failure_words(event))
         for message_id, answer in list(asked.answers.items()):
             self._take(asked, message_id, advance(answer, event))
         if isinstance(event, Finished | Failed):
@@ -160,6 +174,8 @@ class Answering(QObject):
     def _end(self, asked: _Asked, event: Finished | Failed) -> None:
         del self._asked[event.id]
         messages = self._without_wordless(asked)
+        if isinstance(event, Failed) and event.refusal:
+            self.refused[messages[-1].id] = Refused.of(event.refusal, list(asked.answers.values()))
         tree = asked.open_chat.tree
         for message in messages:
             ended = (message,)

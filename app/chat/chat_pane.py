@@ -53,7 +53,7 @@ class ChatPane(QWidget):
         self.store_banner = Banner(appearance)
         self.model_banner = Banner(appearance, "danger")
         self.empty_state = EmptyState(appearance)
-        self.transcript = Transcript(appearance, conversation.versions, conversation.together)
+        self.transcript = Transcript(appearance, conversation)
         self.composer = Composer(appearance)
         self.status_line = StatusLine()
         self._arrange()

@@ -5,29 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from app import text as words
-from app.chat.answering import Answering, Saver
+from app.chat.answering import Answering, Refused
 from app.chat.history import exact_history, history
 from app.chat.open_chat import ChatState, OpenChat, state_of
+from app.chat.refusal_words import way_words
+from app.chat.saving import Store
 from app.chat.tree import MessageTree, Versions, copied
 from app.models.models_view_model import ModelsViewModel
-from app.store.chats import ChatStore
 from app.store.records import Chat, ChatMessage, new_id, title_from
 from engine import Command, Event, Forget, Generate
-
-
-class Store(Saver, Protocol):
-    """What a conversation needs of the store; `StoreWorker` is one."""
-
-    def ask(
-        self, question: Callable[[ChatStore], list[ChatMessage]], then: Callable[[list[ChatMessage]], None]
-    ) -> None:
-        """Answer later, on this thread."""
-        ...
 
 
 class ConversationViewModel(QObject):
@@ -57,7 +47,8 @@ class ConversationViewModel(QObject):
         self._submit = submit
         self._store = store
         self._models = models
-        self._answering = Answering(submit, store, title_of, self)
+        self._answering = Answering(submit, store, self)
+        self._title_of = title_of
         self._shown: OpenChat | None = None
         self._wanted_id: str | None = None
         self._state = ChatState()
@@ -82,6 +73,15 @@ class ConversationViewModel(QObject):
     def can_send(self) -> bool:
         """Whether a message can be sent now; also while a model loads, as the engine takes it up then."""
         return self._state.phase == "idle" and self._models.state.phase in ("loading", "ready")
+
+    def refused(self, message_id: str) -> Refused | None:
+        """What KV memory could not hold for this answer, in this run of the app."""
+        return self._answering.refused.get(message_id)
+
+    def ways_out(self, message_id: str) -> list[str]:
+        """What would let a refused answer run, in words."""
+        refused = self.refused(message_id)
+        return [way_words(way, self._title_of) for way in refused.ways_out] if refused else []
 
     def together(self, message_id: str) -> tuple[ChatMessage, ...]:
         """The answers that are on show beside this one, and it, until one is kept; it alone otherwise."""
@@ -116,12 +116,12 @@ class ConversationViewModel(QObject):
         self._ask(self._shown, ChatMessage(old.chat_id, "user", text, old.parent_id))
         return True
 
-    def regenerate(self, message_id: str, answers: int = 1) -> bool:
-        """Ask for so many more answers beside this one. False when nothing can be sent now."""
+    def regenerate(self, message_id: str, answers: int = 1, max_tokens: int | None = None) -> bool:
+        """Ask for more answers beside this one, of at most `max_tokens` tokens; False when it cannot be."""
         if not self.can_send or self._shown is None:
             return False
         tree = self._shown.tree
-        self._ask(self._shown, tree.get(tree.get(message_id).parent_id or ""), answers)
+        self._ask(self._shown, tree.get(tree.get(message_id).parent_id or ""), answers, max_tokens)
         return True
 
     def keep(self, message_id: str) -> None:
@@ -232,7 +232,9 @@ class ConversationViewModel(QObject):
         """The text as it is sent; "" when it is blank, or nothing can be sent now."""
         return _storable(text).strip() if self.can_send else ""
 
-    def _ask(self, shown: OpenChat, question: ChatMessage, count: int = 1) -> None:
+    def _ask(
+        self, shown: OpenChat, question: ChatMessage, count: int = 1, max_tokens: int | None = None
+    ) -> None:
         """Ask for answers to the question, which is put into the tree unless it is there.
 
         Of several the last is on show, and saved at once: it stands for all until there are words.
@@ -246,7 +248,7 @@ class ConversationViewModel(QObject):
         shown.several = tuple(answer.id for answer in answers) if count > 1 else ()
         self._save(shown, *changed.values(), updated=time.time())
         request = self._request(answers[0].id, shown.chat.id, shown.tree.line(question.id), count)
-        self._answering.ask(request, answers, shown)
+        self._answering.ask(replace(request, max_tokens=max_tokens), answers, shown)
         self._tell(self.asked)
 
     def _request(

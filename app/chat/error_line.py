@@ -1,9 +1,11 @@
-"""One line that says why an answer failed."""
+"""One line that says why an answer failed, with what would help under it."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.icons import pixmap
@@ -12,7 +14,9 @@ ICON = 20
 
 
 class ErrorLine(QFrame):
-    """An error's text, which can be selected and copied."""
+    """An error's text, which can be selected and copied. Intent: `way_chosen(number of the way)`."""
+
+    way_chosen = Signal(int)
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -24,11 +28,15 @@ class ErrorLine(QFrame):
         self._text.setWordWrap(True)
         self._text.setTextFormat(Qt.TextFormat.PlainText)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._ways: list[QPushButton] = []
+        self._column = QVBoxLayout()
+        self._column.setSpacing(4)
+        self._column.addWidget(self._text)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 10, 12, 10)
         row.setSpacing(8)
         row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._text, 1)
+        row.addLayout(self._column, 1)
         appearance.changed.connect(self._paint)
         self._paint()
 
@@ -41,6 +49,29 @@ class ErrorLine(QFrame):
         """Show the error."""
         self._text.setText(error)
         self.setAccessibleName(f"Error: {error}")
+
+    @property
+    def ways(self) -> Sequence[QPushButton]:
+        """The buttons of what would help."""
+        return self._ways
+
+    def offer(self, ways: Sequence[str]) -> None:
+        """Offer these ways out."""
+        if [button.text() for button in self._ways] == list(ways):
+            return
+        for button in self._ways:
+            self._column.removeWidget(button)
+            button.deleteLater()
+        self._ways = [self._make_way(number, words) for number, words in enumerate(ways)]
+
+    def _make_way(self, number: int, words: str) -> QPushButton:
+        button = QPushButton(words)
+        button.setProperty("kind", "link")
+        button.setCursor(Qt.CursorShape.PointingHandCursor)
+        button.clicked.connect(lambda: self.way_chosen.emit(number))
+        self._column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        button.show()  # a layout does it later, and does not count what is hidden
+        return button
 
     @Slot()
     def _paint(self) -> None:

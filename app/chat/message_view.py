@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
@@ -16,14 +18,15 @@ class MessageView(QWidget):
     """One message in the transcript. `height_changed` asks the transcript to place it anew.
 
     Intents: `edited(text)`, `regenerated(how many answers)`, `branched`, `stepped(-1 or 1)` to another
-    version, `kept(message id)` of one of several; and `drafted(text)` while another version is being written,
-    None when that is over.
+    version, `kept(message id)` of one of several, `way_chosen(number)` of the ways out; and `drafted(text)`
+    while another version is being written, None when that is over.
     """
 
     height_changed = Signal()
     edited = Signal(str)
     regenerated = Signal(int)
     kept = Signal(str)
+    way_chosen = Signal(int)
     branched = Signal()
     stepped = Signal(int)
     drafted = Signal(object)
@@ -57,6 +60,9 @@ class MessageView(QWidget):
 
     def show_activity(self, activity: str) -> None:
         """Say what is going on before the first word; "" for nothing."""
+
+    def offer(self, ways: Sequence[str]) -> None:
+        """Offer ways out of what went wrong."""
 
     def set_ready(self, ready: bool) -> None:
         """Whether the engine can be asked now."""

@@ -5,36 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app import text
-from engine import Failed, Refusal, WayOut
+from engine import Failed, WayOut
+
+LONGEST_TITLE = 32
 
 
-def failure_words(failed: Failed, title_of: Callable[[str], str]) -> str:
-    """The line that an answer fails with; `title_of` gives a chat's title for its id, "" for unknown ones."""
-    return failed.error if failed.refusal is None else refusal_words(failed.refusal, title_of)
+def failure_words(failed: Failed) -> str:
+    """The line that an answer fails with; ways out are offered beside it."""
+    refusal = failed.refusal
+    if refusal is None:
+        return failed.error
+    return text.REFUSED.format(available=refusal.available_pages, needed=refusal.needed_pages)
 
 
-def refusal_words(refusal: Refusal, title_of: Callable[[str], str]) -> str:
-    """One sentence with the numbers and every way out."""
-    words = text.REFUSED.format(available=refusal.available_pages, needed=refusal.needed_pages)
-    ways = [_way_words(way, title_of) for way in refusal.ways_out]
-    return f"{words}: {_joined(ways)}" if ways else words
-
-
-def _way_words(way: WayOut, title_of: Callable[[str], str]) -> str:
+def way_words(way: WayOut, title_of: Callable[[str], str]) -> str:
+    """What a way out does; `title_of` gives a chat's title for its id, "" for unknown ones."""
     match way.kind:
         case "shorten":
             return text.WAY_SHORTEN.format(amount=way.amount)
         case "fewer answers":
-            return text.WAY_FEWER.format(amount=way.amount)
+            return text.WAY_FEWER.format(amount=way.amount) if way.amount > 1 else text.WAY_ONE
         case "evict":
             title = title_of(way.chat)
+            if len(title) > LONGEST_TITLE:  # a button is one line
+                title = title[: LONGEST_TITLE - 1].rstrip() + "…"
             chat = f"“{title}”" if title else "another chat"
             return text.WAY_EVICT.format(chat=chat, amount=way.amount)
         case "smaller context":
             return text.WAY_CONTEXT.format(amount=way.amount)
         case "quantise":
             return text.WAY_QUANTISE.format(amount=way.amount)
-
-
-def _joined(ways: list[str]) -> str:
-    return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])}, or {ways[-1]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -14,8 +14,8 @@ from app.chat.answer_view import AnswerView
 from app.chat.answers_view import AnswersView
 from app.chat.message_stack import MessageStack
 from app.chat.message_view import MessageView
+from app.chat.surroundings import Surroundings
 from app.chat.throttle import Throttle
-from app.chat.tree import Versions
 from app.chat.user_message_view import UserMessageView
 from app.store.records import ChatMessage
 from app.theme import Theme
@@ -31,10 +31,9 @@ AT_END = 8  # pixels from the end that still count as the end
 class Transcript(QScrollArea):
     """Shows messages. It follows the newest one until the user scrolls up or looks at another version.
 
-    For a message's id `versions_of` says which of its versions it is, and `together_with` which answers are
-    on show side by side with it until one is kept, itself among them. Intents, each with a message's id:
-    `edited(id, text)`, `regenerated(id, answers)`, `kept(id)`, `branched(id)`, `stepped(id, -1 or 1)`; and
-    `drafted(id, text)` while a message is being changed, with ("", "") when that is over.
+    Intents, each with a message's id: `edited(id, text)`, `regenerated(id, answers)`, `kept(id)`,
+    `branched(id)`, `stepped(id, -1 or 1)`, `way_chosen(id, number)` of its ways out; and `drafted(id, text)`
+    while a message is being changed, with ("", "") when that is over.
     """
 
     edited = Signal(str, str)
@@ -42,15 +41,10 @@ class Transcript(QScrollArea):
     kept = Signal(str)
     branched = Signal(str)
     stepped = Signal(str, int)
+    way_chosen = Signal(str, int)
     drafted = Signal(str, str)
 
-    def __init__(
-        self,
-        appearance: Appearance,
-        versions_of: Callable[[str], Versions],
-        together_with: Callable[[str], Sequence[ChatMessage]],
-        parent: QWidget | None = None,
-    ) -> None:
+    def __init__(self, appearance: Appearance, around: Surroundings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("transcript")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -58,7 +52,7 @@ class Transcript(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Conversation")
         self._appearance = appearance
-        self._versions_of, self._together_with = versions_of, together_with
+        self._around = around
         self._stack = MessageStack(self._make_view, lambda view: view.width_in(self._room()))
         self.setWidget(self._stack)
         self._activity = ""
@@ -116,7 +110,7 @@ class Transcript(QScrollArea):
     def update_last(self, message: ChatMessage) -> None:
         """A newer version of the last message, shown at once, or later when laying it out is slow."""
         self._stack.replace_last(message)
-        if all(other.status != "streaming" for other in self._together_with(message.id)):
+        if all(other.status != "streaming" for other in self._around.together(message.id)):
             self._throttle.reset()
         self._throttle.ask()
 
@@ -141,6 +135,12 @@ class Transcript(QScrollArea):
             self._activity = activity
         self._follow(True)
         self._place()
+
+    def edit(self, message_id: str) -> None:
+        """Open the editor of one of the user's messages, where it is built."""
+        for view in self._stack.views:
+            if view.message.id == message_id and isinstance(view, UserMessageView):
+                view.start_editing()
 
     def scroll_pages(self, pages: float) -> None:
         """Scroll by so many viewports; negative is up."""
@@ -171,22 +171,24 @@ class Transcript(QScrollArea):
     def _make_view(self, message: ChatMessage) -> MessageView:
         view = self._new_view(message)
         view.set_ready(self._ready)
+        view.offer(self._around.ways_out(message.id))
         if message is self._stack.messages[-1]:
             view.show_activity(self._activity)  # before it is listened to: it has no place yet
         view.height_changed.connect(lambda: self._refit(view))
         view.edited.connect(lambda words: self.edited.emit(view.message.id, words))
         view.regenerated.connect(lambda answers: self.regenerated.emit(view.message.id, answers))
         view.kept.connect(self.kept)
+        view.way_chosen.connect(lambda number: self.way_chosen.emit(view.message.id, number))
         view.branched.connect(lambda: self.branched.emit(view.message.id))
         view.stepped.connect(lambda step: self._step(view, step))
         view.drafted.connect(lambda words: self._draft(view, words))
         return view
 
     def _new_view(self, message: ChatMessage) -> MessageView:
-        if message is self._stack.messages[-1] and len(self._together_with(message.id)) > 1:
-            return AnswersView(message, self._appearance, self._together_with, self._stack)
+        if message is self._stack.messages[-1] and len(self._around.together(message.id)) > 1:
+            return AnswersView(message, self._appearance, self._around.together, self._stack)
         make = UserMessageView if message.role == "user" else AnswerView
-        return make(message, self._appearance, self._versions_of(message.id), self._stack)
+        return make(message, self._appearance, self._around.versions(message.id), self._stack)
 
     def _step(self, view: MessageView, step: int) -> None:
         place, by_key = self._stack.views.index(view), view.switch.is_focused
@@ -212,6 +214,7 @@ class Transcript(QScrollArea):
         view = self._stack.last
         if view:
             view.show_message(self._stack.messages[-1])
+            view.offer(self._around.ways_out(view.message.id))
             self._refit(view)
 
     def _room(self) -> int:

@@ -14,16 +14,16 @@ from app.chat.answer_view import AnswerView
 from app.chat.answers_view import GAP, NARROWEST, AnswersView
 from app.chat.several_button import SeveralButton
 from app.chat.transcript import Transcript
-from app.chat.tree import Versions
 from app.store.records import ChatMessage
 from app.theme import COLUMN_WIDTH
+from tests.app.chat.conftest import Alone
 from tests.app.chat.transcripts import settle
 
 QUESTION = ChatMessage("c", "user", "Tell me")
 WORDS = ("One word", "Two words, and some more of them. " * 9, "")
 
 
-class Answers:
+class Answers(Alone):
     """Answers that are on show together."""
 
     def __init__(self, count: int = 3) -> None:
@@ -32,7 +32,7 @@ class Answers:
             for words in WORDS[:count]
         ]
 
-    def of(self, message_id: str) -> list[ChatMessage]:
+    def together(self, message_id: str) -> list[ChatMessage]:
         return self.messages if any(message.id == message_id for message in self.messages) else []
 
 
@@ -43,7 +43,7 @@ def answers() -> Answers:
 
 @pytest.fixture
 def view(qtbot: QtBot, appearance: Appearance, answers: Answers) -> AnswersView:
-    view = AnswersView(answers.messages[-1], appearance, answers.of)
+    view = AnswersView(answers.messages[-1], appearance, answers.together)
     qtbot.addWidget(view)
     view.show()
     return view
@@ -110,7 +110,7 @@ def test_what_goes_on_is_said_where_there_are_no_words(view: AnswersView) -> Non
 def test_the_transcript_shows_them_wider_than_a_line_and_then_the_kept_one_alone(
     qtbot: QtBot, appearance: Appearance, answers: Answers
 ) -> None:
-    transcript = Transcript(appearance, lambda message_id: Versions(), answers.of)
+    transcript = Transcript(appearance, answers)
     qtbot.addWidget(transcript)
     transcript.resize(1400, 600)
     transcript.show()

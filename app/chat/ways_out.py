@@ -1,0 +1,50 @@
+"""What is done when a way out of a refusal is taken: the button's wish becomes commands and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.chat.conversation import ConversationViewModel
+from app.chat.pins import PinsViewModel
+
+
+class WaysOut:
+    """Takes the ways that the engine named.
+
+    `edit` opens the editor of a message; `store_in_bits` keeps the wish for KV memory of so many bits.
+    """
+
+    def __init__(
+        self,
+        conversation: ConversationViewModel,
+        pins: PinsViewModel,
+        edit: Callable[[str], None],
+        store_in_bits: Callable[[int], None],
+    ) -> None:
+        self._conversation, self._pins = conversation, pins
+        self._edit, self._store_in_bits = edit, store_in_bits
+
+    def take(self, message_id: str, number: int) -> None:
+        """Take way `number` of those named for this answer, and ask anew where that can help now."""
+        refused = self._conversation.refused(message_id)
+        if refused is None or not self._conversation.can_send:
+            return
+        way, answers, limit = refused.ways_out[number], refused.answers, None
+        match way.kind:
+            case "shorten":
+                self._edit(self._question_of(message_id))
+                return
+            case "quantise":
+                self._store_in_bits(way.amount)
+                return
+            case "fewer answers":
+                answers = way.amount
+            case "smaller context":
+                limit = max(1, way.amount - refused.prompt_tokens)
+            case "evict":
+                self._pins.pin(way.chat, False)
+        self._conversation.regenerate(message_id, answers, limit)
+
+    def _question_of(self, message_id: str) -> str:
+        path = [message.id for message in self._conversation.messages]
+        return path[path.index(message_id) - 1]
