@@ -72,8 +72,14 @@ def assert_parity(folder: Path) -> None:
     assert our_greedy(ours, TOKENS, CHUNK, 16) == greedy
 
 
-@pytest.mark.parametrize("group", [32, 64, 128])
-@pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 8])
+GRID = [(bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64, 128)]
+QUICK = [(2, 128), (3, 32), (3, 64), (4, 128), (5, 64), (6, 32), (8, 128)]
+
+
+@pytest.mark.parametrize(
+    ("bits", "group"),
+    [*QUICK, *(pytest.param(*each, marks=pytest.mark.long) for each in GRID if each not in QUICK)],
+)
 def test_every_width_of_affine_weights(bits: int, group: int, tmp_path: Path) -> None:
     plain = write_random_model(tmp_path / "plain", "llama", **WIDE)
     assert_parity(write_quantised(plain, tmp_path / "packed", group, bits))
