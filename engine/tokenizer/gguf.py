@@ -24,7 +24,7 @@ from engine.tokenizer.markers import AddedToken
 from engine.tokenizer.sentencepiece_backend import SentencePieceTokenizer
 from engine.tokenizer.vocabulary import TURN_ENDS, Roles, make_vocabulary
 
-MAX_MATCHED_TOKENS = 16_384
+MAX_MATCHED_TOKENS = 65_536
 MAX_MATCHED_CHARACTERS = 1_000_000
 """Most tokens that are matched whole, and characters of them together: a text is searched for each."""
 _ENDS = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "<｜end▁of▁sentence｜>")
@@ -178,7 +178,7 @@ def _merges(fields: Fields, vocabulary: Mapping[str, int]) -> list[tuple[str, st
     for place, item in enumerate(cast("list[str]", listed)):
         rest, _, right = item[1:].partition(" ")
         left = item[:1] + rest
-        if not {left, right, left + right} <= vocabulary.keys():
+        if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
             raise fields.fault(name, f"has {item!r:.80} as its item {place}, which is not made of tokens")
         merges.append((left, right))
     return merges

@@ -8,13 +8,15 @@ control token's text in a message, so that after rendering it is told from one t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from engine.errors import InvalidRequest
 
 CONTEXT = "\ufdd0\ufdd2\ufdd0"
 TAG = "\ufdd1\ufdd2\ufdd1"
+_DEEPEST = 40
 _SPACE = re.compile(r"\s+")
 
 
@@ -39,8 +41,7 @@ class Markers:
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         self._tokens = {token.text: token for token in tokens if token.text}
-        longest_first = sorted(self._tokens, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._pattern = re.compile(_any_of(sorted(self._tokens))) if self._tokens else None
 
     def occur_in(self, text: str) -> bool:
         """Whether any marker stands in `text`."""
@@ -81,6 +82,31 @@ class Markers:
             parts.append(text[start:cut])
             start = cut
         return [*parts, text[start:]]
+
+
+def _any_of(texts: Sequence[str], depth: int = 0) -> str:
+    """An expression for the longest of `texts` (sorted) that stands somewhere.
+
+    What several begin with is written once, so that thousands of them cost a search about as much as a few;
+    `depth` bounds how deeply groups nest.
+    """
+    if depth == _DEEPEST:
+        return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+    branches: list[str] = []
+    for _, group in groupby(texts, lambda text: text[:1]):
+        same = list(group)
+        shared = _shared(same[0], same[-1])
+        rest = [text[shared:] for text in same if len(text) > shared]
+        ending = f"(?:{_any_of(rest, depth + 1)})" if rest else ""
+        branches.append(
+            re.escape(same[0][:shared]) + ending + ("?" if rest and len(rest) < len(same) else "")
+        )
+    return "|".join(branches)
+
+
+def _shared(first: str, last: str) -> int:
+    """How many characters two texts, and all that are sorted between them, begin with alike."""
+    return next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
 def check_text(text: str) -> None:

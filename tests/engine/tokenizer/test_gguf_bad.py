@@ -164,7 +164,7 @@ def test_more_to_match_whole_than_a_text_can_be_searched_for(kind: str, count: i
     ):
         if f"{GGML}{name}" in metadata:
             metadata[f"{GGML}{name}"] += values
-    assert "token_type" in error_of(metadata, rows=50_000)
+    assert "token_type" in error_of(metadata, rows=100_000)
 
 
 def test_no_unknown_token() -> None:
