@@ -19,10 +19,10 @@ from tests.engine.parity import with_idle_layer
 from tests.fakes.random_model import write_random_model
 
 MARGINS: Mapping[int | None, tuple[float, float]] = {None: (MARGIN, 5e-3), 8: (1e-2, 0.1), 4: (3e-2, 0.4)}
-"""By bits of keys and values: how far logits that change places may be apart, relative to the largest, and by
-how much a log-probability may differ. Sums are formed in another order, and a key on the edge between two codes
-then takes the other: up to 0.03 of a log-probability was seen with 8 bits, 0.14 with 4. Four wrong tokens in a
-prompt change one of the next ten by 0.9 and more."""
+"""By bits of keys and values: how far logits that change places may be apart, relative to the largest, and
+by how much a log-probability may differ. Sums are formed in another order, and a key on the edge between two
+codes then takes the other: up to 0.03 of a log-probability was seen with 8 bits, 0.14 with 4. Four wrong
+tokens in a prompt change one of the next ten by 0.9 and more."""
 
 KV_GROUP = 32
 """Elements of a head that share a scale where keys and values are quantised."""

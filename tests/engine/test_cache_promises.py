@@ -15,20 +15,38 @@ Where a page or a kernel is all it takes, the test is beside that room; the rest
 | NaN in slots that nobody wrote | here, kv/test_memory |
 | padding written into live pages, rows above 0 rotated wrongly | test_in_place, test_batching |
 | a cache of another model or dtype | here, test_restart, kv/test_memory_ssd |
-| a dropped dispatch, indices past 32k | metal/test_decode_attention, metal/test_prefill_attention |
-| memory without bound | here |
-| one bad request ends the thread | test_engine, test_faults |
+| a dispatch that was dropped: zeros for results | test_idle_trials, metal/test_selection ("wrong"), test_launches (counted) |
+| indices past 32k | metal/test_decode_attention, metal/test_prefill_attention (32,769 keys) |
+| memory, threads or open files without bound | here |
+| one bad request ends the thread, or makes others wait for ever | test_engine, test_faults |
 | preemption loses tokens, or cascades | here, test_mix |
 | a deadlock when pages run out | here, test_scheduler |
 | a half file, growth past the cap | kv/test_ssd_tier, kv/test_ssd_tier_kill, test_mix |
 | a prefix hit differs from cold | here, test_mix (log-probabilities) |
-| split characters, two BOS, several EOS, stripped thoughts | tokenizer/ |
-| RoPE scaling ignored, double masks, windows off by one | test_runner, kv/test_memory, here |
+| split characters | tokenizer/test_detokenizer |
+| two BOS, several EOS | tokenizer/test_json_backend, tokenizer/test_loader |
+| stripped thoughts | tokenizer/test_history |
+| RoPE scaling ignored, double masks, windows off by one | test_runner, loading/test_config, kv/test_memory, here |
+| a full disk that stops the app | app/store/test_worker, app/test_log, test_faults (the cache's) |
 | KV of the old model stays after a failed load | here |
+| screen readers read nonsense | app/widgets, app/chat (accessible names) |
+
+Bad input, with real parts:
+
+| bad input | test |
+|---|---|
+| a full disk, a read-only folder | test_faults and kv/test_ssd_tier, on a disk of their own |
+| a file cut short, flipped or swapped | test_faults, kv/test_page_file |
+| a request longer than the context; more answers than pages | test_engine; test_many_answers |
+| a cancel at any moment | test_mix, test_engine_random, test_mix_in_place, test_faults (while pages come back) |
+| a clock that jumps | test_faults, kv/test_ssd_tier |
+| a process killed while it writes | kv/test_ssd_tier_kill, test_faults_kill |
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +62,7 @@ from engine import (
     Forget,
     Generate,
     LoadModel,
+    ModelUnloaded,
     Pin,
     SamplingParams,
     SsdSettings,
@@ -282,6 +301,21 @@ def test_memory_does_not_grow_with_the_number_of_requests(models: dict[str, Chec
             if turn in (9, 39):
                 seen.append(chat.idle().memory_bytes)
     assert seen[1] <= 1.02 * seen[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
+def test_threads_and_open_files_do_not_grow_with_the_number_of_loads(
+    models: dict[str, Checked], tmp_path: Path
+) -> None:
+    seen: list[tuple[int, int]] = []
+    with running_engine(settings(folder=tmp_path)) as listener:
+        for number in range(6):
+            listener.load(models["llama"].folder, f"load {number}")
+            Chat(listener, models["llama"], f" of load {number}").say(PROMPT * 2)
+            listener.submit(UnloadModel())
+            listener.wait(lambda event: isinstance(event, ModelUnloaded))
+            seen.append((threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))))
+    assert seen[-1] <= seen[1]
 
 
 def test_who_gives_way_loses_no_token_and_is_not_chased_about(chat: Chat) -> None:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from engine import (
     CacheCounts,
+    Cancel,
     EngineSettings,
     Failed,
     Finished,
@@ -30,6 +32,8 @@ from engine import (
 from engine.batch import Sent
 from engine.failure import GOOD_STEPS
 from engine.kv.arena import Arena
+from engine.kv.memory import KVMemory
+from engine.kv.pager import PageTable
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_tier import SsdTier
 from engine.runner import Part, Runner
@@ -312,6 +316,37 @@ def test_pages_survive_the_engine(model: Checked, watch: Watch, tmp_path: Path) 
     assert computed == 6 * (60 - 56)  # whole pages come back, but never the last token
     assert warm.restored_pages == 6 * 14
     assert warm.quarantined_files == 0
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_request_that_is_cancelled_while_its_pages_come_back_leaves_nothing(
+    runs: int, model: Checked, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its prompt is three runs of pages long; behind the last of these the next one is being read ahead."""
+    restore, read = KVMemory.restore, list[int]()
+    command = Generate("long", tokens=prompt(150), max_tokens=4, logprobs=0, ignore_eos=True)
+
+    def restore_and_cancel(self: KVMemory, table: PageTable, tokens: Sequence[int], chat: str) -> int:
+        read.append(restore(self, table, tokens, chat))
+        if len(read) == runs:
+            listener.submit(Cancel("cancelled"))
+        return read[-1]
+
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(model.folder)
+        listener.submit(command)
+        assert_right(model, command, listener.finished("long"))
+        listener.submit(UnloadModel())
+        monkeypatch.setattr(KVMemory, "restore", restore_and_cancel)
+        listener.load(model.folder, "again")
+        listener.submit(replace(command, id="cancelled"))
+        end = listener.finished("cancelled")
+        assert (end.reason, end.tokens, len(read)) == ("cancelled", (), runs)
+        assert idle(listener).pages_used == 0
+        listener.submit(replace(command, id="after"))
+        after = listener.finished("after")
+        assert_right(model, command, after)
+        assert after.timing.cached_tokens == 148
 
 
 def flip(file: Path, rng: random.Random) -> None:
