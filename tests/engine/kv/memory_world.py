@@ -257,10 +257,12 @@ class World:
 
     def let_go(self, chat: str, others: Sequence[Sequence[int]], kept: Sequence[int]) -> int:
         """Keep one branch: exactly what only the others need goes. Returns the pages that are free by it."""
-        before, free = self.owners(), self.pager.free_pages
+        before, free, held = self.owners(), self.pager.free_pages, self.cached()
         freed = self.memory.let_go(chat, others, kept)
         after = self.owners()
         assert freed == self.pager.free_pages - free
+        # Without a page of its own a path is nothing once all behind it is gone.
+        before = {path: owners for path, owners in before.items() if path in held or path in after}
         for path, owners in before.items():
             assert after.get(path, frozenset()) in (owners, owners - {chat})
         for path in {path for path, owners in before.items() if after.get(path, frozenset()) != owners}:
