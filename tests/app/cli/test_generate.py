@@ -194,7 +194,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
         (("--prompt-file", "/nowhere/prompt.txt"), "/nowhere/prompt.txt cannot be read"),
         (("--prompt-file", "/"), "/ cannot be read"),
         (("--prompt", "a", "--model", "/nowhere"), "/nowhere"),
-        (("--prompt", "a", "--model", "weights.gguf"), "GGUF"),
+        (("--prompt", "a", "--model", "weights.gguf"), "weights.gguf: no such file"),
         (("--prompt", "a", "--logit-bias", "99999=1"), "99999"),
     ],
 )
