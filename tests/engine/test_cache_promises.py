@@ -15,7 +15,7 @@ Where a page or a kernel is all it takes, the test is beside that room; the rest
 | NaN in slots that nobody wrote | here, kv/test_memory |
 | padding written into live pages, rows above 0 rotated wrongly | test_in_place, test_batching |
 | a cache of another model or dtype | here, test_restart, kv/test_memory_ssd |
-| a dispatch that was dropped: zeros for results | test_idle_trials, metal/test_selection ("wrong"), test_launches (counted) |
+| a dispatch that was dropped: zeros for results | test_idle_trials, metal/test_selection, test_launches |
 | indices past 32k | metal/test_decode_attention, metal/test_prefill_attention (32,769 keys) |
 | memory, threads or open files without bound | here |
 | one bad request ends the thread, or makes others wait for ever | test_engine, test_faults |
@@ -26,7 +26,7 @@ Where a page or a kernel is all it takes, the test is beside that room; the rest
 | split characters | tokenizer/test_detokenizer |
 | two BOS, several EOS | tokenizer/test_json_backend, tokenizer/test_loader |
 | stripped thoughts | tokenizer/test_history |
-| RoPE scaling ignored, double masks, windows off by one | test_runner, loading/test_config, kv/test_memory, here |
+| RoPE scaling ignored, double mask, window off by one | test_runner, loading/test_config, kv/test_memory, here |
 | a full disk that stops the app | app/store/test_worker, app/test_log, test_faults (the cache's) |
 | KV of the old model stays after a failed load | here |
 | screen readers read nonsense | app/widgets, app/chat (accessible names) |
@@ -38,7 +38,7 @@ Bad input, with real parts:
 | a full disk, a read-only folder | test_faults and kv/test_ssd_tier, on a disk of their own |
 | a file cut short, flipped or swapped | test_faults, kv/test_page_file |
 | a request longer than the context; more answers than pages | test_engine; test_many_answers |
-| a cancel at any moment | test_mix, test_engine_random, test_mix_in_place, test_faults (while pages come back) |
+| a cancel at any moment | test_mix, test_mix_in_place, test_engine_random, test_faults (restoring) |
 | a clock that jumps | test_faults, kv/test_ssd_tier |
 | a process killed while it writes | kv/test_ssd_tier_kill, test_faults_kill |
 """
