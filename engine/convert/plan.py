@@ -101,7 +101,7 @@ def plan_conversion(source: Path, settings: ConvertSettings, shard_bytes: int) -
     raw, spec = model.weights.raw, settings.spec
     files = sorted({header.file for header in model.weights.headers.values()})
     kept = _kept((tensor for file in files for tensor in stored_tensors(file)), model.config.tied_embeddings)
-    dtype = settings.dtype or raw.get("torch_dtype") or raw.get("dtype")
+    dtype = settings.dtype or raw.get("torch_dtype")  # "dtype" promises nothing of each tensor: as mlx-lm
     tensors = tuple(_tensor_plan(tensor, dtype, spec) for tensor in kept)
     left = tuple(plan.source.name for plan in tensors if plan.spec is None and _is_matrix(plan.source))
     if spec is not None and not any(plan.spec for plan in tensors):

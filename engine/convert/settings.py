@@ -32,7 +32,7 @@ class ConvertSettings:
     Attributes:
         quant: one of CONVERT_QUANTS.
         group_size: weights that share a scale, None for the usual number.
-        dtype: of what is not packed, and of scales; None for the one that config.json names, else as stored.
+        dtype: of what is not packed, and of scales; None for config.json's torch_dtype, else as stored.
     """
 
     quant: str = "q4"

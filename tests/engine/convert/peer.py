@@ -50,15 +50,15 @@ def _bits(tensor: mx.array) -> mx.array:
 
 
 def write_half_model(
-    folder: Path, dtype: mx.Dtype, family: str = "llama", *, shards: int = 2, **changes: object
+    folder: Path, stored: mx.Dtype, family: str = "llama", *, shards: int = 2, **changes: object
 ) -> Path:
-    """A random model stored in `dtype`, in several files, with the files that lie beside weights."""
+    """A random model stored in `stored`, in several files, with the files that lie beside weights."""
     folder.mkdir(parents=True)
-    name = str(dtype).removeprefix("mlx.core.")
-    config = random_config(family, torch_dtype=name, **changes)
+    name = str(stored).removeprefix("mlx.core.")
+    config = random_config(family, **{"torch_dtype": name, **changes})
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 5]}))
-    tensors = {key: mx.array(value).astype(dtype) for key, value in random_tensors(config).items()}
+    tensors = {key: mx.array(value).astype(stored) for key, value in random_tensors(config).items()}
     write_shards(folder, tensors, shards)
     write_tokenizer(folder)
     return folder

@@ -8,6 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.utils import load_model as load_peer
 
 from engine.convert import convert as convert_module
 from engine.convert.convert import convert_model
@@ -23,6 +24,7 @@ from tests.engine.convert.peer import (
     write_half_model,
     write_shards,
 )
+from tests.engine.loading.gguf.writer import write_gguf_model
 from tests.engine.parity import our_greedy, prompt
 from tests.fakes.random_model import random_config, write_random_model
 
@@ -67,6 +69,26 @@ def test_groups_dtypes_and_families(
         for folder in (tmp_path / "ours", theirs)
     ]
     assert said[0] == said[1]
+    peers = [load_peer(folder)[0] for folder in (tmp_path / "ours", theirs)]
+    logits = [peer(mx.array(tokens)[None]) for peer in peers]
+    assert mx.array_equal(*logits).item()
+
+
+def test_without_torch_dtype_each_tensor_keeps_its_own(tmp_path: Path) -> None:
+    """As transformers 5 writes it, with norms in single precision."""
+    source = write_half_model(tmp_path / "source", mx.bfloat16, shards=1, torch_dtype=None, dtype="bfloat16")
+    file = source / "model-00001-of-00001.safetensors"
+    tensors = {
+        name: tensor.astype(mx.float32) if "norm" in name else tensor + 0
+        for name, tensor in _source_tensors(source).items()
+    }
+    mx.eval(tensors)
+    mx.save_safetensors(str(file), tensors)
+    settings = ConvertSettings("q4", 32)
+    convert_model(source, tmp_path / "ours", settings)
+    assert_same_tensors(tmp_path / "ours", peer_converts(source, tmp_path / "theirs", settings))
+    assert tensors_in(tmp_path / "ours")["model.norm.weight"].dtype == mx.float32
+    assert tensors_in(tmp_path / "ours")["lm_head.scales"].dtype == mx.bfloat16
 
 
 def test_many_runs_and_many_files_give_the_same_tensors(
@@ -179,6 +201,8 @@ def test_sources_that_cannot_be_converted(tmp_path: Path) -> None:
     other = write_random_model(tmp_path / "other")
     (other / "config.json").write_text(json.dumps({**random_config(), "model_type": "mamba"}))
     assert "model_type is 'mamba'" in refused(other, target)
+    write_gguf_model(tmp_path / "model.gguf")
+    assert "model.gguf is a GGUF file; convert from" in refused(tmp_path / "model.gguf", target)
     (source / "model.safetensors").rename(source / "pytorch_model.bin")
     assert "has only pickled weights (pytorch_model.bin)" in refused(source, target)
 
