@@ -1,33 +1,60 @@
-"""A step's linear parts on matrix-vector kernels: norm, product, activation, bias, residual in one launch."""
+"""A step's linear parts on kernels: norm, product, activation, bias, residual in one launch.
+
+A prompt's many rows are MLX's own, or, of a weight in GGUF's blocks, made by the kernel that reads these.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from typing import Literal, TypedDict
 
 import mlx.core as mx
 
 from engine.kernel_choice import KernelChoice
-from engine.layers.linear import DenseLinear, Embedding, Linear, QuantizedLinear
+from engine.layers.linear import DenseLinear, Embedding, JoinedLinear, Linear, QuantizedLinear
 from engine.layers.matrix import BlockTensor
 from engine.layers.norm import RMSNorm
-from engine.layers.ops import BuiltinOps
+from engine.layers.ops import BuiltinOps, gated
 from metal.candidates_ends import embed_spec
+from metal.candidates_matmul import MATMUL_ROWS, matmul_spec
 from metal.candidates_matvec import Product
 from metal.candidates_parts import name_of
 from metal.embed import Embed
 from metal.errors import KernelError
+from metal.matmul_blocks import BlockMatmul
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
-from metal.matvec_weight import AffineWeight, DenseWeight, Weight
+from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
+from metal.trial_case import Value
 
 Role = Literal["project", "gated", "add", "logits"]
+
+
+class _Form(TypedDict):
+    """Of a weight: what cases call it."""
+
+    bits: int
+    group: int
+    block: str
+
+
+class _BlockLayer:
+    """A layer of a weight in blocks whose product is a kernel's: y = x Wᵀ + b for many rows."""
+
+    def __init__(self, matmul: BlockMatmul, bias: mx.array | None) -> None:
+        self._matmul, self._bias = matmul, bias
+
+    def __call__(self, x: mx.array) -> mx.array:
+        y = self._matmul(x)
+        return y if self._bias is None else y + self._bias
 
 
 class KernelOps:
     """LinearOps for steps of 1 to 8 rows; more rows, and what kernels do not take or do slower, go to MLX.
 
-    A product is chosen by its shape at one row, and at eight for two to eight.
+    A product is chosen by its shape at one row, and at eight for two to eight. Parts of a layer that lie in
+    different forms are launched one by one. More rows of a weight in blocks are a kernel's where it was
+    measured to be faster than MLX, which makes the whole weight of them first.
 
     Attributes:
         refused: what no kernel takes, in words, each once.
@@ -40,6 +67,7 @@ class KernelOps:
         self._builtin = BuiltinOps()
         self._prepared: dict[tuple[Linear, Role, bool], Matvec | None] = {}
         self._embeddings: dict[tuple[Embedding, bool], Embed | None] = {}
+        self._block_layers: dict[tuple[Linear, mx.Dtype, Value], Linear] = {}
 
     def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
         """See LinearOps."""
@@ -48,27 +76,38 @@ class KernelOps:
 
     def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
+        if isinstance(linear, JoinedLinear):
+            return mx.concatenate([self.project(x, norm, part) for part in linear.parts], axis=-1)
         matvec = self._matvec(x, "project", linear, norm)
-        return matvec(x) if matvec else self._builtin.project(x, norm, linear)
+        return matvec(x) if matvec else self._builtin.project(x, norm, self._many(x, linear))
 
     def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
+        if isinstance(linear, JoinedLinear):
+            return gated(self.project(x, norm, linear))
         matvec = self._matvec(x, "gated", linear, norm)
-        return matvec(x) if matvec else self._builtin.gated(x, norm, linear)
+        return matvec(x) if matvec else self._builtin.gated(x, norm, self._many(x, linear))
 
     def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
         """See LinearOps."""
         matvec = self._matvec(x, "add", linear, None)
-        return matvec(x, residual) if matvec else self._builtin.add(residual, x, linear)
+        return matvec(x, residual) if matvec else self._builtin.add(residual, x, self._many(x, linear))
 
     def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
         matvec = self._matvec(x, "logits", linear, norm)
-        return matvec(x) if matvec else self._builtin.logits(x, norm, linear)
+        return matvec(x) if matvec else self._builtin.logits(x, norm, self._many(x, linear))
 
     def prepare(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> None:
-        """Decide how products of rows such as x (rows, width) are computed, before any is."""
+        """Decide how products of rows such as x (rows, width), and of many, are computed, before any is."""
+        if isinstance(linear, JoinedLinear):
+            for part in linear.parts:
+                self.prepare(x, "project", part, norm)
+            return
         self._matvec(x, role, linear, norm)
+        if role != "logits":  # which no prompt has many rows of
+            for rows in MATMUL_ROWS:
+                self._block_layer(rows, x.dtype, linear)
 
     def prepare_embedding(self, ids: mx.array, embedding: Embedding) -> None:
         """Decide how rows of as many ids are found, before any are."""
@@ -89,11 +128,28 @@ class KernelOps:
     def _prepare_embedding(self, ids: mx.array, embedding: Embedding) -> Embed | None:
         weight, _ = _weight(embedding.as_linear())
         weight.check()
-        bits, group = (weight.bits, weight.group_size) if isinstance(weight, AffineWeight) else (0, 0)
         rows = MAX_ROWS if ids.size > 1 else 1
-        if self._choice.kernel(embed_spec(weight.width, rows, name_of(embedding.dtype), bits, group)) is None:
+        spec = embed_spec(weight.width, rows, name_of(embedding.dtype), **_form(weight))
+        if self._choice.kernel(spec) is None:
             return None
         return Embed(self._choice.executor, self._launches, weight, embedding.dtype)
+
+    def _many(self, x: mx.array, linear: Linear) -> Linear:
+        """The layer that computes many rows such as x."""
+        return linear if x.shape[0] <= MAX_ROWS else self._block_layer(x.shape[0], x.dtype, linear)
+
+    def _block_layer(self, rows: int, dtype: mx.Dtype, linear: Linear) -> Linear:
+        if not isinstance(linear, QuantizedLinear) or not isinstance(linear.tensor, BlockTensor):
+            return linear
+        weight = BlockWeight(linear.tensor.blocks, linear.tensor.type)
+        spec = matmul_spec(weight.type.name, weight.width, weight.rows, rows, name_of(dtype))
+        key = (linear, dtype, spec.params["rows"])
+        if key not in self._block_layers:
+            # Asked for or not: an emulated prompt would take minutes.
+            is_faster = self._choice.proven(spec) is not None
+            matmul = BlockMatmul(self._choice.executor, self._launches, weight) if is_faster else None
+            self._block_layers[key] = _BlockLayer(matmul, linear.bias) if matmul else linear
+        return self._block_layers[key]
 
     def _matvec(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matvec | None:
         rows = x.shape[0]
@@ -116,8 +172,7 @@ class KernelOps:
             columns=weight.rows // 2 if role == "gated" else weight.rows,
             rows=MAX_ROWS if x.shape[0] > 1 else 1,
             dtype=name_of(x.dtype),
-            bits=weight.bits if isinstance(weight, AffineWeight) else 0,
-            group=weight.group_size if isinstance(weight, AffineWeight) else 0,
+            **_form(weight),
             norm=norm is not None,
             bias=bias is not None,
             residual=role == "add",
@@ -140,16 +195,27 @@ class KernelOps:
         )
 
 
+def _form(weight: Weight) -> _Form:
+    """How a case names the form of a weight."""
+    match weight:
+        case AffineWeight():
+            return {"bits": weight.bits, "group": weight.group_size, "block": ""}
+        case BlockWeight():
+            return {"bits": 0, "group": 0, "block": weight.type.name}
+        case DenseWeight():
+            return {"bits": 0, "group": 0, "block": ""}
+
+
 def _weight(linear: Linear) -> tuple[Weight, mx.array | None]:
     """Raises KernelError for a layer that the kernels have no form for."""
     if isinstance(linear, DenseLinear):
         return DenseWeight(linear.weight), linear.bias
-    if isinstance(linear, QuantizedLinear):
-        if isinstance(linear.tensor, BlockTensor):
-            raise KernelError(f"matvec: {linear.tensor.type} blocks are not supported; affine ones are")
-        tensor, spec = linear.tensor, linear.tensor.spec
-        if spec.mode != "affine" or tensor.biases is None:
-            raise KernelError(f"matvec: {spec.mode} weights are not supported; affine ones are")
-        weight = AffineWeight(tensor.weight, tensor.scales, tensor.biases, spec.group_size, spec.bits)
-        return weight, linear.bias
-    raise KernelError("matvec: layers that are quantised differently are not one product")
+    if not isinstance(linear, QuantizedLinear):
+        raise KernelError("matvec: layers that are quantised differently are not one product")
+    tensor = linear.tensor
+    if isinstance(tensor, BlockTensor):
+        return BlockWeight(tensor.blocks, tensor.type), linear.bias
+    spec = tensor.spec
+    if spec.mode != "affine" or tensor.biases is None:
+        raise KernelError(f"matvec: {spec.mode} weights are not supported; affine ones are")
+    return AffineWeight(tensor.weight, tensor.scales, tensor.biases, spec.group_size, spec.bits), linear.bias

@@ -11,6 +11,7 @@ import mlx.core as mx
 from metal.attention_shape import AttentionShape
 from metal.candidates import CASES, rms_norm_spec
 from metal.candidates_ends import embed_spec, pick_spec
+from metal.candidates_matmul import matmul_spec
 from metal.candidates_matvec import Product
 from metal.candidates_prefill import chunk_spec
 from metal.candidates_scene import Attention
@@ -48,6 +49,26 @@ MATVEC = tuple(
         Product(2048, 33, 1, "bfloat16", bits=8, group=64, residual=True),
         Product(256, 130, 5, "float16", bits=8, group=32, norm=True, out="float32"),
     )
+)
+
+# Every format of GGUF's blocks, in rows of one block and of many; rows of a prompt, and of a table.
+BLOCKS = (
+    *(
+        product.spec
+        for product in (
+            Product(1056, 65, 1, "float16", block="Q4_0", norm=True, activation="silu"),
+            Product(2048, 33, 8, "bfloat16", block="Q8_0", residual=True),
+            Product(256, 96, 3, "float32", block="Q2_K", norm=True),
+            Product(2304, 33, 1, "float16", block="Q3_K", bias=True),
+            Product(2048, 256, 1, "float16", block="Q4_K", norm=True, activation="silu"),
+            Product(1280, 33, 5, "bfloat16", block="Q5_K", norm=True, bias=True),
+            Product(2048, 513, 1, "float16", block="Q6_K", norm=True, out="float32"),
+        )
+    ),
+    matmul_spec("Q4_K", 512, 100, 32, "float16"),
+    matmul_spec("Q6_K", 256, 65, 32, "float32"),
+    embed_spec(2048, 1, "float16", block="Q4_K"),
+    embed_spec(512, 3, "bfloat16", block="Q6_K"),
 )
 
 # Head sizes and groups pairwise with dtypes; one token, page borders, an empty history, keys in several
@@ -101,7 +122,7 @@ CHUNKS = (
     chunk_spec(AttentionShape(2, 2, 128, 128, 32, mx.bfloat16, 128**-0.5, window=300)),
 )
 
-SUITE: tuple[CaseSpec, ...] = (*RMS_NORM, *MATVEC, *DECODE, *PREFILL, *CHUNKS, *PAGES, *ENDS)
+SUITE: tuple[CaseSpec, ...] = (*RMS_NORM, *MATVEC, *BLOCKS, *DECODE, *PREFILL, *CHUNKS, *PAGES, *ENDS)
 
 
 @dataclass(frozen=True, slots=True)

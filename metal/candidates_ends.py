@@ -9,10 +9,12 @@ import mlx.core as mx
 import numpy as np
 
 from metal.candidates_parts import BUILTIN, digest, dtype_of, integer, name_of, normal, wide
+from metal.dequantize import dequantize
 from metal.embed import Embed
 from metal.executors import Executor
-from metal.matvec_weight import AffineWeight, DenseWeight, Weight
+from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight, block_named
 from metal.pick import Pick
+from metal.random_weight import random_blocks
 from metal.trial_case import (
     TOLERANCE,
     Arrays,
@@ -31,43 +33,48 @@ _VOCAB = 4096
 """Rows of the table that embeddings are tried on; how many there are changes nothing."""
 
 
-def embed_spec(width: int, rows: int, dtype: str, bits: int = 0, group: int = 0) -> CaseSpec:
-    """`rows` rows of a table: dense with `bits` 0, else in MLX's affine packing."""
-    params = {"width": width, "rows": rows, "dtype": dtype, "bits": bits, "group": group}
+def embed_spec(width: int, rows: int, dtype: str, bits: int = 0, group: int = 0, block: str = "") -> CaseSpec:
+    """`rows` rows of a table: in GGUF's blocks of format `block`, or dense with `bits` 0, or MLX's affine."""
+    params = {"width": width, "rows": rows, "dtype": dtype, "bits": bits, "group": group, "block": block}
     return CaseSpec("metal.candidates", "embed", params)
 
 
 def embed(params: Params, executor: Executor) -> Case:
     """Builds the case of `embed_spec`."""
     width, rows, dtype = integer(params, "width"), integer(params, "rows"), dtype_of(params, "dtype")
-    bits, group = integer(params, "bits"), integer(params, "group")
+    bits, group, block = integer(params, "bits"), integer(params, "group"), str(params.get("block") or "")
 
-    def builtin(parts: Arrays) -> Step:
-        if not bits:
-            return lambda ids: [parts[0][ids]]
-        return lambda ids: [
-            mx.dequantize(*(part[ids] for part in parts), group_size=group, bits=bits).astype(dtype)
-        ]
-
-    def ours(parts: Arrays) -> Step:
-        table: Weight = DenseWeight(parts[0])
+    def table(parts: Arrays) -> Weight:
+        if block:
+            return BlockWeight(parts[0], block_named(block))
         if bits:
             packed, scales, biases = parts
-            table = AffineWeight(packed, scales, biases, group, bits)
-        kernel = Embed(executor, Counter(), table, dtype)
+            return AffineWeight(packed, scales, biases, group, bits)
+        return DenseWeight(parts[0])
+
+    def unpacked(parts: Arrays) -> mx.array:
+        if block:
+            return dequantize(parts[0], block_named(block))
+        return mx.dequantize(*parts, group_size=group, bits=bits) if bits else parts[0]
+
+    def builtin(parts: Arrays) -> Step:
+        return lambda ids: [unpacked(tuple(part[ids] for part in parts)).astype(dtype)]
+
+    def ours(parts: Arrays) -> Step:
+        kernel = Embed(executor, Counter(), table(parts), dtype)
         return lambda ids: [kernel(ids)]
 
     def data() -> Data:
-        table = normal((_VOCAB, width), dtype, 0)
         ids = mx.arange(7, 7 + 90 * rows, 90).astype(mx.uint32)
-        parts = mx.quantize(table, group_size=group, bits=bits) if bits else (table,)
-        whole = table
-        if bits:
-            scales, biases = (part.astype(mx.float32) for part in parts[1:])
-            whole = mx.dequantize(parts[0], scales, biases, group_size=group, bits=bits)
-        return Data(ids, (tuple(parts),), against(wide(whole[ids])))
+        parts: Arrays = (normal((_VOCAB, width), dtype, 0),)
+        if block:
+            parts = (random_blocks(block_named(block), _VOCAB, width, mx.random.key(0)),)
+        elif bits:
+            parts = tuple(mx.quantize(parts[0], group_size=group, bits=bits))
+        exact = unpacked((parts[0], *(part.astype(mx.float32) for part in parts[1:])))
+        return Data(ids, (parts,), against(wide(exact[ids])))
 
-    form = f"{bits}bit group{group}" if bits else "dense"
+    form = block or (f"{bits}bit group{group}" if bits else "dense")
     return OpCase(
         CaseSpec("metal.candidates", "embed", params),
         f"embed {form} {name_of(dtype)} width{width} rows{rows}",

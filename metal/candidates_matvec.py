@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from metal import reference_matvec
 from metal.candidates_parts import BUILTIN, digest, dtype_named, exact_norm, normal, wide
+from metal.dequantize import dequantize
 from metal.errors import KernelError
 from metal.executors import Executor
 from metal.matvec import Activation, Matvec, Norm
 from metal.matvec_cut import Cut, Work, candidates
-from metal.matvec_weight import AffineWeight, DenseWeight, Weight
+from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight, block_named, lane_weights
+from metal.random_weight import random_blocks
 from metal.trial_case import TOLERANCE, Arrays, Case, CaseSpec, Data, OpCandidate, OpCase, Params, Step
 
 _EPSILON = 1e-5
@@ -35,7 +37,8 @@ class Product:
         width, columns: summed over, and of the answer.
         rows: of x.
         dtype: of x, and of a dense weight.
-        bits, group: of an affine weight; 0 for a dense one.
+        bits, group: of an affine weight; 0 for another one.
+        block: the format of a weight in GGUF's blocks, such as "Q4_K"; "" for another one.
         norm, bias, residual: whether these are there.
         activation: "silu", "gelu" or None.
         out: dtype of the answer; None for that of x.
@@ -48,6 +51,7 @@ class Product:
     dtype: str
     bits: int = 0
     group: int = 0
+    block: str = ""
     norm: bool = False
     bias: bool = False
     residual: bool = False
@@ -59,7 +63,8 @@ class Product:
     def key(self) -> str:
         """The shape class in words."""
         parts = [name for name in ("norm", "bias", "residual") if getattr(self, name)]
-        words = ["matvec", f"q{self.bits}g{self.group}" if self.bits else "dense", *parts]
+        form = self.block or (f"q{self.bits}g{self.group}" if self.bits else "dense")
+        words = ["matvec", form, *parts]
         words += [self.activation or "", self.dtype, f"to {self.out}" if self.out else ""]
         tried = self.tried.columns
         part = f" (first {tried})" if tried < self.columns else ""
@@ -68,8 +73,8 @@ class Product:
     @property
     def tried(self) -> Product:
         """The part that a trial computes: columns do not depend on each other."""
-        bits = self.bits or 8 * dtype_named(self.dtype).size
-        most = _MOST_BYTES * 8 // (bits * self.width) // (2 if self.activation else 1)
+        bits = block_named(self.block).bits if self.block else self.bits or 8 * dtype_named(self.dtype).size
+        most = int(_MOST_BYTES * 8 / (bits * self.width)) // (2 if self.activation else 1)
         return replace(self, columns=min(self.columns, max(most, 4096)))
 
     @property
@@ -85,6 +90,8 @@ class Product:
     def cuts(self) -> Mapping[str, Cut]:
         """The kernel's candidates by name."""
         lane = 8 if not self.bits else 128 // self.bits
+        if self.block:
+            lane = lane_weights(block_named(self.block))
         work = Work(self.rows, self.columns, self.width, lane, gated=self.activation is not None)
         return {_name(cut): cut for cut in candidates(work)}
 
@@ -95,7 +102,7 @@ def matvec(params: Params, executor: Executor) -> Case:
         product = Product(**cast("dict[str, int]", dict(params)))  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise KernelError(f"matvec: {error}") from None
-    text = digest("matvec_affine" if product.bits else "matvec")
+    text = digest("matvec_blocks" if product.block else "matvec_affine" if product.bits else "matvec")
     tried = product.tried
     builtin = _builtin(tried)
 
@@ -141,7 +148,9 @@ class _Constants:
 
 
 def _weight(product: Product, arrays: Sequence[mx.array]) -> Weight:
-    """Of one array a dense weight, of three an affine one."""
+    """Of one array blocks or a dense weight, of three an affine one."""
+    if product.block:
+        return BlockWeight(arrays[0], block_named(product.block))
     if not product.bits:
         return DenseWeight(arrays[0])
     packed, scales, biases = arrays
@@ -207,8 +216,12 @@ def _data(product: Product) -> Data:
 
 def _constants(product: Product, seed: int) -> Arrays:
     dtype, rows = dtype_named(product.dtype), product.weight_rows
-    weight = normal((rows, product.width), dtype, seed, product.width**-0.5)
-    packed = mx.quantize(weight, product.group, product.bits) if product.bits else [weight]
+    if product.block:
+        block_type = block_named(product.block)
+        packed = [random_blocks(block_type, rows, product.width, mx.random.key(seed))]
+    else:
+        weight = normal((rows, product.width), dtype, seed, product.width**-0.5)
+        packed = mx.quantize(weight, product.group, product.bits) if product.bits else [weight]
     return (
         normal((product.width,), dtype, seed + 1) + 1,
         normal((rows,), dtype, seed + 2),
@@ -245,6 +258,8 @@ def _exact(product: Product, x: mx.array, arrays: Arrays, sample: NDArray[np.int
 
 def _dense(product: Product, packed: Sequence[mx.array]) -> NDArray[np.float64]:
     """A weight's rows, as exactly as its parts say."""
+    if product.block:
+        return wide(dequantize(packed[0], block_named(product.block)))
     if not product.bits:
         return wide(packed[0])
     words, scales, biases = packed

@@ -1,4 +1,4 @@
-"""Launches embed.metal: rows of an embedding table by token, dense or in MLX's affine packing."""
+"""Launches embed.metal: rows of an embedding table by token, dense, in MLX's affine packing or in blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import mlx.core as mx
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
-from metal.matvec_weight import AffineWeight, Weight
+from metal.matvec_weight import AffineWeight, BlockWeight, Weight
 
 
 class Embed:
@@ -30,9 +30,11 @@ class Embed:
         if not table.takes(dtype):
             raise KernelError(f"embed: rows in {dtype} out of a table of {table.arrays['weight'].dtype}")
         self._table, self._dtype = table, dtype
-        packing = {"BITS": 0}
+        packing, self._lane = {"BITS": 0, "BLOCK": 0}, 8
         if isinstance(table, AffineWeight):
-            packing = {"BITS": table.bits, "GROUP": table.group_size}
+            packing = {"BITS": table.bits, "GROUP": table.group_size, "BLOCK": 0}
+        elif isinstance(table, BlockWeight):
+            packing, self._lane = {"BITS": 0, "BLOCK": table.type.number}, table.lane_width
         self._arrays = {("table" if name == "weight" else name): a for name, a in table.arrays.items()}
         self._kernel = Kernel(
             "embed",
@@ -52,7 +54,7 @@ class Embed:
         if ids.ndim != 1 or ids.size == 0 or ids.dtype != mx.uint32:
             raise KernelError(f"embed: ids {ids.shape} {ids.dtype}; (ids,) of uint32 is taken")
         width = self._table.width
-        threads = -(-width // (8 * LANES)) * LANES
+        threads = -(-width // (self._lane * LANES)) * LANES
         (rows,) = self._kernel(
             {**self._arrays, "ids": ids},
             grid=(threads, ids.size, 1),

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import mlx.core as mx
 
-from metal.block_types import Q2_K, Q3_K, Q4_0, Q4_K, Q5_K, Q6_K, Q8_0, BlockType
-from metal.dequantize import dequantize
+from metal.block_types import BY_NAME, Q2_K, Q3_K, Q4_0, Q4_K, Q5_K, Q6_K, Q8_0, BlockType
+from metal.dequantize import dequantized_product
 from metal.errors import KernelError
 
 DTYPES = (mx.float32, mx.float16, mx.bfloat16)
@@ -160,6 +160,20 @@ class AffineWeight:
         )
 
 
+def lane_weights(block_type: BlockType) -> int:
+    """Weights of a block that a lane takes at once: LANE_WEIGHTS of blocks.h."""
+    return 16 if block_type == Q8_0 else 32
+
+
+def block_named(name: str) -> BlockType:
+    """The format of that name. Raises KernelError for one that no kernel reads."""
+    found = BY_NAME.get(name)
+    if found not in KERNEL_BLOCK_TYPES:
+        known = ", ".join(map(str, KERNEL_BLOCK_TYPES))
+        raise KernelError(f"matvec: {name} blocks are not supported; {known} are")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class BlockWeight:
     """A matrix (rows, width) in the blocks of a GGUF file, as they lie there.
@@ -176,9 +190,7 @@ class BlockWeight:
 
     def check(self) -> None:
         """Raises KernelError for what the kernel does not take."""
-        if self.type not in KERNEL_BLOCK_TYPES:
-            known = ", ".join(map(str, KERNEL_BLOCK_TYPES))
-            raise KernelError(f"matvec: {self.type} blocks are not supported; {known} are")
+        block_named(self.type.name)
         blocks = self.blocks
         if blocks.dtype != mx.uint8 or blocks.ndim != 2 or blocks.size == 0:
             raise KernelError(
@@ -190,7 +202,7 @@ class BlockWeight:
     @property
     def lane_width(self) -> int:
         """Elements that a lane takes at once."""
-        return 16 if self.type == Q8_0 else 32
+        return lane_weights(self.type)
 
     @property
     def rows(self) -> int:
@@ -220,7 +232,7 @@ class BlockWeight:
 
     def multiply(self, x: mx.array) -> mx.array:
         """x Wᵀ by MLX's own operations, for x (m, width)."""
-        return x @ dequantize(self.blocks, self.type).astype(x.dtype).T
+        return dequantized_product(x, self.blocks, self.type)
 
 
 Weight = DenseWeight | AffineWeight | BlockWeight

@@ -47,8 +47,7 @@ class BuiltinOps:
 
     def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
-        gate, up = mx.split(linear(norm(x)), 2, axis=-1)
-        return gate * mx.sigmoid(gate) * up
+        return gated(linear(norm(x)))
 
     def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
         """See LinearOps."""
@@ -57,6 +56,12 @@ class BuiltinOps:
     def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
         return linear(norm(x)).astype(mx.float32)
+
+
+def gated(both: mx.array) -> mx.array:
+    """silu(g) · u, where g and u are the two halves of each row."""
+    gate, up = mx.split(both, 2, axis=-1)
+    return gate * mx.sigmoid(gate) * up
 
 
 PICK_OPERATIONS = ("mlx.ArgReduce", "mlx.LogSumExp")

@@ -9,8 +9,9 @@ import pytest
 from metal.embed import Embed
 from metal.errors import KernelError
 from metal.executors import Executor
-from metal.matvec_weight import AffineWeight, DenseWeight
+from metal.matvec_weight import KERNEL_BLOCK_TYPES, AffineWeight, BlockWeight, DenseWeight
 from tests.metal.numbers import normal, wide
+from tests.metal.random_blocks import oracle, random_blocks
 
 IDS = [5, 0, 39, 5]
 
@@ -33,6 +34,17 @@ def test_packed_rows_are_what_mlx_unpacks(executor: Executor, bits: int, group: 
     exact = wide(mx.dequantize(packed, *parts, group_size=group, bits=bits))[IDS]
     tolerance = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}[dtype]
     assert np.abs(wide(rows) - exact).max() / np.abs(exact).max() <= tolerance
+
+
+@pytest.mark.parametrize("number", range(len(KERNEL_BLOCK_TYPES)))
+def test_rows_in_blocks_are_the_gguf_package_s(executor: Executor, number: int) -> None:
+    """Each format, in dtypes in turn; rounded once."""
+    block_type, dtype = KERNEL_BLOCK_TYPES[number], (mx.float32, mx.float16, mx.bfloat16)[number % 3]
+    blocks = random_blocks(block_type, 40, 1280, np.random.default_rng(0))
+    table = BlockWeight(mx.array(blocks), block_type)
+    rows = Embed(executor, Counter(), table, dtype)(mx.array(IDS, dtype=mx.uint32))
+    one_step = {mx.float32: 3e-7, mx.float16: 1e-3, mx.bfloat16: 8e-3}[dtype]
+    np.testing.assert_allclose(wide(rows), oracle(blocks, block_type)[IDS], rtol=one_step, atol=1e-7)
 
 
 def test_refuses_what_it_does_not_take(executor: Executor) -> None:
