@@ -139,15 +139,9 @@ class Rates:
         if nbytes > 0:
             self._restore.add((1.0, float(nbytes)), seconds)
 
-    def prefill_seconds(self, tokens: int, context: int, chunk: int | None = None) -> float | None:
-        """What `tokens` prompt tokens behind `context` others take, in steps of at most `chunk` tokens."""
-        if tokens <= 0:
-            return 0.0
-        size = tokens if chunk is None else min(chunk, tokens)
-        # The cost is linear in its features: whole chunks are summed in one go.
-        starts = range(0, tokens, size)
-        parts = [_chunk(min(size, tokens - start), context + start) for start in starts]
-        return self._prefill.seconds(tuple(map(sum, zip(*parts, strict=True))))
+    def prefill_seconds(self, tokens: int, context: int) -> float | None:
+        """What `tokens` prompt tokens behind `context` others take."""
+        return self._prefill.seconds(_chunk(tokens, context)) if tokens > 0 else 0.0
 
     def restore_seconds(self, nbytes: int) -> float | None:
         """What reading `nbytes` of pages back takes."""
@@ -159,7 +153,6 @@ class Rates:
         cached: int,
         queue_seconds: float = 0.0,
         *,
-        chunk: int | None = None,
         restored_bytes: int = 0,
     ) -> float | None:
         """From now to the first token of a prompt; None until what it needs was measured.
@@ -168,10 +161,9 @@ class Rates:
             new_tokens: tokens to compute; at least the last of a prompt is.
             cached: tokens before them that need no computing.
             queue_seconds: until its turn.
-            chunk: most tokens computed at once.
             restored_bytes: of cached pages that are read back first.
         """
-        prefill = self.prefill_seconds(max(1, new_tokens), cached, chunk)
+        prefill = self.prefill_seconds(max(1, new_tokens), cached)
         restore = self.restore_seconds(restored_bytes)
         return None if prefill is None or restore is None else queue_seconds + restore + prefill
 

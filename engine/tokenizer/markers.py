@@ -43,10 +43,6 @@ class Markers:
         self._tokens = {token.text: token for token in tokens if token.text}
         self._pattern = re.compile(_any_of(sorted(self._tokens))) if self._tokens else None
 
-    def occur_in(self, text: str) -> bool:
-        """Whether any marker stands in `text`."""
-        return self._pattern is not None and self._pattern.search(text) is not None
-
     def split(self, text: str) -> Iterator[str | int]:
         """`text` in order: the ids of markers, and the non-empty texts between them."""
         start = 0

@@ -26,7 +26,7 @@ Where a page or a kernel is all it takes, the test is beside that room; the rest
 | split characters | tokenizer/test_detokenizer |
 | two BOS, several EOS | tokenizer/test_json_backend, tokenizer/test_loader |
 | stripped thoughts | tokenizer/test_history |
-| RoPE scaling ignored, double mask, window off by one | test_runner, loading/test_config, kv/test_memory, here |
+| RoPE scaling ignored, double mask, window off by one | test_runner, loading/test_config, kv/test_memory |
 | a full disk that stops the app | app/store/test_worker, app/test_log, test_faults (the cache's) |
 | KV of the old model stays after a failed load | here |
 | screen readers read nonsense | app/widgets, app/chat (accessible names) |

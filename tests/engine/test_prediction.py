@@ -109,10 +109,9 @@ def learned() -> Rates:
     return rates
 
 
-def test_a_chunked_prompt_is_the_sum_of_its_chunks(learned: Rates) -> None:
-    expected = sum(truth(min(512, 1700 - at), 300 + at) for at in range(0, 1700, 512))
-    told = learned.first_token_seconds(1700, 300, 0.5, chunk=512, restored_bytes=10**8)
-    assert told == pytest.approx(0.5 + 0.102 + expected, rel=0.01)
+def test_a_first_token_comes_behind_the_queue_what_is_read_back_and_the_prompt(learned: Rates) -> None:
+    told = learned.first_token_seconds(1700, 300, 0.5, restored_bytes=10**8)
+    assert told == pytest.approx(0.5 + 0.102 + truth(1700, 300), rel=0.01)
     assert learned.first_token_seconds(0, 300) == pytest.approx(truth(1, 300), rel=0.01)
 
 
