@@ -15,7 +15,7 @@ from engine.loading.folder import SafetensorsFiles
 from engine.loading.model import open_model
 from engine.loading.quantization import QuantizationSpec
 from engine.loading.safetensors_file import StoredTensor, stored_tensors
-from engine.loading.weights import IGNORED, INDEX
+from engine.loading.safetensors_weights import IGNORED, INDEX
 
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 _BESIDE = (

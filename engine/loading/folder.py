@@ -15,7 +15,7 @@ from engine.loading.config import DecoderConfig, read_json
 from engine.loading.files import ModelFiles, StoredKind
 from engine.loading.fingerprint import model_fingerprint
 from engine.loading.quantization import QuantizationSpec, packed_spec
-from engine.loading.weights import SafetensorsWeights, TensorHeader, read_headers
+from engine.loading.safetensors_weights import SafetensorsWeights, TensorHeader, read_headers
 from engine.models import configure
 from engine.tokenizer import load_tokenizer
 from metal.block_types import BlockType

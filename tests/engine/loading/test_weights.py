@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
 from engine.loading.model import load_model
-from engine.loading.weights import SafetensorsWeights, read_headers
+from engine.loading.safetensors_weights import SafetensorsWeights, read_headers
 from engine.settings import EngineSettings
 from tests.fakes.random_model import random_config, random_tensors, write_random_model
 
