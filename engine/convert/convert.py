@@ -15,7 +15,7 @@ import numpy as np
 from engine.convert.plan import ConversionPlan, TensorPlan, plan_conversion
 from engine.convert.settings import ConvertSettings
 from engine.convert.shard import ShardWriter
-from engine.convert.staging import staged
+from engine.convert.staging import staged, write_durably
 from engine.errors import ConversionError, ModelError
 from engine.loading.safetensors_file import StoredTensor, unreadable
 
@@ -77,9 +77,9 @@ def convert_model(
             _check_room(plan.result_bytes, folder, target)
             _write_weights(plan, folder, on_progress)
             for file in plan.copies:
-                (folder / file.name).write_bytes(_small_file(file))
+                write_durably(folder / file.name, _small_file(file))
             for name, text in plan.texts.items():  # config.json last: it makes a folder a model
-                (folder / name).write_bytes(text)
+                write_durably(folder / name, text)
     except OSError as error:
         raise ConversionError(
             f"{target} cannot be written ({error.strerror}); choose another place"

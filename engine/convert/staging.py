@@ -42,6 +42,14 @@ def staged(target: Path) -> Generator[Path]:
         os.close(lock)
 
 
+def write_durably(file: Path, data: bytes) -> None:
+    """Write a new file, and wait until the disk has it. Raises OSError."""
+    with file.open("wb") as opened:
+        opened.write(data)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
 def _claim(lock: int, target: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

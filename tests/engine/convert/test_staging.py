@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
@@ -149,15 +148,22 @@ def test_a_disk_without_room_is_known_before_anything_is_written(
     convert_model(source, tmp_path / "q4", SETTINGS)
 
 
-def test_a_disk_that_fills_up_meanwhile_is_one_line(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+LIMITED = """
+import resource, sys
+from app.__main__ import main
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ConversionError, match=r"q4 cannot be written \(No space left on device\)"):
-        convert_model(source, tmp_path / "q4", SETTINGS)
+resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+sys.exit(main(["convert", *sys.argv[1:], "--quant", "q4", "--group-size", "32"]))
+"""
+
+
+def test_a_write_that_the_system_refuses_is_one_line(source: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITED, str(source), str(tmp_path / "q4")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert (
+        done.stderr == f"error: {tmp_path / 'q4'} cannot be written (File too large); choose another place\n"
+    )
     assert not list(tmp_path.glob("*q4*"))
 
 
