@@ -7,6 +7,7 @@ protobuf's documentation, "Encoding".
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from engine.tokenizer.gguf_metadata import PREFIX, Fields, TokenKind, TokenTable
 from engine.tokenizer.sentencepiece_backend import SPACE, PieceModel
 
+log = logging.getLogger(__name__)
 _BPE = 2
 _BYTE_TEXTS = {f"<0x{byte:02X}>" for byte in range(256)}
 
@@ -42,10 +44,23 @@ def make_pieces(
     kinds[unknown] = TokenKind.UNKNOWN
     for token in table.of_kind(TokenKind.USER_DEFINED):
         texts[token] = texts[token].replace(" ", SPACE)  # converters write the spaces of these plainly
-    scores = table.scores or [0.0] * len(texts)
+    scores = _scores(table, fields)
     pieces = (_piece(*piece) for piece in zip(texts, scores, kinds, strict=True))
     proto = b"".join([*pieces, _settings(len(texts), TokenKind.BYTE in kinds, rules)])
     return PieceModel(proto, f"{fields.where}: {PREFIX}tokens", prefix_space=rules.prefix_space)
+
+
+def _scores(table: TokenTable, fields: Fields) -> list[float]:
+    """A score for each token; the pair that makes the one with the highest is merged first.
+
+    llama.cpp's converter knows no scores where a model has only a tokenizer.json, and writes one number for
+    all. Then tokens are ranked by id: sentencepiece numbers those it learns in the order of their merges.
+    """
+    learned = table.of_kind(TokenKind.NORMAL)
+    if table.scores and len({table.scores[token] for token in learned}) > 1:
+        return table.scores
+    log.info("%s: %sscores tells no token from another; they are ranked by id", fields.where, PREFIX)
+    return [-float(token) for token in range(len(table.texts))]
 
 
 def _check_bytes(table: TokenTable, fields: Fields) -> None:

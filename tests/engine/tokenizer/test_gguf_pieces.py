@@ -80,6 +80,16 @@ def test_a_stream_of_any_ids_is_their_whole_text(pair: Pair, data: st.DataObject
     assert "".join(parts) + stream.finish() == ours.decode(ids)
 
 
+@pytest.mark.parametrize("score", [None, -1000.0, 0.0])
+def test_without_scores_the_ids_are_still_the_same(pieces: bytes, score: float | None) -> None:
+    # As where a model has only a tokenizer.json: converters then write one number for all.
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=pieces)
+    scores = None if score is None else [score] * theirs.get_piece_size()
+    ours = load(pieces_metadata(pieces, scores=scores))
+    for text in NASTY:
+        assert ours.encode(text, add_bos=False) == theirs.encode(text)
+
+
 def test_bytes_that_are_no_text_alone(pieces: bytes) -> None:
     ours = load(pieces_metadata(pieces))
     theirs = sentencepiece.SentencePieceProcessor(model_proto=pieces)
