@@ -103,4 +103,4 @@ def _request(model: LoadedModel, number: int, steps: int) -> Sequence:
     prompt = [10 + number, *(10 + (number + place) % 200 for place in range(_PROMPT + number))]
     command = Generate(str(number), tokens=tuple(prompt), max_tokens=steps + 4 * MAX_RUNNING, ignore_eos=True)
     capacity = Capacity(model.pager.total_pages, model.pager.page_size, {}, 0, may_quantise=False)
-    return accept_command(command, model, capacity, float(number)).sequences[0]
+    return accept_command(command, model, lambda prompt: capacity, float(number)).sequences[0]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -223,11 +224,11 @@ class Engine:
 
     def _begin(self, command: Generate, arrived: float) -> None:
         serving = self._loaded()
-        serving.add(accept_command(command, serving.model, serving.capacity(command.chat), arrived))
+        serving.add(accept_command(command, serving.model, partial(serving.capacity, command.chat), arrived))
 
     def _predict(self, command: Generate, arrived: float) -> None:
         serving = self._loaded()
-        request = accept_command(command, serving.model, serving.capacity(command.chat), arrived)
+        request = accept_command(command, serving.model, partial(serving.capacity, command.chat), arrived)
         self._emit(serving.predict(request))
 
     def _keep(self, command: Keep) -> None:

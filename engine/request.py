@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.admission import Capacity, check_capacity
@@ -203,8 +203,13 @@ class Request:
         )
 
 
-def accept_command(command: Generate, model: LoadedModel, capacity: Capacity, arrived: float) -> Request:
-    """Check and tokenise `command` for `model`.
+def accept_command(
+    command: Generate,
+    model: LoadedModel,
+    capacity_for: Callable[[tuple[int, ...]], Capacity],
+    arrived: float,
+) -> Request:
+    """Check and tokenise `command` for `model`; `capacity_for` says what KV memory has for a prompt.
 
     Raises InvalidRequest for a request that cannot be served: PromptTooLong when its prompt leaves no
     room for an answer within the model's context, Refused when KV memory has too few pages for it.
@@ -217,7 +222,7 @@ def accept_command(command: Generate, model: LoadedModel, capacity: Capacity, ar
             "answer included; shorten it or start a new chat"
         )
     context = model.info.context_length
-    check_capacity(min(len(prompt), model.most_resident), command.n, capacity)
+    check_capacity(min(len(prompt), model.most_resident), command.n, capacity_for(prompt))
     room = context - len(prompt)
     request = Request(
         command=command,

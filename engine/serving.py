@@ -155,14 +155,17 @@ class Serving:
         self._memory.pin(chat, pinned)
         (self._pinned.add if pinned else self._pinned.discard)(chat)
 
-    def capacity(self, chat: str = "") -> Capacity:
-        """What KV memory has for a request with nobody beside it; what is pinned for `chat` is its own."""
+    def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:
+        """What KV memory has for a request with nobody beside it.
+
+        What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
+        """
         pages, chats = self.model.pager, self._memory.chats()
         pinned = {
             other: chats[other].memory_bytes // self.model.arena.page_bytes
             for other in (self._pinned & chats.keys()) - {chat}
         }
-        held = self._memory.tree.held_for_pins(chat)
+        held = self._memory.tree.held_for_pins(chat, prompt)
         may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
         return Capacity(pages.total_pages, pages.page_size, pinned, held, may_quantise)
 
@@ -317,7 +320,12 @@ class Serving:
         """It ran alone, and pages that are pinned stand in its way."""
         longest = max(sequence.table.length for sequence in request.sequences) + 1
         needed = self.model.pager.pages_for(longest) + len(request.sequences) - 1
-        return refused(needed, request.command.n, len(request.prompt), self.capacity(request.command.chat))
+        return refused(
+            needed,
+            request.command.n,
+            len(request.prompt),
+            self.capacity(request.command.chat, request.prompt),
+        )
 
 
 def _not_finite(name: str) -> NonFiniteLogits:

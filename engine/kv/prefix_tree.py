@@ -79,9 +79,21 @@ class PrefixTree:
         """Pages of each chat that are in memory."""
         return self._chats.counts
 
-    def held_for_pins(self, besides: str) -> int:
-        """Pages in memory that pinned chats own, each counted once, without those that `besides` owns too."""
-        return self._chats.held_for(self._pinned - {besides}, besides)
+    def held_for_pins(self, besides: str, prompt: Sequence[int]) -> int:
+        """Pages in memory that pinned chats own, each counted once.
+
+        Those that `besides` owns too are not among them, nor whole ones that `prompt` begins with.
+        """
+        others = self._pinned - {besides}
+        if not others:
+            return 0
+        match = self.match(prompt, len(prompt) - 1)
+        own = [
+            node
+            for node in match.nodes[match.first : match.length // self._pager.page_size]
+            if besides not in node.owners and not others.isdisjoint(node.owners)
+        ]
+        return self._chats.held_for(others, besides) - len(own)
 
     @property
     def has_pins(self) -> bool:

@@ -117,7 +117,9 @@ class Chat:
         given = tuple(prompt(len(self.requests) if seed is None else seed)[:tokens])
         command = Generate(name, tokens=given, max_tokens=answer, ignore_eos=True, n=n)
         capacity = self.serving.capacity()
-        self.requests.append(accept_command(command, self.model, capacity, time.perf_counter()))
+        self.requests.append(
+            accept_command(command, self.model, lambda prompt: capacity, time.perf_counter())
+        )
         self.serving.add(self.requests[-1])
 
     @property

@@ -152,6 +152,25 @@ def test_a_request_that_pinned_pages_leave_no_room_for_is_told_what_would_help(t
         listener.finished("e")
 
 
+def test_pages_that_pinned_chats_share_are_counted_once(tiny: Path) -> None:
+    with running_engine(EngineSettings(kv_pages=20)) as listener:
+        listener.load(tiny)
+        for chat in ("c", "twin"):
+            ask(listener, chat, PROMPT, chat=chat)
+            listener.submit(Pin(chat, True))
+        other = tuple(reversed(PROMPT))
+        listener.submit(Generate("b", tokens=other, max_tokens=4, chat="d"))
+        refusal = listener.failed("b").refusal
+        assert refusal is not None
+        assert (refusal.needed_pages, refusal.available_pages) == (13, 7)
+        assert {(way.chat, way.amount) for way in refusal.ways_out if way.kind == "evict"} == {
+            ("c", 13),
+            ("twin", 13),
+        }
+        listener.submit(Generate("s", tokens=other[:96], max_tokens=1, chat="d"))
+        listener.finished("s")
+
+
 def test_a_chat_forgotten_while_no_model_is_loaded_is_gone(tiny: Path, tmp_path: Path) -> None:
     with running_engine(settings(tmp_path)) as listener:
         listener.load(tiny)

@@ -37,7 +37,9 @@ class Model:
         command = Generate(
             name, tokens=PROMPT, max_tokens=6, sampling=SamplingParams(temperature=0), ignore_eos=True
         )
-        self.serving.add(accept_command(command, self.model, self.serving.capacity(), time.perf_counter()))
+        self.serving.add(
+            accept_command(command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter())
+        )
         while self.serving.busy:
             self.serving.work()
         (end,) = (event for event in self.events if isinstance(event, Finished) and event.id == name)
