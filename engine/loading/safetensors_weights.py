@@ -91,13 +91,17 @@ def _file_names(index: Path, weight_map: Mapping[str, object]) -> list[str]:
     """The files that hold the tensors. Raises ModelError for what is no name of a file beside the index."""
     names: set[str] = set()
     for tensor, name in weight_map.items():
-        if not isinstance(name, str) or not name or Path(name).name != name or not name.isprintable():
+        if not isinstance(name, str) or not _is_file_name(name):
             raise ModelError(
                 f"{index}: weight_map has {tensor!r:.80} in {name!r:.80}, which is no file of this folder; "
                 "download the model again"
             )
         names.add(name)
     return sorted(names)
+
+
+def _is_file_name(name: str) -> bool:
+    return name.isprintable() and Path(name).name == name and 0 < len(name.encode()) <= 255
 
 
 def _no_weights(folder: Path) -> ModelError:
