@@ -16,7 +16,8 @@ from engine.errors import ConversionError
 def staged(target: Path) -> Generator[Path]:
     """An empty folder to fill; at the end of the block it becomes `target`, after an error it is removed.
 
-    A killed process leaves `.NAME.partial` beside `target`; the next one for the same target clears it.
+    A killed process leaves `.NAME.partial` beside `target`; the next one for the same target clears it. Two
+    at once are kept apart by a lock, where the file system has any.
 
     Raises ConversionError where `target` exists or another process fills it, and OSError.
     """
@@ -26,20 +27,20 @@ def staged(target: Path) -> Generator[Path]:
         raise ConversionError(f"there is no folder {target.parent} for {target.name}; create it first")
     folder = target.parent / f".{target.name}.partial"
     folder.mkdir(exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        _claim(lock, target)
-        _clear(folder)
+        _claim(handle, target)
+        for left in folder.iterdir():
+            left.unlink()
         try:
             yield folder
-            os.fsync(lock)
+            _sync(handle)
             folder.rename(target)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        _sync(target.parent)
     finally:
-        os.close(lock)
+        os.close(handle)
 
 
 def write_durably(file: Path, data: bytes) -> None:
@@ -50,21 +51,16 @@ def write_durably(file: Path, data: bytes) -> None:
         os.fsync(opened.fileno())
 
 
-def _claim(lock: int, target: Path) -> None:
+def _claim(handle: int, target: Path) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ConversionError(f"another process is converting to {target}; wait for it") from None
+    except OSError:
+        return  # no locks on this file system, as on some network drives
 
 
-def _clear(folder: Path) -> None:
-    for entry in folder.iterdir():
-        entry.unlink()
-
-
-def _sync(folder: Path) -> None:
-    """Put the folder's entries on the disk, where the system can."""
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(handle: int) -> None:
+    """Put a folder's entries on the disk, where the file system can."""
     with suppress(OSError):
         os.fsync(handle)
-    os.close(handle)
