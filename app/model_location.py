@@ -43,10 +43,13 @@ def locate(
 
 def remembered(spec: str) -> str:
     """The notation of `spec` to keep as the last model: it means the same in any working folder."""
-    path = Path(spec).expanduser()
-    if path.is_file():
-        return str(path.parent.resolve() / path.name)  # itself it may be a link to a file with no name
-    return str(path.resolve()) if path.is_dir() else spec
+    try:
+        path = Path(spec).expanduser()
+        if path.is_file():
+            return str(path.parent.resolve() / path.name)  # itself it may be a link to a file with no name
+        return str(path.resolve()) if path.is_dir() else spec
+    except (OSError, RuntimeError):  # it cannot even be looked at
+        return spec
 
 
 def model_title(path: Path) -> str:
@@ -62,7 +65,14 @@ def model_title(path: Path) -> str:
 def _find(spec: str) -> Path:
     if not spec.strip():
         raise ModelNotFound("the model's name is empty; give a folder or a Hugging Face repository")
-    path = Path(spec).expanduser()
+    try:
+        return _find_path(spec, Path(spec).expanduser())
+    except (OSError, RuntimeError) as error:  # a name too long, a folder that is closed to us, nobody's home
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelNotFound(f"{spec:.80}: no model can be there ({why}); give another path") from None
+
+
+def _find_path(spec: str, path: Path) -> Path:
     if path.is_dir():
         return path
     if spec == GUIDE_NAME:

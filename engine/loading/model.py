@@ -83,8 +83,11 @@ def open_model(path: Path) -> ModelFiles:
 
     Raises ModelError or TokenizerError, one line.
     """
-    file = gguf_file(path)
-    return open_folder(path) if file is None else open_gguf(file)
+    try:
+        file = gguf_file(path)
+        return open_folder(path) if file is None else open_gguf(file)
+    except OSError as error:  # such as a folder that is closed to us
+        raise ModelError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
 
 
 def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int, int], None]) -> LoadedModel:

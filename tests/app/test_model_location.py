@@ -82,6 +82,8 @@ def test_a_folder_called_guide_comes_before_the_guide(
         ("a/b/c", "no such folder"),
         ("bad name/model", "no such folder"),
         ("nobody/never-downloaded", "hf download nobody/never-downloaded"),
+        ("a" * 5000, "File name too long"),
+        ("~no-such-user/model", "home directory"),
         ("nobody/a..b", "neither a folder nor"),
     ],
 )

@@ -64,9 +64,9 @@ class GgufHeader:
 
 def read_header(file: Path) -> GgufHeader:
     """Read and check everything but the tensors' data. Raises ModelError naming the file and the field."""
-    if not file.is_file():
-        raise ModelError(f"{file} is not a file; give a .gguf file")
     try:
+        if not file.is_file():  # a pipe would keep us waiting
+            raise ModelError(f"{file} is not a file; give a .gguf file")
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             return _read(Cursor(opened, file, size), size)

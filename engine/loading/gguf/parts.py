@@ -79,14 +79,12 @@ def _add(tensors: dict[str, GgufTensor], more: dict[str, GgufTensor]) -> None:
 def gguf_file(path: Path) -> Path | None:
     """The GGUF file that `path` is, or the only model's first one in folder `path`; None if there is none.
 
-    A folder with safetensors is a model of that form. Raises ModelError for several models in one folder.
+    A folder with safetensors is a model of that form. Raises ModelError for several models in one folder, and
+    OSError for one that cannot be looked into.
     """
     if not path.is_dir():
         return path if path.suffix.lower() == ".gguf" else None
-    try:
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".gguf")
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".gguf")
     if not files or any(path.glob("*.safetensors")):
         return None
     models = sorted({_first_part(file) for file in files})

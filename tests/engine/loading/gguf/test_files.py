@@ -107,6 +107,12 @@ def test_a_folder_with_safetensors_is_a_model_of_that_form(tmp_path: Path) -> No
     assert open_model(tmp_path / "m").path == tmp_path / "m"
 
 
+@pytest.mark.parametrize("ending", ["", ".gguf"])
+def test_what_the_system_does_not_let_us_look_at_is_one_line(ending: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot be read \(File name too long\)"):
+        open_model(tmp_path / ("a" * 300 + ending))
+
+
 def test_the_fingerprint_is_of_the_model_not_of_its_place(tmp_path: Path) -> None:
     def fingerprint(name: str, **changes: object) -> str:
         (tmp_path / name).mkdir()
