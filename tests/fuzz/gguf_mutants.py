@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from tests.fuzz.mutant import Mutant
@@ -108,11 +109,14 @@ def numbers(file: str, data: bytes) -> Iterator[Mutant]:
             continue
         true = int.from_bytes(data[spot.at : spot.at + spot.size], "little")
         for value in _values(spot, true, len(data)):
-            raw = value.to_bytes(spot.size, "little")
-            changed = data[: spot.at] + raw + data[spot.at + spot.size :]
+            changed = partial(_put, data, spot, value.to_bytes(spot.size, "little"))
             sure = spot.field if _is_impossible(spot, value, len(data)) else None
             what = f"{spot.what} of {spot.field} = {value}"
             yield Mutant(f"GGUF: {spot.what}", file, changed, sure, what)
+
+
+def _put(data: bytes, spot: Spot, raw: bytes) -> bytes:
+    return data[: spot.at] + raw + data[spot.at + spot.size :]
 
 
 def _values(spot: Spot, true: int, size: int) -> list[int]:
@@ -137,8 +141,7 @@ def texts(file: str, data: bytes) -> Iterator[Mutant]:
         if spot.what != "text" or not spot.size:
             continue
         for fill in (b"\0", b"\xff", b"\n", b"../", b"{{", "\u202e".encode()):
-            raw = (fill * spot.size)[: spot.size]
-            changed = data[: spot.at] + raw + data[spot.at + spot.size :]
+            changed = partial(_put, data, spot, (fill * spot.size)[: spot.size])
             yield Mutant("GGUF: text", file, changed, what=f"text of {spot.field} is {fill!r}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import cast
 
 from tests.fuzz.mutant import Mutant
@@ -73,15 +74,14 @@ def fields(file: str, data: bytes, *, named: bool = False) -> Iterator[Mutant]:
         label = ".".join(map(str, path))
         top = str(path[0]) if named else None
         for hostile in HOSTILE:
-            raw = _with(value, path, hostile)
             what = f"{label} = {hostile[:40]}"
             sure = top if hostile not in _PLAUSIBLE and len(hostile) < 5000 else None
-            yield Mutant("JSON: value", file, raw.encode(), sure, what)
-        yield Mutant("JSON: gone", file, json.dumps(_without(value, path)).encode(), None, f"no {label}")
+            yield Mutant("JSON: value", file, partial(_with, value, path, hostile), sure, what)
+        yield Mutant("JSON: gone", file, partial(_without, value, path), None, f"no {label}")
         if isinstance(path[-1], str):
             key = json.dumps(path[-1])
-            twice = _with(value, path, f'0, {key}: [], {key}: "x"')
-            yield Mutant("JSON: twice", file, twice.encode(), None, f"{label} three times")
+            twice = partial(_with, value, path, f'0, {key}: [], {key}: "x"')
+            yield Mutant("JSON: twice", file, twice, None, f"{label} three times")
 
 
 def files(file: str, data: bytes) -> Iterator[Mutant]:
@@ -165,14 +165,14 @@ def _set(value: object, path: Path, new: object) -> object:
     return value
 
 
-def _without(value: object, path: Path) -> object:
+def _without(value: object, path: Path) -> bytes:
     copy = cast("dict[str | int, object]", json.loads(json.dumps(value)))
     holder = copy
     for step in path[:-1]:
         holder = cast("dict[str | int, object]", holder[step])
     del holder[path[-1]]
-    return copy
+    return json.dumps(copy).encode()
 
 
-def _with(value: object, path: Path, raw: str) -> str:
-    return json.dumps(_set(value, path, PLACE)).replace(json.dumps(PLACE), raw)
+def _with(value: object, path: Path, raw: str) -> bytes:
+    return json.dumps(_set(value, path, PLACE)).replace(json.dumps(PLACE), raw).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 
@@ -14,16 +14,21 @@ class Mutant:
     Attributes:
         kind: of damage, such as "gguf: cut".
         file: its name; a new file where the model has none of it.
-        data: its bytes.
+        make: its bytes, or what makes them: most mutants of a long list are never opened in a short run.
         field: what a refusal must name, where that is certain: files that happen to open answer.
         what: the damage in words.
     """
 
     kind: str
     file: str
-    data: bytes
+    make: bytes | Callable[[], bytes]
     field: str | None = None
     what: str = ""
+
+    @property
+    def data(self) -> bytes:
+        """The damaged file."""
+        return self.make if isinstance(self.make, bytes) else self.make()
 
 
 def blind(kind: str, file: str, data: bytes, rng: random.Random, head: int | None = None) -> Iterator[Mutant]:

@@ -9,6 +9,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tests.fuzz.mutant import Mutant
@@ -45,13 +46,19 @@ def headers(file: str, data: bytes) -> Iterator[Mutant]:
     header, body = parse(data)
     for name in [name for name in header if name != "__metadata__"]:
         for what, lie in _lies(name).items():
-            changed = copy.deepcopy(header)
-            lie(changed)
-            yield Mutant("safetensors: header", file, build(changed, body), what=f"{name}: {what}")
+            yield Mutant(
+                "safetensors: header", file, partial(_told, lie, header, body), what=f"{name}: {what}"
+            )
         for what, raw in _raw_lies(header, name).items():
             yield Mutant("safetensors: header", file, build(raw, body), what=f"{name}: {what}")
     for what, changed in _whole(header).items():
         yield Mutant("safetensors: header", file, build(changed, body), what=what)
+
+
+def _told(lie: Callable[[Header], object], header: Header, body: bytes) -> bytes:
+    changed = copy.deepcopy(header)
+    lie(changed)
+    return build(changed, body)
 
 
 def _lies(name: str) -> dict[str, Callable[[Header], object]]:

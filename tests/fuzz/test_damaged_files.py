@@ -15,9 +15,9 @@ from tests.fuzz.catalogue import endless, listed
 from tests.fuzz.mutant import Mutant
 from tests.fuzz.opener import Opener
 
-SAMPLE = 120
-LONG_RANDOM = 350
-"""Mutants of each kind of model here, and of each stream of random damage in the long run."""
+SAMPLE = 100
+LONG_LISTED, LONG_RANDOM = 4_000, 120
+"""Mutants of each model: in CI; in the long run, of those that know formats, and of each random stream."""
 
 
 def attack(opener: Opener, model: Path, mutants: Iterable[Mutant]) -> tuple[Counter[str], list[str]]:
@@ -58,12 +58,13 @@ def test_a_damaged_file_is_one_clear_line(opener: Opener, model: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("model", BASES, indirect=True, ids=BASES)
-def test_every_field_and_thousands_of_random_changes(
+def test_thousands_of_damaged_files_are_one_clear_line_each(
     request: pytest.FixtureRequest, opener: Opener, model: Path
 ) -> None:
     """More than 20,000 over all models; what came of each kind of damage is printed."""
     rng = random.Random(5)
-    counts, findings = attack(opener, model, listed(model))
+    known = list(listed(model))
+    counts, findings = attack(opener, model, rng.sample(known, min(LONG_LISTED, len(known))))
     for stream in endless(model, rng):
         more, found = attack(opener, model, islice(stream, LONG_RANDOM))
         counts, findings = counts + more, findings + found
