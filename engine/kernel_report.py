@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import mlx.core as mx
+
+from engine.block_cases import block_end_specs, block_product_specs
 from engine.errors import EngineError
 from engine.kernel_cases import attention_specs, build_case, end_specs, product_specs
+from engine.loading.files import ModelFiles
+from engine.loading.gguf.files import GgufFiles
 from engine.loading.model import open_model
 from engine.machine import compute_dtype
 from engine.settings import EngineSettings, choose_executor
 from metal import agreement, candidates
 from metal.errors import KernelError
 from metal.selection import Selection
+from metal.trial_case import CaseSpec
 from metal.trial_record import OpRecord as KernelOp
 from metal.trial_runner import TrialRunner
 from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, Scope, open_executor, this_scope
@@ -152,8 +158,8 @@ def _choose_all(selection: Selection, scope: Scope, model: Path, folder: Path) -
     problems: list[str] = []
     for specs in (
         lambda: attention_specs(files.config, dtype, EngineSettings().page_size),
-        lambda: product_specs(files.config, dtype),
-        lambda: end_specs(files.config, dtype),
+        lambda: _product_specs(files, dtype),
+        lambda: _end_specs(files, dtype),
     ):
         try:
             for spec in specs():
@@ -161,3 +167,15 @@ def _choose_all(selection: Selection, scope: Scope, model: Path, folder: Path) -
         except KernelError as error:
             problems.append(str(error))
     return problems
+
+
+def _product_specs(files: ModelFiles, dtype: mx.Dtype) -> tuple[CaseSpec, ...]:
+    if isinstance(files.weights, GgufFiles):
+        return block_product_specs(files.weights, dtype)
+    return product_specs(files.config, dtype)
+
+
+def _end_specs(files: ModelFiles, dtype: mx.Dtype) -> tuple[CaseSpec, ...]:
+    if isinstance(files.weights, GgufFiles):
+        return block_end_specs(files.weights, dtype)
+    return end_specs(files.config, dtype)

@@ -8,20 +8,24 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType as Type
 
 from engine import EngineSettings, Finished, Generate, ModelInfo
-from engine.kernel_cases import build_case
+from engine.block_cases import block_end_specs, block_product_specs
+from engine.kernel_cases import attention_specs, build_case
 from engine.kernel_choice import KernelChoice
 from engine.kernel_ops import KernelOps
 from engine.layers.linear import QuantizedLinear
 from engine.layers.matrix import BlockTensor
+from engine.loading.gguf.files import GgufFiles
+from engine.loading.model import load_model, open_model
 from metal.block_types import Q4_K
 from metal.candidates_matmul import matmul_spec
 from metal.selection import Selection
 from metal.trial_cache import TrialCache
 from metal.trial_record import CandidateRecord, OpRecord
 from metal.trial_scope import ExecutorName, Scope, open_executor
-from tests.engine.loading.gguf.writer import WIDE, q4_k_m, write_gguf_model
+from tests.engine.loading.gguf.writer import WIDE, Types, q4_k_m, write_gguf_model
 from tests.fakes.listener import running_engine
 from tests.metal.conftest import BUILD
 from tests.metal.numbers import normal, wide
@@ -50,6 +54,32 @@ def test_a_model_of_mixed_formats_runs_on_its_blocks(executor_name: str, tmp_pat
     assert launches["embed"] == TOKENS
     assert launches["mlx.Matmul"] == 0
     assert answered(file, "reference")[1].tokens == finished.tokens
+
+
+def joined_differently(name: str) -> Type:
+    """Gates and ups in two formats, keys in a third: neighbours that are not one matrix."""
+    return Type.Q8_0 if name.endswith(("ffn_up.weight", "attn_k.weight")) else q4_k_m(name)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("types", [q4_k_m, joined_differently])
+def test_the_table_of_a_model_holds_what_the_engine_asks_for(
+    types: Types, *, tied: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.gguf"
+    write_gguf_model(file, "qwen2", types=types, tie_word_embeddings=tied, **SHAPE)  # type: ignore[arg-type]
+    model = load_model(file, EngineSettings(executor="emulated", cache=tmp_path), lambda done, total: None)
+    files = open_model(file).weights
+    assert isinstance(files, GgufFiles)
+    specs = (
+        *attention_specs(files.config, mx.float32, 16),
+        *block_product_specs(files, mx.float32),
+        *block_end_specs(files, mx.float32),
+    )
+    assert model.kernels is not None
+    executor = open_executor("emulated", tmp_path)
+    assert {build_case(spec, executor).key for spec in specs} == set(model.kernels.choice.answers())
+    assert model.info.kernel_notes == ()
 
 
 @pytest.mark.parametrize("rows", [9, 33])
