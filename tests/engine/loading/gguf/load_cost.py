@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import cast
 
 import mlx.core as mx
@@ -37,11 +37,13 @@ class LoadCost:
 
     Attributes:
         seconds: from the path to weights in memory.
+        busy: seconds of that on a processor, of all threads together.
         active, peak: bytes that MLX held after it, and at most during it.
         resident_peak: bytes that the process held at most, beyond those before the load.
     """
 
     seconds: float
+    busy: float
     active: int
     peak: int
     resident_peak: int
@@ -100,10 +102,10 @@ def _load(path: Path) -> LoadCost:
 
     before = _memory("VmRSS")
     mx.reset_peak_memory()
-    begun = perf_counter()
+    begun, busy = perf_counter(), process_time()
     loaded = load()
-    seconds = perf_counter() - begun
-    cost = LoadCost(seconds, mx.get_active_memory(), mx.get_peak_memory(), _memory("VmHWM") - before)
+    seconds, busy = perf_counter() - begun, process_time() - busy
+    cost = LoadCost(seconds, busy, mx.get_active_memory(), mx.get_peak_memory(), _memory("VmHWM") - before)
     del loaded
     return cost
 
@@ -124,16 +126,21 @@ def main(layers: int = 6, pairs: int = 5) -> None:
         runs = [(load_cost(ours), load_cost(peer)) for _ in range(pairs + 1)][1:]
     for name, size, costs in zip(("GGUF", "mlx-lm"), sizes, zip(*runs, strict=True), strict=True):
         print(f"{name:7} {size / 1e6:7.1f} MB", _words(size, costs))
-    ratios = sorted(one.seconds / other.seconds for one, other in runs)
-    print(f"time of ours by mlx-lm's: {statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})")
+    for name in ("seconds", "busy"):
+        ratios = sorted(getattr(one, name) / getattr(other, name) for one, other in runs)
+        print(
+            f"{name} of ours by mlx-lm's: {statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})"
+        )
 
 
 def _words(size: int, costs: Sequence[LoadCost]) -> str:
-    seconds = statistics.median(cost.seconds for cost in costs)
-    shares = (
-        max(getattr(cost, name) for cost in costs) / size for name in ("active", "peak", "resident_peak")
+    seconds, busy = (statistics.median(getattr(cost, name) for cost in costs) for name in ("seconds", "busy"))
+    active, peak = (max(getattr(cost, name) for cost in costs) / size for name in ("active", "peak"))
+    beyond = (max(cost.resident_peak for cost in costs) - size) / 1e6
+    return (
+        f"{seconds:.2f} s, busy {busy:.2f} s; MLX holds {active:.3f} of the file, at most {peak:.3f}; "
+        f"the process {beyond:+.0f} MB"
     )
-    return "{:.2f} s; of the file: MLX {:.3f}, peak {:.3f}, process {:.3f}".format(seconds, *shares)
 
 
 if __name__ == "__main__":
