@@ -95,7 +95,7 @@ class MainWindow(QMainWindow):
         self.sidebar.focus_search()
 
     @Slot()
-    def browse(self) -> None:
+    def browse_files(self) -> None:
         """Let the user choose a model's file, or any file in a model's folder."""
         names = f"{text.MODELS} ({' '.join(FILES)})"
         path, _ = QFileDialog.getOpenFileName(self, text.OPEN_MODEL.rstrip("…"), "", names)

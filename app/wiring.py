@@ -152,7 +152,7 @@ class Desktop:
 
     def _join_models(self) -> None:
         self.models.opened.connect(self._remember_model)
-        self.pane.model_button.browse_wanted.connect(self.window.browse)
+        self.pane.model_button.files_wanted.connect(self.window.browse_files)
         self.pane.model_button.folders_wanted.connect(self.window.browse_folders)
         self.window.model_chosen.connect(self.models.open)
 
@@ -163,7 +163,7 @@ class Desktop:
             {
                 "stop": self.conversation.stop,
                 "new_chat": self._new_chat,
-                "open_model": self.window.browse,
+                "open_model": self.pane.model_button.open_menu,
                 "search": self.window.search,
                 "toggle_sidebar": self.window.toggle_sidebar,
                 "settings": self._show_settings,

@@ -17,10 +17,10 @@ from app.theme import Theme
 
 
 class ModelButton(QToolButton):
-    """Names the model. Intents: `chosen(path)`, `browse_wanted` and `folders_wanted`."""
+    """Names the model. Intents: `chosen(path)`, `files_wanted` and `folders_wanted`."""
 
     chosen = Signal(str)
-    browse_wanted = Signal()
+    files_wanted = Signal()
     folders_wanted = Signal()
 
     def __init__(self, appearance: Appearance, guide: str, parent: QWidget | None = None) -> None:
@@ -58,6 +58,11 @@ class ModelButton(QToolButton):
         """The models to offer."""
         self._recent = tuple(paths)
 
+    def open_menu(self) -> None:
+        """Open the menu of models for the keys."""
+        self._menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+        self._menu.setActiveAction(self._menu.actions()[0])
+
     @Slot()
     def _fill(self) -> None:
         self._menu.clear()
@@ -69,7 +74,7 @@ class ModelButton(QToolButton):
             self._offer(model_title(Path(path)), path)
         self._menu.addSeparator()
         for words, name, wanted in (
-            (text.OPEN_MODEL, "file", self.browse_wanted),
+            (text.OPEN_MODEL, "file", self.files_wanted),
             (text.OPEN_FOLDER, "folder", self.folders_wanted),
         ):
             action = self._menu.addAction(icon(name, self._appearance.theme.text), words)

@@ -232,7 +232,7 @@ SEVERAL = (
 
 
 @pytest.mark.parametrize(
-    ("count", "size"), [(2, (1080, 720)), (3, (1080, 720)), (2, (640, 480)), (4, (1500, 800))]
+    ("count", "size"), [(2, (1080, 720)), (3, (1080, 720)), (4, (640, 480)), (4, (1500, 800))]
 )
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "ready"])
 def test_several_answers(

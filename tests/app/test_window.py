@@ -10,6 +10,7 @@ from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.shortcuts import SHORTCUTS
 from app.window import MENUS, ROOM_FOR_SIDEBAR
 from app.wiring import Desktop
@@ -121,12 +122,26 @@ def test_choosing_a_file_opens_it_or_the_folder_around_it(
     file = tmp_path / name
     file.write_text("")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args: (str(file), ""))
-    qtbot.keyClick(desktop.window, Qt.Key.Key_O, Qt.KeyboardModifier.ControlModifier)
+    desktop.pane.model_button.files_wanted.emit()
     assert desktop.models.state.path == str(file if name.lower().endswith(".gguf") else tmp_path)
     before = desktop.models.state.path
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args: ("", ""))
-    desktop.window.browse()
+    desktop.pane.model_button.files_wanted.emit()
     assert desktop.models.state.path == before
+
+
+def test_the_open_key_offers_files_folders_and_recent_models(
+    desktop: Desktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *args: str(tmp_path))
+    qtbot.keyClick(desktop.window, Qt.Key.Key_O, Qt.KeyboardModifier.ControlModifier)
+    menu = desktop.pane.model_button.menu()
+    qtbot.waitUntil(menu.isVisible)
+    offered = [action.text() for action in menu.actions() if action.text()]
+    assert offered[-2:] == [text.OPEN_MODEL, text.OPEN_FOLDER]
+    qtbot.keyClick(menu, Qt.Key.Key_Up)  # from the first one to the last
+    qtbot.keyClick(menu, Qt.Key.Key_Return)
+    assert desktop.models.state.path == str(tmp_path)
 
 
 def test_parts_of_a_split_file_are_one_model(desktop: Desktop, tmp_path: Path) -> None:

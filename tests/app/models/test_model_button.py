@@ -55,7 +55,7 @@ def test_it_offers_the_guide_recent_models_and_a_folder(qtbot: QtBot, button: Mo
     with qtbot.waitSignal(button.chosen) as chosen:
         by_name["tiny"].trigger()
     assert chosen.args == ["/models/tiny"]
-    with qtbot.waitSignal(button.browse_wanted):
+    with qtbot.waitSignal(button.files_wanted):
         by_name[text.OPEN_MODEL].trigger()
 
 
