@@ -264,3 +264,17 @@ def test_what_no_kernel_takes_is_noted_and_runs_on_mlx(
     model = load_model(packed, settings, lambda done, total: None)
     assert any(line.startswith(note) for line in model.info.kernel_notes)
     assert our_greedy(model, TOKENS, CHUNK, 12) == our_greedy(open_ours(packed), TOKENS, CHUNK, 12)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)  # the emulator compiles each kernel
+def test_layers_that_kernels_take_run_on_them_beside_others(executor_name: str, tmp_path: Path) -> None:
+    plain = write_random_model(tmp_path / "plain", **WIDE, num_hidden_layers=4)
+    packed = write_quantised(plain, tmp_path / "packed", 64, 4, predicate="mixed_4_6")
+    settings = EngineSettings(executor=executor_name, cache=tmp_path / "kernels")
+    model = load_model(packed, settings, lambda done, total: None)
+    assert our_greedy(model, TOKENS, CHUNK, 12) == our_greedy(open_ours(packed), TOKENS, CHUNK, 12)
+    assert model.kernels is not None
+    assert model.kernels.launches["matvec_affine"] > 0
+    (note,) = model.info.kernel_notes
+    assert "6 bits in groups of 64 are not supported" in note
