@@ -28,6 +28,7 @@ _BESIDE = (
     "generation_config.json",
     "LICENSE*",
     "NOTICE*",
+    "USE_POLICY*",
 )
 """What a model folder holds beside config.json and weights, and the result needs too."""
 

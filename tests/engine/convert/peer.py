@@ -77,13 +77,3 @@ def headers_in(file: Path) -> dict[str, tuple[str, list[int]]]:
     with safe_open(str(file), framework="numpy") as opened:
         parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 — not a mapping
         return {name: (part.get_dtype(), part.get_shape()) for name, part in parts.items()}
-
-
-__all__ = [
-    "assert_same_tensors",
-    "headers_in",
-    "peer_converts",
-    "tensors_in",
-    "write_half_model",
-    "write_shards",
-]
