@@ -153,10 +153,9 @@ def _scaling(config: ConfigReader, theta: float, context: int) -> RopeConfig:
     if config.number("rope.scaling.yarn_ext_factor", 1.0) != 1.0:
         value = config.raw["rope.scaling.yarn_ext_factor"]
         raise config.wrong("rope.scaling.yarn_ext_factor", value, "1; others are not supported")
-    # llama.cpp multiplies the file's factor with yarn's own magnitude; here the product is given.
-    magnitude = (0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0) * config.number(
-        _first(config, "rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"), 1.0
-    )
+    # llama.cpp multiplies yarn's own magnitude by attn_factor, and has no use for yarn_attn_factor, which
+    # its converter writes beside it.
+    magnitude = 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0
     return RopeConfig(
         theta,
         "yarn",
@@ -164,12 +163,8 @@ def _scaling(config: ConfigReader, theta: float, context: int) -> RopeConfig:
         config.integer("rope.scaling.original_context_length", context, most=1 << 31),
         beta_fast=config.number("rope.scaling.yarn_beta_fast", 32.0),
         beta_slow=config.number("rope.scaling.yarn_beta_slow", 1.0),
-        attention_factor=magnitude,
+        attention_factor=magnitude * config.number("rope.scaling.attn_factor", 1.0),
     )
-
-
-def _first(config: ConfigReader, *names: str) -> str:
-    return next((name for name in names if config.has(name)), names[0])
 
 
 def _divisors(factors: GgufTensor, head_dim: int) -> tuple[float, ...]:

@@ -177,6 +177,7 @@ def test_windows_and_scalings_are_read_from_the_metadata(tmp_path: Path) -> None
         writer.add_rope_scaling_orig_ctx_len(256)
         writer.add_rope_scaling_attn_factors(0.5)
         writer.add_rope_scaling_yarn_beta_fast(16.0)
+        writer.add_rope_scaling_yarn_attn_factor(3.0)  # for nothing, as in llama.cpp
 
     write_gguf_model(tmp_path / "m.gguf", metadata=more)
     config = open_model(tmp_path / "m.gguf").config
