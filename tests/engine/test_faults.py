@@ -421,20 +421,6 @@ def test_reads_that_fail_cost_only_the_cache(
     assert (counts.restored_pages, computed) == (0, 6 * 60)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 128 KB of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=128k", "none", folder], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
 def test_a_full_disk_and_one_that_cannot_be_written_cost_only_the_cache(
     model: Checked, watch: Watch, small_disk: Path
 ) -> None:
