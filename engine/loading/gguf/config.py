@@ -135,6 +135,8 @@ def _window(config: ConfigReader) -> int | None:
 
 def _rope(config: ConfigReader, header: GgufHeader, context: int, head_dim: int) -> RopeConfig:
     theta = config.number("rope.freq_base", 10000.0)
+    if theta <= 1:
+        raise config.wrong("rope.freq_base", theta, "above 1")
     rope = _scaling(config, theta, context)
     factors = header.tensors.get(ROPE_FACTORS)
     return rope if factors is None else replace(rope, divisors=_divisors(factors, head_dim))

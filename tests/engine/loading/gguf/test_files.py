@@ -151,6 +151,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     ),
     "factors' shape": ({"rope_factors": np.ones(5)}, "rope_freqs.weight has shape (5,)"),
     "factors of 0": ({"rope_factors": np.zeros(4)}, "rope_freqs.weight must hold numbers above 0"),
+    "rope base": ({"rope_theta": 1.0}, "llama.rope.freq_base is 1.0"),
     "layers": ({"num_hidden_layers": 0}, "llama.block_count is 0"),
     "heads": ({"num_key_value_heads": 3, "head_dim": 8}, "llama.attention.head_count_kv is 3"),
 }
