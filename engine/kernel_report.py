@@ -111,7 +111,7 @@ def kernel_table(
             say(f"trying kernels for {len(selection.pending)} operations")
             selection.run_pending()
     problems += [selection.problem] if selection.problem else []
-    return KernelTable(machine, selection.table(), "; ".join(problems))
+    return KernelTable(machine, selection.table(), "; ".join(dict.fromkeys(problems)))
 
 
 def check_kernels(folder: Path) -> Iterator[KernelCheck]:

@@ -16,6 +16,7 @@ from mlx_lm.utils import quantize_model, save_config, save_model
 from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
+from engine.kernel_report import kernel_table
 from engine.loading.model import LoadedModel, load_model, open_model
 from engine.settings import EngineSettings
 from metal.block_types import Q4_0
@@ -278,3 +279,15 @@ def test_layers_that_kernels_take_run_on_them_beside_others(executor_name: str, 
     assert model.kernels.launches["matvec_affine"] > 0
     (note,) = model.info.kernel_notes
     assert "6 bits in groups of 64 are not supported" in note
+
+
+def test_a_table_of_kernels_says_once_that_there_are_none_for_a_packing(
+    executor_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLXR_EXECUTOR", executor_name)
+    plain = write_random_model(tmp_path / "plain", **{**WIDE, "head_dim": 64})
+    packed = write_quantised(plain, tmp_path / "packed", 64, 6)
+    table = kernel_table(tmp_path / "kernels", packed, measures=False)
+    assert table.problem == (
+        "weights of 6 bits (affine): there are no kernels for these, so MLX's built-in operations run"
+    )
