@@ -15,6 +15,7 @@ from engine.small_files import read_bytes
 from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.decoders import TokenReader, read_decoder
 from engine.tokenizer.detokenizer import Pieces
+from engine.tokenizer.json_checks import check_decoder, check_source, package_errors
 from engine.tokenizer.markers import CONTEXT, AddedToken, Markers
 
 _ANCHOR = "\ufdd3"  # no vocabulary has a piece that begins with it
@@ -32,6 +33,7 @@ class JsonModel:
         self._where = where
         decoder = self.backend.decoder
         spec: object = None if decoder is None else json.loads(decoder.__getstate__())
+        check_decoder(spec, where)
         self.reader: TokenReader = read_decoder(spec, where)
         # A model of pieces with scores may choose a control token's piece for a person's text.
         self.is_unigram = isinstance(self.backend.model, tokenizers.models.Unigram)
@@ -39,13 +41,14 @@ class JsonModel:
     @classmethod
     def read(cls, path: Path) -> JsonModel:
         """Raises TokenizerError when `path` is not a tokenizer, or one whose decoder is not known here."""
+        raw = read_bytes(path, TokenizerError)
+        check_source(raw, str(path))
         try:
-            backend = tokenizers.Tokenizer.from_buffer(read_bytes(path, TokenizerError))
-        except TokenizerError:
-            raise
-        except Exception as error:  # the package raises bare Exception, and nothing narrower
+            with package_errors():
+                backend = tokenizers.Tokenizer.from_buffer(raw)
+        except ValueError as error:
             raise TokenizerError(
-                f"{path} is not a readable tokenizer ({error!s:.120}); download it again"
+                f"{path} is not a readable tokenizer ({error}); download it again"
             ) from error
         backend.no_truncation()
         backend.no_padding()
@@ -95,9 +98,12 @@ class JsonModel:
         Raises InvalidRequest for text that the vocabulary has no token for, not even one for the unknown.
         """
         try:
-            return self.backend.encode(text, add_special_tokens=as_prompt).ids
-        except Exception as error:  # bare again
-            raise InvalidRequest(f"this model's tokenizer cannot encode the text: {error}") from error
+            with package_errors():
+                return self.backend.encode(text, add_special_tokens=as_prompt).ids
+        except ValueError as error:
+            raise InvalidRequest(
+                f"{self._where}: this model's tokenizer cannot encode the text: {error}"
+            ) from error
 
     def leading_token(self) -> int | None:
         """The token that the file itself puts before a text, or None."""

@@ -13,8 +13,8 @@ from typing import Literal
 PATIENCE_S = 30.0
 """A model that takes longer hangs: these take milliseconds, and a template may run for two seconds."""
 START_S = 120.0
-ALLOWED_BYTES = 48 << 20
-"""Memory that opening any of the fuzz tests' models may take: tables of sound tokenizers and templates."""
+ALLOWED_BYTES = 64 << 20
+"""Memory that opening any of these models may take; the backtrace of a first panic in Rust takes 48 MiB."""
 ALLOWED_TIMES = 8
 """And for each byte of its files so many."""
 LONGEST = 400
