@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
@@ -15,6 +16,7 @@ from engine.tokenizer.detokenizer import Pieces
 from engine.tokenizer.markers import AddedToken, Markers
 
 _ANY = 1 << 30
+_BYTE = re.compile("<0x[0-9A-Fa-f]{2}>")
 SPACE = "\u2581"  # how pieces write a space
 # ModelProto.normalizer_spec (field 3) { add_dummy_prefix (field 3): false }. In protobuf's encoding a message
 # that comes twice is merged, so these bytes, appended to a model, change this one setting of it.
@@ -42,18 +44,21 @@ class PieceModel:
         try:
             self._first = SentencePieceProcessor(model_proto=proto)
             self._inner = SentencePieceProcessor(model_proto=proto + _NO_DUMMY_PREFIX)
-        except (OSError, RuntimeError) as error:
+            self.size = self._first.get_piece_size()
+            ids = list(range(self.size))
+            self.texts = self._first.id_to_piece(ids)
+        except (OSError, RuntimeError, UnicodeDecodeError) as error:
             raise TokenizerError(
                 f"{where} is not a readable sentencepiece model ({error!s:.120}); download it again"
             ) from error
         if not prefix_space:
             self._first = self._inner
-        self.size = self._first.get_piece_size()
-        ids = list(range(self.size))
-        self.texts = self._first.id_to_piece(ids)
         controls = self._first.is_control(ids)
         self.control_ids = frozenset(i for i in ids if controls[i] or i == self._first.unk_id())
         self._byte_flags = self._first.is_byte(ids)
+        for text in (text for text, is_byte in zip(self.texts, self._byte_flags, strict=True) if is_byte):
+            if not _BYTE.fullmatch(text):
+                raise TokenizerError(f"{where}: piece {text!r:.80} is no byte; download it again")
         self.bos_id = _known(self._first.bos_id())
         self.eos_id = _known(self._first.eos_id())
         probe = cast(str, self._first.normalize("a  a"))

@@ -112,3 +112,18 @@ def test_a_section_s_name_cannot_be_hidden(opener: Opener, model: Path) -> None:
     outcome = opener.open(model)
     assert outcome.kind == "refused"
     assert not outcome.complaint(model, file.name, "escapes")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("▁pag".encode(), "▁pa".encode() + b"\x91"), (b"<0x41>", b"<0xQ1>"), (b"<0x41>", b"\xff" * 6)]
+)
+def test_pieces_that_are_no_text_or_no_bytes_are_one_line(
+    opener: Opener, model: Path, old: bytes, new: bytes
+) -> None:
+    file = model / "tokenizer.model"
+    proto = file.read_bytes()
+    assert old in proto
+    file.write_bytes(proto.replace(old, new, 1))
+    outcome = opener.open(model)
+    assert outcome.kind == "refused"
+    assert not outcome.complaint(model, file.name)
