@@ -75,10 +75,7 @@ def _settings(size: int, has_bytes: bool, rules: PieceRules) -> bytes:
     """TrainerSpec (what `encode` reads of it) and NormalizerSpec."""
     trainer = _number(3, _BPE) + _number(4, size) + _number(35, int(has_bytes))
     normalizer = (
-        _bytes(1, b"identity")
-        + _number(3, int(rules.prefix_space))
-        + _number(4, int(rules.squeeze_spaces))
-        + _number(5, 1)  # spaces become U+2581
+        _bytes(1, b"identity") + _number(4, int(rules.squeeze_spaces)) + _number(5, 1)  # spaces become U+2581
     )
     return _bytes(2, trainer) + _bytes(3, normalizer)
 

@@ -131,6 +131,14 @@ def test_control_tokens_are_parsed_only_when_asked(pieces: bytes) -> None:
     assert ours.decode(typed) == "a</s><unk><s>"
 
 
+def test_a_byte_that_is_said_to_end_answers_is_still_text(pieces: bytes) -> None:
+    newline = sentencepiece.SentencePieceProcessor(model_proto=pieces).piece_to_id("<0x0A>")
+    ours = load(pieces_metadata(pieces, eos_token_id=newline))
+    assert newline in ours.eos_ids
+    assert newline in ours.encode("a\nb")
+    assert ours.decode(ours.encode("a\nb")) == "a\nb"
+
+
 def test_turn_marks_that_the_file_calls_ordinary_are_control_tokens() -> None:
     # Converters lose the types of sentencepiece's user-defined symbols where no other file has them.
     marks = ["<|user|>", "<|end|>", "<end_of_turn>"]
