@@ -212,9 +212,9 @@ class World:
         before, table = sequence.table.length, sequence.table
         while self.memory.restore(table, sequence.tokens, sequence.chat):
             assert before < table.length < len(sequence.tokens)
-            self.memory.check([running.table for running in self.running])
             if self.shape.window is None:
                 break
+            self.memory.check([running.table for running in self.running])
         self.memory.settle(table, sequence.tokens, sequence.chat)
         self.look(sequence)
         return table.length - before
