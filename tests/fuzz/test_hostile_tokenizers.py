@@ -115,7 +115,8 @@ def test_a_section_s_name_cannot_be_hidden(opener: Opener, model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("▁pag".encode(), "▁pa".encode() + b"\x91"), (b"<0x41>", b"<0xQ1>"), (b"<0x41>", b"\xff" * 6)]
+    ("old", "new"),
+    [("▁pag".encode(), "▁pa".encode() + b"\x91"), (b"<0x41>", b"<0xQ1>"), (b"<0x41>", b"\xff" * 6)],
 )
 def test_pieces_that_are_no_text_or_no_bytes_are_one_line(
     opener: Opener, model: Path, old: bytes, new: bytes
