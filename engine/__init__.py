@@ -4,7 +4,7 @@ from engine import blas as blas  # first: OpenBLAS must be loaded before anythin
 
 # isort: split
 from engine.benchmark import BatchRun, RunnerBench
-from engine.benchmark_shapes import QUANTS, SHAPES, BenchShape, Quant, write_shape
+from engine.benchmark_shapes import QUANTS, SHAPES, BenchShape, Quant, peer_quant, write_shape
 from engine.cache_events import (
     CacheCounts,
     CacheReport,
@@ -169,5 +169,6 @@ __all__ = [
     "machine_report",
     "measure_kv_loss",
     "model_fit",
+    "peer_quant",
     "write_shape",
 ]

@@ -1,7 +1,7 @@
 """Models of known shape with random weights: what `mlxr bench --shape` measures without a real model at hand.
 
-Speed depends on a model's shape, not on what its weights say. The folders written here are real models in
-Hugging Face's form, so that any engine loads them.
+Speed depends on a model's shape, not on what its weights say. What is written here are real models, folders
+in Hugging Face's form or GGUF files, so that any engine loads them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from typing import Literal
 
 import mlx.core as mx
 
-Quant = Literal["none", "q4", "q8"]
+from engine.benchmark_blocks import write_block_shape
+from metal.block_types import Q4_K, Q6_K, Q8_0, BlockType
+
+Quant = Literal["none", "q4", "q8", "q4_k", "q6_k", "q8_0"]
 GROUP = 64
 """Weights that share a scale and a bias in MLX's affine form."""
 _BITS: Mapping[Quant, int] = MappingProxyType({"q4": 4, "q8": 8})
-QUANTS: tuple[Quant, ...] = ("none", *_BITS)
+_BLOCKS: Mapping[Quant, BlockType] = MappingProxyType({"q4_k": Q4_K, "q6_k": Q6_K, "q8_0": Q8_0})
+QUANTS: tuple[Quant, ...] = ("none", *_BITS, *_BLOCKS)
+_PEERS: Mapping[Quant, Quant] = MappingProxyType({"q4_k": "q4", "q6_k": "q8", "q8_0": "q8"})
 _TOKENIZER_FILES = ("tokenizer.model", "tokenizer_config.json")
 
 
@@ -48,7 +53,9 @@ class BenchShape:
         return self.layers * layer + (1 if self.tied else 2) * self.vocab * self.hidden
 
     def file_bytes(self, quant: Quant) -> int:
-        """Bytes of the matrices on disk: two a weight, or packed words with their scales and biases."""
+        """Bytes of the matrices on disk: two a weight, packed words with scales and biases, or blocks."""
+        if quant in _BLOCKS:
+            return int(self.matrix_weights * _BLOCKS[quant].bits / 8)
         bits = _BITS[quant] + 2 * 16 / GROUP if quant in _BITS else 16
         return int(self.matrix_weights * bits / 8)
 
@@ -90,10 +97,18 @@ SHAPES: Mapping[str, BenchShape] = MappingProxyType(
 """By name. Without a RoPE scaling, which changes no speed."""
 
 
+def peer_quant(quant: Quant) -> Quant:
+    """What is nearest to `quant` among what mlx-lm loads: GGUF's formats it does not."""
+    return _PEERS.get(quant, quant)
+
+
 def write_shape(
     folder: Path, shape: BenchShape, quant: Quant, context: int, tokenizer: Path, seed: int = 0
-) -> None:
-    """Write a model of `shape` to the existing `folder`, one weight file for each layer and one for the rest.
+) -> Path:
+    """Write a model of `shape` to the existing `folder`; returns the model: this folder, or a file in it.
+
+    In Hugging Face's form there is one weight file for each layer and one for the rest; a format of GGUF's
+    blocks ("q4_k") makes one file, see `write_block_shape`.
 
     Matrices are float16, or MLX affine with groups of GROUP weights, drawn from a normal distribution of
     deviation 1/sqrt(inputs), which keeps every activation and the logits near 1.
@@ -102,7 +117,13 @@ def write_shape(
         context: tokens that the model must hold; the shape's own context where that is longer.
         tokenizer: a model folder whose sentencepiece tokenizer has at most `shape.vocab` pieces.
         seed: of the weights.
+
+    Raises ValueError when the shape's rows are no whole number of blocks.
     """
+    if quant in _BLOCKS:
+        file = folder / "model.gguf"
+        write_block_shape(file, shape, _BLOCKS[quant], context, tokenizer, seed)
+        return file
     (folder / "config.json").write_text(json.dumps(shape.config(quant, context), indent=1))
     for name in _TOKENIZER_FILES:
         shutil.copyfile(tokenizer / name, folder / name)
@@ -116,6 +137,7 @@ def write_shape(
     index = {"metadata": {}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     mx.clear_cache()
+    return folder
 
 
 Tensors = Iterator[tuple[str, mx.array]]

@@ -69,14 +69,18 @@ def _cache(args: Namespace, terminal: Terminal) -> Report:
 
 @contextmanager
 def _model_named(args: Namespace, longest: int, terminal: Terminal) -> Generator[None]:
-    """Make `args.model` name what is to be measured: a shape is written for as long as it is needed."""
+    """Make `args.model` name what is to be measured: a shape is written for as long as it is needed.
+
+    `args.peer` is what mlx-lm loads instead; None for the same.
+    """
     if args.shape is None:
         args.model = getattr(args, "model", GUIDE_NAME)  # the targets are the guide's
+        args.peer = None
         yield
         return
     terminal.progress(f"writing {args.shape} with random weights")
-    with shape_model(args.shape, args.quant or "none", longest) as folder:
-        args.model = str(folder)
+    with shape_model(args.shape, args.quant or "none", longest) as written:
+        args.model, args.peer = str(written.model), written.peer
         yield
 
 
@@ -85,7 +89,7 @@ def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal
     _try_kernels(args, terminal)
     with open_session(args, terminal, is_measured=True) as (session, model):
         check_plan(plan, model)
-        peer = _peer(args.vs, model, terminal)
+        peer = _peer(args.vs, args.peer, model, terminal)
         machine = machine_report()
         subject = _subject(args, model, machine.device_name)
         targets = targets_of(subject)
@@ -139,13 +143,13 @@ def _window(model: Path, runs: int, terminal: Terminal) -> list[Row]:
     return list(measure_window(model, runs, terminal.progress))
 
 
-def _peer(asked: str | None, model: ModelInfo, terminal: Terminal) -> Peer | None:
-    """mlx-lm with the same model; None where it was not asked for by name and cannot be had."""
+def _peer(asked: str | None, path: Path | None, model: ModelInfo, terminal: Terminal) -> Peer | None:
+    """mlx-lm with the model at `path`, or ours; None where it was not asked for by name and cannot be had."""
     if asked == "none":
         return None
     terminal.progress("loading the model into mlx-lm")
     try:
-        return Peer(Path(model.path), model.dtype)
+        return Peer(path or Path(model.path), model.dtype)
     except EngineError as error:
         if asked is None:
             terminal.say(f"without a peer: {error}")

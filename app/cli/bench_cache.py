@@ -43,7 +43,7 @@ def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report
             f"{model_title(model)} has a context of {info.context_length} tokens, and {FEWEST + ROOM} are "
             f"needed; give another --model"
         )
-    peer = _peer(args.vs, info, terminal)
+    peer = _peer(args.vs, args.peer or Path(info.path), info, terminal)
     subject = Subject(args.shape or "", args.quant or "none", info.device, machine.device_name)
     with tempfile.TemporaryDirectory(prefix="mlxr-bench-cache-") as scratch:
         scene = Scene(
@@ -70,12 +70,12 @@ def _info(model: Path, settings: EngineSettings) -> ModelInfo:
         return client.load(model)
 
 
-def _peer(asked: str | None, info: ModelInfo, terminal: Terminal) -> Peer | None:
+def _peer(asked: str | None, path: Path, info: ModelInfo, terminal: Terminal) -> Peer | None:
     """mlx-lm with the same model, where it was asked for: only the batches have it beside them."""
     if asked != "mlx-lm":
         return None
     terminal.progress("loading the model into mlx-lm")
     try:
-        return Peer(Path(info.path), info.dtype)
+        return Peer(path, info.dtype)
     except EngineError as error:
         raise AppError(str(error)) from None

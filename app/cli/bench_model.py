@@ -6,24 +6,33 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import AppError
 from app.model_location import GUIDE
-from engine import SHAPES, Quant, write_shape
+from engine import SHAPES, Quant, peer_quant, write_shape
 
 ROOM = 1 << 24
 """Bytes to spare beside the matrices: tokenizer, norms, headers."""
 
 
-@contextmanager
-def shape_model(name: str, quant: Quant, context: int) -> Generator[Path]:
-    """A model folder of the shape `name` that holds `context` tokens, removed at the end.
+@dataclass(frozen=True, slots=True)
+class ShapeModel:
+    """A shape that was written: the model, and what mlx-lm loads, which is another one for a GGUF file."""
 
-    Raises AppError when the disk has no room for it.
+    model: Path
+    peer: Path
+
+
+@contextmanager
+def shape_model(name: str, quant: Quant, context: int) -> Generator[ShapeModel]:
+    """A model of the shape `name` that holds `context` tokens, removed at the end.
+
+    Raises AppError when the disk has no room for it, or the shape cannot be in such blocks.
     """
-    shape = SHAPES[name]
-    needed = shape.file_bytes(quant) + ROOM
+    shape, quants = SHAPES[name], dict.fromkeys((quant, peer_quant(quant)))
+    needed = sum(shape.file_bytes(one) + ROOM for one in quants)
     with tempfile.TemporaryDirectory(prefix="mlxr-bench-") as parent:
         free = shutil.disk_usage(parent).free
         if free < needed:
@@ -31,7 +40,12 @@ def shape_model(name: str, quant: Quant, context: int) -> Generator[Path]:
                 f"{name} takes {needed / 1e9:.1f} GB and {Path(parent).parent} has {free / 1e9:.1f} GB free; "
                 "make room, or set TMPDIR to a folder on another disk"
             )
-        folder = Path(parent) / (name if quant == "none" else f"{name}-{quant}")
-        folder.mkdir()
-        write_shape(folder, shape, quant, context, GUIDE)
-        yield folder
+        written: dict[Quant, Path] = {}
+        for one in quants:
+            folder = Path(parent) / (name if one == "none" else f"{name}-{one}")
+            folder.mkdir()
+            try:
+                written[one] = write_shape(folder, shape, one, context, GUIDE)
+            except ValueError as error:
+                raise AppError(f"{name}: {error}") from None
+        yield ShapeModel(written[quant], written[peer_quant(quant)])

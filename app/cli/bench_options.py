@@ -27,7 +27,10 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
         "--shape", choices=tuple(SHAPES), help="measure random weights of this shape instead of a model"
     )
     parser.add_argument(
-        "--quant", choices=QUANTS, help="the shape's weights: float16 (none), or packed to 4 or 8 bits"
+        "--quant",
+        choices=QUANTS,
+        help="the shape's weights: float16 (none), packed by MLX to 4 or 8 bits, or in blocks of a GGUF file "
+        "(q4_k, q6_k, q8_0), which mlx-lm has packed by MLX beside it",
     )
     _add_sizes(parser)
     _add_cache(parser)

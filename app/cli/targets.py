@@ -40,7 +40,7 @@ class Subject:
 
     Attributes:
         model: "guide" for the built-in model, a shape's name, or "" for any other.
-        quant: "none", "q4" or "q8".
+        quant: "none", or how the shape's weights are stored, such as "q4" or "q4_k".
         device: "Metal", "CUDA" or "CPU".
         device_name: the chip, as it calls itself.
     """

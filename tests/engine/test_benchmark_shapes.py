@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from gguf import GGUFReader
 
 from engine import SHAPES, Generate, Peer, Quant, write_shape
 from tests.fakes.listener import running_engine
@@ -40,6 +41,25 @@ def test_the_size_is_known_before_it_is_written(tmp_path: Path, quant: Quant) ->
     model = written(tmp_path / "model", quant=quant)
     there = sum(file.stat().st_size for file in model.glob("*.safetensors"))
     assert there == pytest.approx(SHAPES["tiny"].file_bytes(quant), rel=0.03)
+
+
+@pytest.mark.parametrize("quant", ["q4_k", "q6_k", "q8_0"])
+def test_a_shape_in_blocks_is_a_gguf_file_that_runs(tmp_path: Path, quant: Quant) -> None:
+    file = write_shape(tmp_path, SHAPES["guide-like"], quant, 5000, GUIDE)
+    with running_engine() as listener:
+        info = listener.load(file).model
+        listener.submit(Generate("one", tokens=PROMPT, max_tokens=10, ignore_eos=True))
+        tokens = listener.finished("one").tokens
+    assert info.context_length == 5000
+    assert len(set(tokens)) > 1
+    assert file.stat().st_size == pytest.approx(SHAPES["guide-like"].file_bytes(quant), rel=0.05)
+    formats = {str(tensor.tensor_type.name) for tensor in GGUFReader(file).tensors}  # pyright: ignore[reportUnknownMemberType]
+    assert formats == {quant.upper(), "F32"}
+
+
+def test_rows_that_no_block_fits_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="rows of 128 weights cannot be Q4_K"):
+        write_shape(tmp_path, SHAPES["tiny"], "q4_k", 100, GUIDE)
 
 
 def test_a_seed_gives_the_same_weights_again(tmp_path: Path) -> None:
