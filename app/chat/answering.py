@@ -161,15 +161,15 @@ class Answering(QObject):
         return next((asked for asked in self._asked.values() if message_id in asked.answers), None)
 
     def _take(self, asked: _Asked, message_id: str, answer: Answer) -> None:
-        """The answer as it is now; one of several has no place in the store before its first word."""
+        """The answer as it is now. Several are in the store, in order, from the first word of any on."""
         if answer is asked.answers[message_id]:
             return
         asked.answers[message_id] = answer
         tree = asked.open_chat.tree
         tree.replace(answer.message)
         self._unseen.add(message_id)
-        if answer.message.text or len(asked.answers) == 1:
-            self._unsaved[message_id] = tree
+        if len(asked.answers) == 1 or _has_words(asked):
+            self._unsaved |= dict.fromkeys(asked.answers, tree)
 
     def _end(self, asked: _Asked, event: Finished | Failed) -> None:
         del self._asked[event.id]
@@ -191,21 +191,15 @@ class Answering(QObject):
             self._free(asked.kept_id, others, asked.open_chat)
 
     def _without_wordless(self, asked: _Asked) -> list[ChatMessage]:
-        """The messages of a request that has ended; of several those that never got a word are taken out.
-
-        The last one stays, which was saved when it was asked for, and the one on show.
-        """
-        open_chat, left = asked.open_chat, list[ChatMessage]()
-        stay = {message.id for message in open_chat.tree.path} | {list(asked.answers)[-1]}
-        for message_id, answer in asked.answers.items():
-            is_wordless = answer.message.status in ("failed", "stopped") and not answer.message.text
-            if is_wordless and message_id not in stay:
-                open_chat.tree.remove(message_id)
-            else:
-                left.append(answer.message)
-        if asked.answers.keys() & set(open_chat.several):
-            open_chat.several = tuple(message.id for message in left) if len(left) > 1 else ()
-        return left
+        """The messages of a request that has ended; of several without a word the first one is left."""
+        first, *others = (answer.message for answer in asked.answers.values())
+        is_together = asked.answers.keys() <= set(asked.open_chat.several)
+        if not is_together or _has_words(asked) or first.status == "complete":
+            return [first, *others]
+        for message in others:
+            asked.open_chat.tree.remove(message.id)
+        asked.open_chat.several = ()
+        return [first]
 
     def _free(self, kept_id: str, others: Iterable[str], open_chat: OpenChat) -> None:
         """Tell the engine which branches nobody goes on with, as far as it has told their tokens."""
@@ -213,3 +207,7 @@ class Answering(QObject):
         branches = tuple(tokens_along(tree.line(other)) for other in others if tree.get(other).tokens)
         if branches:
             self._submit(Keep(open_chat.chat.id, tokens_along(tree.line(kept_id)), branches))
+
+
+def _has_words(asked: _Asked) -> bool:
+    return any(answer.message.text for answer in asked.answers.values())

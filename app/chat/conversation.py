@@ -125,19 +125,27 @@ class ConversationViewModel(QObject):
         return True
 
     def keep(self, message_id: str) -> None:
-        """Go on with this one of several answers; the others stay as its versions, their memory is freed."""
+        """Go on with this one of several answers; the others stay as its versions, their memory is freed.
+
+        Nothing happens for one without a word.
+        """
         if self._shown is None or message_id not in self._shown.several:
             return
-        others = [other for other in self._shown.several if other != message_id]
+        tree, several = self._shown.tree, self._shown.several
+        if not tree.get(message_id).text:
+            return
         self._shown.several = ()
-        changed = self._shown.tree.show(message_id)
-        self._answering.keep(message_id, others, self._shown)
-        self._save(self._shown, *changed, updated=time.time())
+        changed = tree.show(message_id)
+        self._answering.keep(message_id, [other for other in several if other != message_id], self._shown)
+        self._save(self._shown, *changed, *(tree.get(answer) for answer in several), updated=time.time())
         self._tell(self.switched)
 
     def switch(self, message_id: str, step: int) -> None:
-        """Show the version `step` places behind this one, with what was last on show below it."""
-        if self._shown is None:
+        """Show the version `step` places behind this one, with what was last on show below it.
+
+        Nothing happens for one of several answers: they are on show together.
+        """
+        if self._shown is None or message_id in self._shown.several:
             return
         before = self._shown.tree.leaf
         changed = self._shown.tree.switch(message_id, step)
@@ -237,16 +245,18 @@ class ConversationViewModel(QObject):
     ) -> None:
         """Ask for answers to the question, which is put into the tree unless it is there.
 
-        Of several the last is on show, and saved at once: it stands for all until there are words.
+        Of several the first is on show, and saved at once: it stands for all until there are words.
         """
         blank = ChatMessage(shown.chat.id, "assistant", "", question.id, status="streaming")
         model = self._models.state.path
         answers = [replace(blank, id=new_id(), model=model) for _ in range(count)]
         new = (question, *answers) if question.id not in shown.tree else tuple(answers)
         changed = {other.id: other for message in new for other in shown.tree.add(message)}
-        changed |= {message.id: shown.tree.get(message.id) for message in (question, answers[-1])}
+        changed |= {other.id: other for other in shown.tree.show(answers[0].id)}
+        changed |= {message.id: shown.tree.get(message.id) for message in (question, answers[0])}
+        left = [shown.tree.get(answer) for answer in shown.several]  # none of these was kept: versions now
         shown.several = tuple(answer.id for answer in answers) if count > 1 else ()
-        self._save(shown, *changed.values(), updated=time.time())
+        self._save(shown, *left, *changed.values(), updated=time.time())
         request = self._request(answers[0].id, shown.chat.id, shown.tree.line(question.id), count)
         self._answering.ask(replace(request, max_tokens=max_tokens), answers, shown)
         self._tell(self.asked)

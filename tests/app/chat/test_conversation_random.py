@@ -1,4 +1,4 @@
-"""Any sequence of questions, edits, new answers, branches and switches: nothing lost, every token exact."""
+"""Any sequence of questions, edits, answers, branches and switches: nothing lost, every token exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.chat.token_path import tokens_along
 from app.chat.tree import MessageTree
-from engine import Failed, Finished, Generate, TextChunk, Timing
+from engine import Failed, Finished, Generate, Keep, Sample, TextChunk, Timing
 from tests.app.chat.conversation_stage import Stage
 
 MODELS = ("/models/one", "/models/two")
@@ -26,6 +26,7 @@ NO_TIMING = Timing(0.0, 0, 0, 0.0, 0.0)
 choices = st.integers(0, 50)
 ends = st.sampled_from(["stop", "stop", "length", "cancelled", "early", "failed"])
 kept = st.integers(0, 12)
+counts = st.sampled_from([1, 1, 2, 3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Conversations(RuleBasedStateMachine):
         self.running: dict[str, Generate] = {}
         self.computed: dict[str, Computed] = {}
         self.models: dict[str, str] = {}  # that was loaded when a request was sent
+        self.samples: dict[str, list[str]] = {}  # the messages that a request's answers go to
         self.heard = 0
         self.chats: list[str] = []  # in the order in which they were begun
         self.chat.chat_saved.connect(lambda chat: chat.id in self.chats or self.chats.append(chat.id))
@@ -57,9 +59,9 @@ class Conversations(RuleBasedStateMachine):
     def load(self, which: int) -> None:
         self.stage.ready(MODELS[which])
 
-    @rule(kept=kept, end=ends, now=st.booleans())
-    def send(self, kept: int, end: str, now: bool) -> None:
-        self.chat.send(self.text())
+    @rule(count=counts, kept=kept, end=ends, now=st.booleans())
+    def send(self, count: int, kept: int, end: str, now: bool) -> None:
+        self.chat.send(self.text(), count)
         self.hear(kept, end, now)
 
     @precondition(lambda self: self.chat.messages)
@@ -70,11 +72,30 @@ class Conversations(RuleBasedStateMachine):
         self.hear(kept, end, now)
 
     @precondition(lambda self: self.chat.messages)
-    @rule(choice=choices, kept=kept, end=ends, now=st.booleans())
-    def regenerate(self, choice: int, kept: int, end: str, now: bool) -> None:
+    @rule(choice=choices, count=counts, kept=kept, end=ends, now=st.booleans())
+    def regenerate(self, choice: int, count: int, kept: int, end: str, now: bool) -> None:
         answers = [message for message in self.chat.messages if message.role == "assistant"]
-        self.chat.regenerate(answers[choice % len(answers)].id)
+        self.chat.regenerate(answers[choice % len(answers)].id, count)
         self.hear(kept, end, now)
+
+    @precondition(lambda self: self.chat.messages)
+    @rule(choice=choices)
+    def keep(self, choice: int) -> None:
+        """One of several answers is kept; what is said to be free is what the others were computed as."""
+        together = self.chat.together(self.chat.messages[-1].id)
+        one = together[choice % len(together)]
+        self.chat.keep(one.id)
+        if len(together) > 1 and one.text:
+            assert self.chat.messages[-1].id == one.id
+            assert self.chat.together(one.id) == (self.chat.messages[-1],)
+
+    @invariant()
+    def only_what_was_computed_is_let_go_of(self) -> None:
+        known = {computed.tokens for computed in self.computed.values()}
+        for command in self.stage.sent:
+            if isinstance(command, Keep):
+                assert {command.kept, *command.others} <= known
+                assert command.kept not in command.others
 
     @precondition(lambda self: self.chat.messages)
     @rule(choice=choices, step=st.sampled_from([-1, 1]))
@@ -122,15 +143,26 @@ class Conversations(RuleBasedStateMachine):
             self.stage.play(Failed(request.id, "no", "Internal"))
             return
         if end == "early":
-            self.stage.play(Finished(request.id, "cancelled", "", (), (), None, NO_TIMING))
+            others = (Sample("cancelled", "", (), None),) * (request.n - 1)
+            self.stage.play(Finished(request.id, "cancelled", "", (), (), None, NO_TIMING, others=others))
             return
-        generated = (self.next(), self.next())
-        self.stage.play(TextChunk(request.id, text[:3], 1))
         reason = "cancelled" if end == "cancelled" else "length" if end == "length" else "stop"
-        self.stage.play(Finished(request.id, reason, text, generated, prompt, None, NO_TIMING))
+        samples = [
+            Sample(reason, f"{text} {number}", (self.next(), self.next()), None)
+            for number in range(request.n)
+        ]
+        for number in reversed(range(request.n)):
+            self.stage.play(TextChunk(request.id, text[:3], 1, number))
+        first, *others = samples
+        self.stage.play(
+            Finished(
+                request.id, reason, first.text, first.tokens, prompt, None, NO_TIMING, others=tuple(others)
+            )
+        )
         assert request.messages
-        words = (*(message.content for message in request.messages), text)
-        self.computed[request.id] = Computed(model, prompt + generated, words)
+        asked = tuple(message.content for message in request.messages)
+        for message_id, sample in zip(self.samples[request.id], samples, strict=True):
+            self.computed[message_id] = Computed(model, prompt + sample.tokens, (*asked, sample.text))
 
     @invariant()
     def the_path_goes_from_a_first_message_to_a_leaf(self) -> None:
@@ -168,6 +200,9 @@ class Conversations(RuleBasedStateMachine):
             self.heard += 1
             self.running[request.id] = request
             self.models[request.id] = self.stage.models.state.path
+            self.samples[request.id] = [
+                message.id for message in self.chat.together(self.chat.messages[-1].id)
+            ]
             if request.history:
                 assert request.messages
                 words = tuple(message.content for message in request.messages[: request.history.messages])

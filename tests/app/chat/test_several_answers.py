@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.chat.token_path import tokens_along
+from app.chat.tree import Versions
 from engine import (
     Cancel,
     Failed,
@@ -178,13 +179,20 @@ def test_of_answers_without_a_word_one_is_left(stage: Stage, stopped: bool) -> N
     assert stage.chat.regenerate(answer.id)
 
 
-def test_an_answer_without_a_word_is_no_choice(stage: Stage) -> None:
-    request = ask(stage, 2)
-    stage.play(TextChunk(request.id, "Words", 1, 1))
+def test_they_keep_their_order_in_the_store_whoever_speaks_first(stage: Stage) -> None:
+    request = ask(stage)
+    assert stage.chat.chat
+    chat_id = stage.chat.chat.id
+    assert len(stage.store.chats.messages(chat_id)) == 2
+    order = ids(stage)
+    stage.play(TextChunk(request.id, "Words", 1, 2))
+    stage.chat.save_now()
+    assert [message.id for message in stage.store.chats.messages(chat_id)][1:] == order
     stage.play(Failed(request.id, "it broke", "ModelError"))
+    assert together(stage) == ["", "", "Words"]
+    stage.chat.keep(order[2])
     assert shown(stage) == ["Tell me", "Words"]
-    assert stage.chat.state.phase == "idle"
-    assert stage.chat.versions(stage.chat.messages[-1].id).count == 1
+    assert stage.chat.can_send
 
 
 def test_another_version_is_shown_meanwhile_and_the_choice_comes_back(stage: Stage) -> None:
@@ -210,6 +218,6 @@ def test_opened_anew_they_are_versions_like_others(stage: Stage) -> None:
     assert chat
     stage.chat.new_chat()
     stage.chat.open(chat)
-    assert shown(stage) == ["Tell me", "C"]
-    assert stage.chat.versions(stage.chat.messages[-1].id).count == 3
+    assert shown(stage) == ["Tell me", "A"]
+    assert stage.chat.versions(stage.chat.messages[-1].id) == Versions(1, 3)
     assert stage.chat.can_send
