@@ -75,15 +75,15 @@ class Budget:
 
     def check(self, value: Any) -> Any:
         """`value`, unless it is larger than a template may hold."""
+        self.tick()
         _require(_size(value, self._limit) <= self._limit)
         return value
 
     def made(self, value: Any) -> Any:
-        """`value`, new in this rendering; counted, for it may be kept."""
-        size = _size(value, self._limit)
-        self._made += size
-        _require(size <= self._limit and self._made <= MADE_TIMES * self._limit)
-        return value
+        """`value`, new in this rendering; counted, without the old that it may hold, for it may be kept."""
+        self._made += len(cast("str", value)) if isinstance(value, (str, list, tuple, dict)) else 1
+        _require(self._made <= MADE_TIMES * self._limit)
+        return self.check(value)
 
     def write(self, value: Any) -> Any:
         """`value`, about to be printed; counted."""

@@ -120,7 +120,7 @@ _TO_BYTES = frozenset({"encode", "from_bytes", "to_bytes"})
 
 
 class _Limits(NodeTransformer):
-    """Puts what loops, assignments and `~` work on through filters that ask the budget.
+    """Puts what loops, assignments, slices and `~` work on or make through filters that ask the budget.
 
     No variable of a template then holds more than the limit. Templates cannot name these filters.
     """
@@ -139,6 +139,10 @@ class _Limits(NodeTransformer):
         self.generic_visit(node)
         node.nodes = [_filtered(operand, _CHECK) for operand in node.nodes]
         return _filtered(node, _MADE)
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _filtered(node, _MADE) if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802
         if isinstance(node.value, int) and node.value.bit_length() > MAX_INTEGER_BITS:

@@ -39,6 +39,11 @@ BOMBS: dict[str, str] = {
     "long names to sort by": "{{ ([{}] * 90000) | sort(attribute='a.' * 1000000) }}",
     "batches": "{{ [1] | batch(50000000, 'x') | list | length }}",
     "digits to round to": "{{ 1.5 | round(100000000, 'ceil') }}",
+    "slices by the thousand": "{% set a = 'x' * 3900000 %}{{ ["
+    + ",".join(f"a[{i}:]" for i in range(1000))
+    + "] | length }}",
+    "slices of a list": "{% set a = [0] * 1000000 %}"
+    + "".join(f"{{% set b{i} = a[1:] %}}" for i in range(2000)),
     "constants by the thousand": "{{ 'x' | center(4000000) }}" * 1000,
 }
 """They do not end, or not soon, or not within the memory, where nothing stops them."""
