@@ -20,25 +20,26 @@ def let_go(
     """
     for branch in branches:
         shared = common_length(branch, kept)
-        for node in reversed(_nodes(tree, page_size, branch)):
-            is_on_the_way = node.depth * page_size + len(node.tokens) <= shared
-            is_needed = any(chat in child.owners for child in node.children.values())
-            if is_on_the_way or is_needed or tree.is_pinned(node):
-                break
-            tree.disown(node, chat)
+        for path in _paths(tree, page_size, branch):
+            for node in reversed(path):
+                is_on_the_way = node.depth * page_size + len(node.tokens) <= shared
+                is_needed = any(chat in child.owners for child in node.children.values())
+                if is_on_the_way or is_needed or tree.is_pinned(node):
+                    break
+                tree.disown(node, chat)
 
 
-def _nodes(tree: PrefixTree, page_size: int, tokens: Sequence[int]) -> list[Node]:
-    """The nodes of `tokens`, from the root down; an answer's last token may be in none of them."""
+def _paths(tree: PrefixTree, page_size: int, tokens: Sequence[int]) -> list[list[Node]]:
+    """The nodes of `tokens`, from the root down: with its last token, and without, as it may be in none."""
     nodes, node = list[Node](), tree.root
     for begin in range(0, len(tokens), page_size):
         rest = tuple(tokens[begin : begin + page_size])
         child = node.children.get(rest)
         if begin + page_size >= len(tokens):
             ends = (child, node.children.get(rest[:-1]))
-            return nodes + [end for end in ends if end is not None]
+            return [[*nodes, end] for end in ends if end is not None] or [nodes]
         if child is None:
             break
         nodes.append(child)
         node = child
-    return nodes
+    return [nodes]

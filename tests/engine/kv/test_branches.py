@@ -76,3 +76,13 @@ def test_nothing_of_them_is_written_to_ssd() -> None:
     world.let_go("chat", ANSWERS[1:], ANSWERS[0])
     assert not world.tier.puts
     assert world.memory.spill() == len(ANSWERS[0]) // SIZE
+
+
+def test_a_pinned_chat_that_ends_a_token_earlier_keeps_no_page_of_the_branch() -> None:
+    world = answered(world_of())
+    world.run(ANSWERS[1][:-1], "pinned")
+    world.pin("pinned", True)
+    world.run(ANSWERS[1], "chat")
+    assert world.let_go("chat", ANSWERS[1:2], ANSWERS[0]) == 1
+    assert world.memory.lookup((*ANSWERS[1], 1)).cached_tokens == len(ANSWERS[1]) - 1
+    world.check()
