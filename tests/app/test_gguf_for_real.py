@@ -30,7 +30,7 @@ def drop(desktop: Desktop, *files: Path) -> None:
 @pytest.fixture
 def desktop(open_desktop: OpenDesktop, tmp_path: Path) -> Desktop:
     """A window without a model."""
-    settings = EngineSettings(kv_bytes=16 << 20, speculation=False)
+    settings = EngineSettings(kv_bytes=1 << 20, speculation=False)
     return open_desktop(lambda emit: Engine(emit, settings), None, tmp_path / "home", wait=False)
 
 
@@ -42,10 +42,10 @@ def test_a_split_file_is_opened_by_any_of_its_parts_and_chats(
     qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
     assert desktop.pane.model_button.text() == "small"
     assert desktop.conversation.send("hello")
-    qtbot.waitUntil(lambda: bool(desktop.conversation.messages[-1].generated_tokens), timeout=PATIENCE)
-    desktop.conversation.stop()
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
-    assert desktop.conversation.messages[-1].status == "stopped"
+    answer = desktop.conversation.messages[-1]
+    assert answer.status in ("complete", "length")
+    assert answer.generated_tokens > 0
     assert desktop.models.recent == (str(tmp_path / "small-00001-of-00002.gguf"),)
 
 
