@@ -169,6 +169,16 @@ def test_a_shape_has_all_rows(mlxr: Run, tmp_path: Path, quant: str) -> None:
     assert not list(tmp_path.glob("mlxr-bench-*")), "the written model is still there"
 
 
+def test_a_shape_in_blocks_is_measured_beside_mlx_s_packing(mlxr: Run, tmp_path: Path) -> None:
+    options = ("--shape", "guide-like", "--quant", "q6_k", *QUICK, *SIZES)
+    done = mlxr("bench", *options, "--vs", "mlx-lm", "--json", env={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(done.stdout)
+    assert rows["decode at 20 tokens, ours to mlx-lm"]["of_medians"] > 0
+    assert not [what for what in rows if what.startswith("same tokens")], "mlx-lm has other weights"
+    assert not list(tmp_path.glob("mlxr-bench-*"))
+
+
 def test_the_report_says_what_is_needed_to_do_it_again(mlxr: Run) -> None:
     sizes = ("--prompts", "none", "--batches", "none", "--cached", "none")
     done = mlxr("bench", "--shape", "tiny", *QUICK, *sizes, "--vs", "none", "--json")
