@@ -24,22 +24,15 @@ from tests.metal.random_blocks import EDGES, oracle, random_blocks
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 
-# Pairwise: type, dtype, blocks in a row, columns, rows of x, options, cut (None: default).
+# A few; tests/metal/variants.py has them pairwise. Type, dtype, blocks in a row, columns, rows of x, options, cut (None: default).
 CASES = [
-    (Q4_0, F32, 5, 7, 8, "norm residual", None),
     (Q4_0, F16, 32, 33, 1, "norm silu", Cut(2, 4, 2)),
     (Q8_0, F32, 33, 33, 1, "norm silu bias", Cut(2, 4, 1)),
-    (Q8_0, BF16, 5, 33, 1, "norm", None),
-    (Q2_K, F16, 4, 33, 3, "norm gelu", None),
     (Q2_K, BF16, 1, 33, 8, "silu", Cut(2, 4, 1)),
-    (Q3_K, F16, 9, 33, 1, "bias", Cut(4, 4, 1)),
     (Q3_K, BF16, 1, 7, 3, "norm residual", None),
     (Q4_K, F16, 9, 7, 8, "norm bias", Cut(4, 2, 2)),
-    (Q4_K, BF16, 8, 33, 1, "gelu residual", Cut(2, 4, 2)),
-    (Q5_K, F32, 9, 33, 1, "norm", Cut(2, 4, 3)),
     (Q5_K, BF16, 4, 7, 8, "norm residual", Cut(2, 4, 1, split=4)),
     (Q6_K, F16, 8, 33, 1, "norm gelu", None),
-    (Q6_K, BF16, 5, 33, 8, "silu", Cut(1, 4, 2)),
 ]
 GRID = list(product(KERNEL_BLOCK_TYPES, TOLERANCE, (1, 9), (33,), (1, 8), ("", "norm gelu bias residual")))
 

@@ -169,6 +169,7 @@ def test_a_shape_has_all_rows(mlxr: Run, tmp_path: Path, quant: str) -> None:
     assert not list(tmp_path.glob("mlxr-bench-*")), "the written model is still there"
 
 
+@pytest.mark.long
 def test_a_shape_in_blocks_is_measured_beside_mlx_s_packing(mlxr: Run, tmp_path: Path) -> None:
     options = ("--shape", "guide-like", "--quant", "q6_k", *QUICK, *SIZES)
     done = mlxr("bench", *options, "--vs", "mlx-lm", "--json", env={"TMPDIR": str(tmp_path)})
