@@ -30,8 +30,7 @@ class SsdReader:
         expected, self._expected = self._expected, None
         if expected is None or expected[0] != key:
             return self._files.read(key)
-        run = expected[1].result()
-        return run if self._files.has(key) else None  # it may have gone since it was read
+        return expected[1].result()
 
     def close(self) -> None:
         """Expect nothing more; a read that does not end is left behind."""
