@@ -24,7 +24,7 @@ from tests.metal.random_blocks import EDGES, oracle, random_blocks
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 
-# A few; tests/metal/variants.py has them pairwise. Type, dtype, blocks in a row, columns, rows of x, options, cut (None: default).
+# A few; variants.py has them pairwise. Type, dtype, blocks in a row, columns, rows of x, options, cut.
 CASES = [
     (Q4_0, F16, 32, 33, 1, "norm silu", Cut(2, 4, 2)),
     (Q8_0, F32, 33, 33, 1, "norm silu bias", Cut(2, 4, 1)),
