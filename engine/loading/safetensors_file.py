@@ -44,8 +44,10 @@ def stored_tensors(file: Path) -> list[StoredTensor]:
         return [_tensor(name, entry, file, data, size) for name, entry in entries.items()]
     except OSError as error:
         raise unreadable(file, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file} is damaged or no safetensors file ({error}); download it again") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(
+            f"{file} is damaged or no safetensors file ({error!s:.120}); download it again"
+        ) from error
 
 
 def unreadable(file: Path, error: OSError) -> ModelError:
