@@ -17,7 +17,7 @@ test: setup
 	$(BIN)/pytest -m "not long" $(ARGS)
 
 test-long: setup
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --hypothesis-profile exploring $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check

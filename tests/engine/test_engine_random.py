@@ -68,7 +68,7 @@ def play(listener: Listener, models: Path, actions: list[tuple[object, ...]]) ->
     return ids
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(ACTION, min_size=1, max_size=14))
 def test_whatever_is_asked_every_request_ends_once_and_pages_come_back(
     models: Path, actions: list[tuple[object, ...]]

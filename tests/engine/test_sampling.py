@@ -7,7 +7,7 @@ import re
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest
@@ -186,7 +186,6 @@ ADJUSTED = st.builds(
 TOKENS = st.lists(st.integers(0, VOCAB - 1), max_size=30)
 
 
-@settings(deadline=None)
 @given(params=ADJUSTED, generated=TOKENS, prompt=TOKENS, seed=st.integers(0, 20))
 def test_bias_and_penalties(
     params: SamplingParams, generated: list[int], prompt: list[int], seed: int
@@ -211,7 +210,6 @@ def test_bias_and_penalties(
         np.testing.assert_allclose(np.array(got), expected, rtol=1e-5, atol=1e-4)
 
 
-@settings(deadline=None)
 @given(params=ADJUSTED, generated=TOKENS, draft=TOKENS, prompt=TOKENS)
 def test_bias_and_penalties_of_rows_are_those_of_each_beginning(
     params: SamplingParams, generated: list[int], draft: list[int], prompt: list[int]

@@ -112,4 +112,4 @@ class Comparison(RuleBasedStateMachine):
 
 
 TestComparison = Comparison.TestCase
-TestComparison.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestComparison.settings = settings(max_examples=60, stateful_step_count=40)

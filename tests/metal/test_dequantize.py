@@ -32,7 +32,7 @@ def test_random_blocks_are_the_packages_weights(
 
 @EVERY_TYPE
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_any_bytes_are_the_packages_weights(block_type: BlockType, data: st.DataObject) -> None:
     size = block_type.block_bytes * data.draw(st.integers(1, 3))
     blocks = np.frombuffer(data.draw(st.binary(min_size=size, max_size=size)), dtype=np.uint8)[None]

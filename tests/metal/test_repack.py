@@ -43,7 +43,7 @@ def test_mlx_reads_the_packages_weights(block_type: BlockType, scales: tuple[flo
 
 @EVERY_PACKING
 @given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 5), blocks_in_row=st.integers(1, 3))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_any_finite_blocks_keep_their_weights(
     block_type: BlockType, seed: int, rows: int, blocks_in_row: int
 ) -> None:

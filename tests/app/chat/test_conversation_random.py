@@ -221,6 +221,4 @@ class Conversations(RuleBasedStateMachine):
 
 
 def test_any_way_through_conversations(qapp: QApplication) -> None:
-    run_state_machine_as_test(
-        Conversations, settings=settings(max_examples=60, stateful_step_count=50, deadline=None)
-    )
+    run_state_machine_as_test(Conversations, settings=settings(max_examples=60, stateful_step_count=50))

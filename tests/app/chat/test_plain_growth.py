@@ -88,7 +88,7 @@ def test_what_markdown_may_see_more_in_is_read_again(shown: str, wanted: str) ->
 
 
 @given(st.lists(PIECES, min_size=1, max_size=14))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_growth_shows_the_same_words_and_settles_the_same(qtbot: QtBot, pieces: list[str]) -> None:
     grown, whole = ProseView(), ProseView()
     text = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.replay_agenda import Agenda
@@ -25,7 +25,6 @@ def files(draw: st.DrawFn) -> list[Step]:
     return draw(st.permutations(steps))
 
 
-@settings(deadline=None)
 @given(files(), st.data())
 def test_steps_begin_once_when_their_time_has_come(steps: list[Step], data: st.DataObject) -> None:
     agenda, now = Agenda(steps), 0.0

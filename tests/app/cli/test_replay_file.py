@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.cli.replay_fields import SAMPLING
@@ -104,7 +104,6 @@ def test_blank_lines_and_comments_count_as_lines_and_say_nothing() -> None:
     assert [(step.id, step.line) for step in parse_steps(text, "file")] == [("4", 4), ("6", 6)]
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @example("what else ends a line: \x85\u2028\u2029\x1c")
 def test_prompts_keep_every_character(text: str) -> None:

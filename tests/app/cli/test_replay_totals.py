@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.replay_file import Ask, Step
@@ -58,7 +58,6 @@ def totals(*results: Result, stats: Stats | None = END) -> Totals:
     return Totals.of(results, tally, MODEL, left_out=4)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e3), min_size=1), st.integers(1, 100))
 def test_a_gap_has_its_share_of_all_gaps_at_or_below_it(gaps: list[float], percent: int) -> None:
     ordered = tuple(sorted(gaps))

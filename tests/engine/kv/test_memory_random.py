@@ -202,7 +202,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
 
 TestMemoryMachine = MemoryMachine.TestCase
-TestMemoryMachine.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestMemoryMachine.settings = settings(max_examples=80, stateful_step_count=50)
 
 
 def play_randomly(seed: int, operations: int, check_every: int) -> Counter[str]:

@@ -276,4 +276,4 @@ class PagerMachine(RuleBasedStateMachine):
 
 
 TestPagerMachine = PagerMachine.TestCase
-TestPagerMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPagerMachine.settings = settings(max_examples=60, stateful_step_count=40)

@@ -193,10 +193,10 @@ def counted(folder: Path) -> dict[str, ChatBytes]:
 
 
 TestTier = TierMachine.TestCase
-TestTier.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestTier.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 class TestTierForLong(TierMachine.TestCase):
-    settings = settings(max_examples=1500, stateful_step_count=60, deadline=None)
+    settings = settings(max_examples=1500, stateful_step_count=60)

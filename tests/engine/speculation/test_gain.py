@@ -267,7 +267,7 @@ def test_one_slow_step_does_not_end_drafts_for_good() -> None:
     assert decoded(COSTS["slope 0.08"], lambda place: 1.0, costs=costs).speed >= 3
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     curve=st.lists(st.floats(0, 2), min_size=MOST_DRAFTED, max_size=MOST_DRAFTED),
     pattern=st.lists(st.sampled_from([0.0, 0.0, 0.1, 0.5, 1.0]), min_size=1, max_size=4),

@@ -27,7 +27,6 @@ def searched(tokens: Sequence[int], sizes: Sequence[int], most: int) -> Draft:
     return Draft((), 0)
 
 
-@settings(deadline=None)
 @given(tokens=TOKENS, sizes=SIZES, most=st.integers(0, 8))
 def test_the_latest_place_of_the_longest_run_is_copied(
     tokens: list[int], sizes: list[int], most: int
@@ -60,7 +59,7 @@ class Growth(RuleBasedStateMachine):
         assert self.lookup.draft(7) == searched(self.tokens, self.sizes, 7)
 
 
-Growth.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+Growth.TestCase.settings = settings(max_examples=60, stateful_step_count=20)
 TestGrowth = Growth.TestCase
 
 

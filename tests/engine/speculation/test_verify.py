@@ -75,7 +75,7 @@ PARAMS = st.builds(
 WRONG = st.lists(st.lists(st.integers(0, 2), max_size=7), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(params=PARAMS, seed=st.integers(0, 50), ties=st.booleans(), errors=WRONG)
 def test_drafts_without_a_draw_change_no_token(
     params: SamplingParams, seed: int, ties: bool, errors: list[list[int]]
@@ -96,7 +96,6 @@ def test_drafts_without_a_draw_change_no_token(
 
 
 @given(seed=st.integers(0, 200), wrong=st.lists(st.integers(0, 3), max_size=7))
-@settings(deadline=None)
 def test_greedy_keeps_exactly_what_the_likeliest_tokens_agree_with(seed: int, wrong: list[int]) -> None:
     """Against NumPy's argmax, which takes the lowest of equals."""
     model, sequence, right = some_model(seed, ties=True), list(PROMPT), list[int]()

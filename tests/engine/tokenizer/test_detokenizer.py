@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tokenizer import Tokenizer, load_tokenizer
@@ -46,7 +46,6 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return load_tokenizer(request.getfixturevalue(request.param), vocab_size=1000)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_pieces_of_any_answer_join_to_its_decoding(tokenizer: Tokenizer, data: st.DataObject) -> None:
     ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=40))

@@ -253,7 +253,7 @@ def load_or_refuse(metadata: dict[str, Any]) -> bool:
     return sum(lengths) > 0 and all(0 <= token < size for ids in texts for token in ids)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data(), kind=st.sampled_from(["llama", "gpt2"]))
 def test_any_damage_is_refused_or_harmless(data: st.DataObject, kind: str) -> None:
     metadata = good(kind)
@@ -264,7 +264,7 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject, kind: str) -> No
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@settings(deadline=None, max_examples=10_000)
+@settings(max_examples=10_000)
 @given(data=st.data(), kind=st.sampled_from(["llama", "gpt2"]))
 def test_much_damage_is_refused_or_harmless(data: st.DataObject, kind: str) -> None:
     metadata = good(kind)

@@ -148,7 +148,7 @@ def test_ids_and_text_are_those_of_tokenizers(pair: Pair, texts: tuple[str, ...]
 CHARACTERS = st.one_of(st.characters(codec="utf-8"), st.sampled_from("abS'st \n\r\t0123./_é日👍🏽\u0301"))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(text=st.text(CHARACTERS, max_size=40))
 def test_any_text_becomes_the_same_ids(pair: Pair, text: str) -> None:
     ours, theirs = pair
@@ -157,7 +157,7 @@ def test_any_text_becomes_the_same_ids(pair: Pair, text: str) -> None:
     assert ours.encode(text) == typed(theirs, text)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_stream_of_any_ids_is_their_whole_text(pair: Pair, data: st.DataObject) -> None:
     ours, theirs = pair

@@ -61,7 +61,7 @@ def test_ids_and_text_are_those_of_sentencepiece(pair: Pair, texts: tuple[str, .
             assert ours.decode(ids) == theirs.decode(ids)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(text=st.text(CHARACTERS, max_size=40))
 def test_any_text_becomes_the_same_ids(pair: Pair, text: str) -> None:
     ours, theirs = pair
@@ -70,7 +70,7 @@ def test_any_text_becomes_the_same_ids(pair: Pair, text: str) -> None:
     assert ours.encode(text, add_bos=False) == theirs.encode(text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_stream_of_any_ids_is_their_whole_text(pair: Pair, data: st.DataObject) -> None:
     ours, theirs = pair

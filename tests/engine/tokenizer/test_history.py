@@ -160,7 +160,7 @@ CONTENT = st.lists(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "unigram"])  # it has no bytes
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(asked=CONTENT, answer=CONTENT, asked_next=CONTENT, data=st.data())
 def test_any_ids_are_kept_and_the_rest_is_the_templates_text(
     tokenizers: dict[str, Tokenizer],

@@ -52,7 +52,7 @@ def test_text_survives_the_round_trip(json_folder: Path, texts: tuple[str, ...])
         assert ours.decode(ours.encode(text)) == expected
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_decoding_any_ids_is_that_of_transformers(json_folder: Path, data: st.DataObject) -> None:
     ours, theirs = load(json_folder), oracle(json_folder)

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest
@@ -51,7 +51,6 @@ def test_any_other_text_is_taken() -> None:
     check_text("".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000), 0x10FFFF])))
 
 
-@settings(deadline=None)
 @given(
     st.text("<ab>*", max_size=30),
     st.lists(st.text("<ab>*", min_size=1, max_size=6), max_size=12, unique=True),

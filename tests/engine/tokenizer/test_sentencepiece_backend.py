@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -47,7 +47,6 @@ def shared(
     return load(save(tmp_path_factory.mktemp("pieces"), model)), model
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_decoding_any_ids_is_that_of_sentencepiece(
     shared: tuple[Tokenizer, bytes], data: st.DataObject
