@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import mlx.core as mx
@@ -24,7 +25,13 @@ DTYPES: Mapping[str, mx.Dtype] = {
 }
 
 
-def digest(*kernels: str, folder: Path = KERNELS) -> str:
+@cache
+def digest(*kernels: str) -> str:
+    """`digest_in` of the project's own kernels, whose text is what it was when it was first read."""
+    return digest_in(KERNELS, *kernels)
+
+
+def digest_in(folder: Path, *kernels: str) -> str:
     """Changes with the text of these kernels, of what they include, of the dialect, or of their launchers."""
     text = hashlib.sha256()
     for name in kernels:

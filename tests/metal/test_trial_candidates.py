@@ -12,7 +12,7 @@ import pytest
 from metal.agreement import SUITE
 from metal.candidates import CASES, rms_norm_spec
 from metal.candidates_matvec import Product
-from metal.candidates_parts import digest
+from metal.candidates_parts import digest_in
 from metal.candidates_scene import Attention
 from metal.errors import KernelError
 from metal.executors import Executor, Launcher, Request, Signature
@@ -135,5 +135,5 @@ def test_a_digest_changes_with_the_text_and_with_the_launcher(tmp_path: Path) ->
         text.write_text(f"{helpers}#pragma body\n")
         if launcher:
             (tmp_path / "k.py").write_text(launcher)
-        seen.add(digest("k", folder=tmp_path))
+        seen.add(digest_in(tmp_path, "k"))
     assert len(seen) == 4
