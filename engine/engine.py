@@ -201,6 +201,10 @@ class Engine:
                 self._settings,
                 lambda done, total: self._progress(command.id, done, total),
             )
+            size = model.info.weight_bytes
+            model.prove_block_kernels(
+                lambda: self._emit(LoadProgress(command.id, size, size, is_trying=True)), self._closing.is_set
+            )
             draft = self._load_draft(model)
         except BaseException:
             mx.clear_cache()

@@ -13,11 +13,15 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """Loading advanced: `loaded_bytes` of `total_bytes` of weights are in memory."""
+    """Loading advanced: `loaded_bytes` of `total_bytes` of weights are in memory.
+
+    `is_trying`: they all are, and kernels are tried before the first request.
+    """
 
     id: str
     loaded_bytes: int
     total_bytes: int
+    is_trying: bool = False
 
 
 @dataclass(frozen=True, slots=True)

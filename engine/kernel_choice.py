@@ -55,6 +55,11 @@ class KernelChoice:
         name = chosen or record.candidates[0].name
         return next(one.reason for one in record.candidates if one.name == name)
 
+    def untried(self, spec: CaseSpec) -> str | None:
+        """The op's key where MLX's own operation runs only until a trial; None where that is settled."""
+        chosen, record = self._answer(spec)
+        return record.key if chosen is None and not record.is_settled else None
+
     def again(self) -> KernelChoice:
         """The same question put anew, after trials."""
         return KernelChoice(self.name, self.executor, self.selection, is_forced=self.is_forced)

@@ -25,7 +25,7 @@ from metal.matmul_blocks import BlockMatmul
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
-from metal.trial_case import Value
+from metal.trial_case import CaseSpec, Value
 
 Role = Literal["project", "gated", "add", "logits"]
 
@@ -58,11 +58,13 @@ class KernelOps:
 
     Attributes:
         refused: what no kernel takes, in words, each once.
+        unpacking: keys of the ops that make floats of a weight's blocks at each use until a trial.
     """
 
     def __init__(self, choice: KernelChoice, launches: Counter[str], layers: int) -> None:
         """`layers` of the model, each with weights of its own."""
         self.refused: dict[str, None] = {}
+        self.unpacking: dict[str, None] = {}
         self._choice, self._launches, self._layers = choice, launches, layers
         self._builtin = BuiltinOps()
         self._prepared: dict[tuple[Linear, Role, bool], Matvec | None] = {}
@@ -131,6 +133,7 @@ class KernelOps:
         rows = MAX_ROWS if ids.size > 1 else 1
         spec = embed_spec(weight.width, rows, name_of(embedding.dtype), **_form(weight))
         if self._choice.kernel(spec) is None:
+            self._note_unpacking(weight, spec)
             return None
         return Embed(self._choice.executor, self._launches, weight, embedding.dtype)
 
@@ -182,6 +185,7 @@ class KernelOps:
         )
         kernel = self._choice.kernel(product.spec)
         if kernel is None:
+            self._note_unpacking(weight, product.spec)
             return None
         return Matvec(
             self._choice.executor,
@@ -193,6 +197,10 @@ class KernelOps:
             out_dtype=mx.float32 if role == "logits" else None,
             cut=product.cuts()[kernel],
         )
+
+    def _note_unpacking(self, weight: Weight, spec: CaseSpec) -> None:
+        if isinstance(weight, BlockWeight) and (key := self._choice.untried(spec)) is not None:
+            self.unpacking[key] = None
 
 
 def _form(weight: Weight) -> _Form:

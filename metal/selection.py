@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -67,13 +67,18 @@ class Selection:
             return tuple(self._records[key] for key in sorted(self._records))
 
     def run_pending(
-        self, budget_s: float = math.inf, *, stop: Callable[[], bool] = lambda: False
+        self,
+        budget_s: float = math.inf,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        keys: Container[str] | None = None,
     ) -> tuple[OpRecord, ...]:
         """Tries the pending cases in child processes; returns those that got their verdicts.
 
         Args:
             budget_s: no further case is begun after this long.
             stop: asked often; once it is true the trial ends, and its case stays pending.
+            keys: of the cases to try, of those that are pending; None for all.
 
         Where trials cannot be made (the folder cannot be written, the process does not start, another
         process is at it) nothing is launched, and `problem` says why. A case for which memory ran out stays
@@ -87,7 +92,7 @@ class Selection:
             with self._cache.trial() as is_ours:
                 if is_ours:
                     self._refresh()
-                    self._try_pending(done, monotonic() + budget_s, stop)
+                    self._try_pending(done, monotonic() + budget_s, stop, keys)
                 else:
                     self.problem = "another MLXR is trying kernels now"
         except TrialError as error:
@@ -111,9 +116,11 @@ class Selection:
                 if record.is_settled:
                     del self._pending[key]
 
-    def _try_pending(self, done: list[OpRecord], end: float, stop: Callable[[], bool]) -> None:
+    def _try_pending(
+        self, done: list[OpRecord], end: float, stop: Callable[[], bool], keys: Container[str] | None
+    ) -> None:
         with self._lock:
-            cases = list(self._pending.values())
+            cases = [case for key, case in self._pending.items() if keys is None or key in keys]
             records = [self._records[case.key] for case in cases]
         tasks = [verdict.task(case, record) for case, record in zip(cases, records, strict=True)]
         trial = _Trial(records, self._put)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from app import text
 from app.appearance import Appearance
-from app.chat.chat_words import activity, greeting, placeholder
+from app.chat.chat_words import activity, greeting, loading_words, placeholder
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.empty_state import EmptyState
@@ -196,13 +196,12 @@ class ChatPane(QWidget):
     @Slot()
     def _show_status(self) -> None:
         model = self._models.state
-        name = text.model_title(model.name, self._models.is_guide)
         if model.phase == "ready":
+            name = text.model_title(model.name, self._models.is_guide)
             texts = status_texts(self._status.status)
             predicted = texts if texts.activity else replace(texts, activity=self._prediction.words)
             self.status_line.show_texts(name, predicted)
         else:
-            loading = model.phase == "loading"
-            self.status_line.show_texts(
-                text.LOADING.format(name=name) if loading else text.NO_MODEL, StatusTexts()
-            )
+            is_loading = model.phase == "loading"
+            words = loading_words(model, self._models.is_guide) if is_loading else text.NO_MODEL
+            self.status_line.show_texts(words, StatusTexts())

@@ -36,9 +36,15 @@ def activity(chat: ChatState, model: ModelState, is_guide: bool) -> str:
         return reading_words(chat.prefill_done, chat.prefill_total, chat.cached)
     if chat.phase == "waiting":
         if model.phase == "loading":
-            return text.LOADING.format(name=text.model_title(model.name, is_guide))
+            return loading_words(model, is_guide)
         return text.WAITING
     return ""
+
+
+def loading_words(model: ModelState, is_guide: bool) -> str:
+    """What is said while a model is opened."""
+    words = text.TRYING if model.is_trying else text.LOADING
+    return words.format(name=text.model_title(model.name, is_guide))
 
 
 def placeholder(chat: ChatState, model: ModelState, is_guide: bool) -> str:

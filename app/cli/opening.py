@@ -42,7 +42,9 @@ def open_session(
 
 def show_progress(event: Event, terminal: Terminal) -> None:
     """Show load and prefill progress as a passing line."""
-    if isinstance(event, LoadProgress) and event.total_bytes:
+    if isinstance(event, LoadProgress) and event.is_trying:
+        terminal.progress("trying kernels on this machine, once for this kind of model")
+    elif isinstance(event, LoadProgress) and event.total_bytes:
         terminal.progress(f"loading the model: {100 * event.loaded_bytes // event.total_bytes}%")
     elif isinstance(event, PrefillProgress) and event.done_tokens < event.prompt_tokens:
         terminal.progress(f"reading the prompt: {event.done_tokens} of {event.prompt_tokens} tokens")

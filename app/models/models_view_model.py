@@ -37,6 +37,7 @@ class ModelState:
         phase: "ready" only between the engine's ModelReady and the next load.
         path: folder or GGUF file of the model that is loaded, loading or failed to.
         progress: share of the weights that are in memory, 0 to 1, while loading.
+        is_trying: they all are, and kernels are tried before the first request.
         info: the loaded model, when ready.
         error: the one line that says why it failed, when failed.
     """
@@ -44,6 +45,7 @@ class ModelState:
     phase: ModelPhase = "none"
     path: str = ""
     progress: float = 0.0
+    is_trying: bool = False
     info: ModelInfo | None = None
     error: str = ""
 
@@ -109,7 +111,8 @@ class ModelsViewModel(QObject):
         """Take in an engine event. Those of a load that a later one replaced are passed over."""
         match event:
             case LoadProgress(id=self._load_id) if event.total_bytes:
-                self._set(replace(self._state, progress=event.loaded_bytes / event.total_bytes))
+                progress = event.loaded_bytes / event.total_bytes
+                self._set(replace(self._state, progress=progress, is_trying=event.is_trying))
             case ModelReady(id=self._load_id):
                 self._set(ModelState("ready", self._state.path, info=event.model))
                 self._set_recent([self._state.path, *self._recent])

@@ -39,6 +39,9 @@ from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, open_executor, this_
 
 log = logging.getLogger(__name__)
 
+TRIAL_SECONDS = 20.0
+"""After so long no further kernel is tried while somebody waits for the model."""
+
 
 @dataclass(slots=True)
 class LoadedModel:
@@ -68,6 +71,24 @@ class LoadedModel:
         if self.kernels is not None:
             self.kernels = Kernels(self.kernels.choice.again(), self.decoder, self.kernels.kv_bits)
             self.info = _with_kernels(self.info, self.kernels)
+
+    def prove_block_kernels(self, begin: Callable[[], None], stop: Callable[[], bool]) -> None:
+        """Try the kernels without which products make floats of their blocks at each use, and choose.
+
+        Chat can do without other kernels until the engine rests; without these it is slower many times over.
+
+        Args:
+            begin: called if there is anything to try, which takes seconds, once for this kind of model here.
+            stop: asked often; ends it.
+        """
+        if self.kernels is None or self.kernels.choice.is_forced or not self.kernels.ops.unpacking:
+            return
+        begin()
+        selection = self.kernels.choice.selection
+        if selection.run_pending(TRIAL_SECONDS, stop=stop, keys=self.kernels.ops.unpacking):
+            self.choose_kernels()
+        elif selection.problem:
+            log.warning("%s: kernels stay untried: %s", self.info.name, selection.problem)
 
     def drop_kernels(self, why: str) -> None:
         """From the next Runner on MLX's own operations run alone; `info` says `why`."""

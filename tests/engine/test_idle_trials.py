@@ -14,9 +14,10 @@ import pytest
 
 from app.cli.engine_checks import check_kernels
 from app.paths import Paths
-from engine import EngineSettings, Finished, Generate, KernelsChosen, ModelInfo, Stats
+from engine import EngineSettings, Finished, Generate, KernelsChosen, LoadProgress, ModelInfo, Stats
 from engine.settings import ExecutorChoice
 from metal.decode_attention import DecodeAttention
+from tests.engine.loading.gguf.writer import write_gguf_model
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
@@ -133,6 +134,29 @@ def test_a_kernel_that_fails_is_off_and_named_and_the_rest_goes_on(
         assert any(says in note and "runs on MLX's own" in note for note in info.kernel_notes)
         assert (info.executor == "emulated") == ("decode_attention" in ours)
     assert any(says in line for line in off(tmp_path, model))
+
+
+def test_kernels_for_blocks_are_tried_before_the_model_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "blocks.gguf"
+    sizes = {"head_dim": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    write_gguf_model(file, **sizes)
+    with resting_engine(tmp_path, monkeypatch, matvec="fast", embed="fast") as listener:
+        monkeypatch.setattr("engine.idle_trials.REST_S", 600)  # what is tried is tried while it loads
+        listener.load(file)
+        waited = [event for event in listener.events if isinstance(event, LoadProgress) and event.is_trying]
+        assert len(waited) == 1
+        assert waited[0] is listener.events[-2]
+        ops = json.loads((Paths(tmp_path).kernels / "kernels.json").read_text())["scopes"][0]["ops"]
+        tried = {op["key"].split()[0] for op in ops if op["candidates"][-1]["status"] != "untried"}
+        assert tried == {"matvec", "embed"}
+        listener.submit(Generate("one", tokens=(1,), max_tokens=1, ignore_eos=True))
+        launched = listener.finished("one").launches
+        assert (launched["matvec_blocks"], launched["embed"]) == (5, 1)
+        listener.load(file, "again")
+        trying = [event.is_trying for event in listener.events if isinstance(event, LoadProgress)]
+        assert trying.count(True) == 1
 
 
 def test_a_request_does_not_wait_for_a_trial_and_cuts_it_short(

@@ -221,6 +221,14 @@ def test_after_its_budget_no_further_case_is_begun(tmp_path: Path) -> None:
     assert chooser.pending == ("b",)
 
 
+def test_of_what_is_pending_only_the_keys_asked_for_are_tried(tmp_path: Path) -> None:
+    chooser = selection(tmp_path)
+    for key in ("a", "b", "c"):
+        chooser.choose(case("fast", key=key))
+    assert [record.key for record in chooser.run_pending(keys={"c", "a", "other"})] == ["a", "c"]
+    assert chooser.pending == ("b",)
+
+
 def test_two_processes_write_one_file(tmp_path: Path) -> None:
     text = (
         "import sys\nfrom pathlib import Path\nfrom metal.trial_cache import TrialCache\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app import text
@@ -38,6 +40,11 @@ def test_without_a_model_it_says_how_to_get_one(model: ModelState) -> None:
         (ChatState("streaming"), READY, ""),
         (ChatState("waiting"), READY, "Waiting for the model…"),
         (ChatState("waiting"), LOADING, "Opening tiny-chat…"),
+        (
+            ChatState("waiting"),
+            replace(LOADING, progress=1.0, is_trying=True),
+            "Finding out how tiny-chat runs fastest here. This is done once…",
+        ),
         (ChatState("prefilling", 512, 2000), READY, "Reading 512 of 2,000 tokens"),
         (ChatState("prefilling", 28, 28, 8112), READY, "Reading 28 of 28 new tokens · 8,112 cached"),
         (ChatState("stopping"), READY, "Stopping…"),

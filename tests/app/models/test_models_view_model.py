@@ -36,6 +36,8 @@ def test_opening_asks_the_engine_and_is_loading_until_it_says_ready(
     assert (models.state.phase, models.state.name, models.state.progress) == ("loading", "tiny", 0.0)
     models.handle(LoadProgress(load_id(sent), 1, 4))
     assert (models.state.phase, models.state.progress) == ("loading", 0.25)
+    models.handle(LoadProgress(load_id(sent), 4, 4, is_trying=True))
+    assert (models.state.progress, models.state.is_trying) == (1.0, True)
     models.handle(ModelReady(load_id(sent), model_info("/models/tiny")))
     assert models.state.phase == "ready"
     assert models.state.info == model_info("/models/tiny")
