@@ -204,7 +204,7 @@ class Serving:
         if request.report is None:
             request.report = report
             self._emit(report)
-            self._tell.prefill(request)
+            self._tell.prefill(request, sequence.table.length)
 
     def _read(self, sent: Sent) -> None:
         tokens, masses = sent.read()
@@ -261,7 +261,7 @@ class Serving:
         """A chunk of a prompt is computed."""
         self._batcher.keep(chunk.sequence, whole=False)
         if not chunk.is_last:
-            self._tell.prefill(chunk.sequence.request)
+            self._tell.prefill(chunk.sequence.request, chunk.begin + chunk.tokens)
 
     def _accept(self, sequence: Sequence, token: int, logits: mx.array | None) -> None:
         request = sequence.request
@@ -269,7 +269,7 @@ class Serving:
         if asked is not None and logits is not None:
             sequence.logprobs.append(token_logprobs(logits, token, asked))
         if not request.clock.first_token:
-            self._tell.prefill(request)
+            self._tell.prefill(request, len(request.prompt))
         is_end = token in self.model.tokenizer.eos_ids and not request.command.ignore_eos
         shown = sequence.accept(token, is_end)
         self._tell.token(request.clock.last_token)

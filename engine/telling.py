@@ -40,12 +40,12 @@ class Teller:
         """A token was decoded, at `now` of time.perf_counter."""
         self._pulse.token(now)
 
-    def prefill(self, request: Request) -> None:
+    def prefill(self, request: Request, done: int) -> None:
         """How far a prompt is; nothing before it is known what was found of it."""
         if request.report is not None:
-            done = min(request.sequences[0].table.length, len(request.prompt))
             reused = request.report.cached_tokens + request.report.restored_tokens
-            self._emit(PrefillProgress(request.id, done, len(request.prompt), reused))
+            prompt = len(request.prompt)  # less than there is to do, where an answer starts again
+            self._emit(PrefillProgress(request.id, min(done, prompt), prompt, reused))
 
     def beat(self) -> None:
         """Stats, if it is time for them."""

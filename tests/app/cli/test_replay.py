@@ -99,7 +99,8 @@ def test_a_chat_is_continued_edited_and_branched(mlxr_here: Run) -> None:
     for name in ("second", "again", "branch"):
         assert results[name]["prompt_tokens"][: len(past)] == past
     assert second["prompt_tokens"] == results["again"]["prompt_tokens"]
-    assert second["cache"]["cached_tokens"] == len(past) - 1  # the last one was never an input
+    # The last one is an input only where a step was in flight when it was read.
+    assert second["cache"]["cached_tokens"] in (len(past) - 1, len(past))
     same = zip(first["prompt_tokens"], edited["prompt_tokens"], strict=False)
     changed = next(place for place, (one, other) in enumerate(same) if one != other)
     assert edited["cache"]["cached_tokens"] == changed
