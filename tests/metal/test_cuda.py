@@ -73,7 +73,11 @@ def test_rms_norm_is_cuda(tmp_path: Path, dtype: str, chunk: int, residual: int)
     ("name", "dtype"),
     [
         *((name, "float16") for name in BODY_ARRAYS),
-        *((name, dtype) for name in ("vectors", "matrices", "some") for dtype in ("float32", "bfloat16")),
+        *(
+            pytest.param(name, dtype, marks=pytest.mark.long)
+            for name in ("vectors", "matrices", "some")
+            for dtype in ("float32", "bfloat16")
+        ),
     ],
 )
 def test_the_dialect_is_cuda(tmp_path: Path, name: str, dtype: str) -> None:
