@@ -130,17 +130,22 @@ class Batcher:
         flying: list[Sequence] = []
         for sequence in self.stepping:
             if sequence.is_in_flight:
-                if runner.looks_ahead and sequence.may_go_on and not self._waits_for_draft(sequence, before):
+                if runner.looks_ahead and sequence.may_go_on and not self._is_read_first(sequence, before):
                     flying.append(sequence)
             elif sequence.pending == 1 and not sequence.may_restore:
                 known.append(sequence)
         rows = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
         return [*sorted(flying, key=lambda sequence: rows[sequence]), *known]
 
-    def _waits_for_draft(self, sequence: Sequence, before: Sent | None) -> bool:
-        """Whether its next step is a draft, or hangs on how many tokens of the one in flight are right."""
+    def _is_read_first(self, sequence: Sequence, before: Sent | None) -> bool:
+        """Whether its next step is built when the one in flight was read.
+
+        That step is a draft, or the next one will be; or it has an answer's first token, which somebody waits
+        for: building and sending another step would hold it up.
+        """
         is_drafted = before is not None and before.draft is not None
-        return is_drafted or (sequence.wants_draft and len(self._scheduler.running) == 1)
+        is_alone = len(self._scheduler.running) == 1
+        return is_drafted or (is_alone and (sequence.wants_draft or not sequence.generated))
 
     def _send_draft(self, runner: Runner, decoding: list[Sequence]) -> Sent | None:
         """A step that checks a draft, where there is one and its sequence runs alone."""

@@ -98,7 +98,7 @@ def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal
     rows += _beyond_one_chat(plan, model, peer, targets, terminal)
     if wants_window:
         rows += _window(Path(model.path), plan.pairs, terminal)
-    if args.peer not in (None, Path(args.model)):  # other weights, which say other things
+    if args.peer is not None and args.peer != Path(args.model):  # other weights, which say other things
         rows = [row for row in rows if not row.what.startswith("same tokens")]
     version = peer.version if peer else None
     return Report(model, args.shape, subject, machine, version, plan, began, rows)
