@@ -69,6 +69,8 @@ class Batcher:
 
         Raises OutOfPages when the only sequence that runs cannot get on.
         """
+        if before is not None and not runner.queues_prompts and (before.chunk or self._scheduler.filling):
+            return None
         decoding = self._decoding(runner, before)
         if sent := self._send_draft(runner, decoding):
             return sent

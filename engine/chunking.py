@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from statistics import median
+
 DISPATCH_SECONDS = 0.25
 """How long one step may take, so that cancel, other work and the screen stay responsive."""
 
 BESIDE = 1.8
 """How many times as long as without it a step may take that computes part of a prompt beside answers."""
 
-_SMOOTHING = 0.3
+_STEPS_KEPT = 5
 _FIRST_PAGES = 8
 
 
@@ -25,7 +28,7 @@ class ChunkSizer:
         self._page_size = page_size
         self._rate = 0.0
         self._beside_rate = 0.0
-        self._decode_seconds: dict[int, float] = {}
+        self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
 
     @property
     def rate(self) -> float:
@@ -60,8 +63,7 @@ class ChunkSizer:
 
     def decoded(self, answers: int, seconds: float) -> None:
         """A step of so many answers, and nothing else, took `seconds`."""
-        before = self._decode_seconds.get(answers, seconds)
-        self._decode_seconds[answers] = before + _SMOOTHING * (seconds - before)
+        self._decode_seconds[answers].append(seconds)
 
     def _beside(self, answers: int) -> int:
         alone = self._alone(answers)
@@ -70,8 +72,11 @@ class ChunkSizer:
         return max(self._page_size // 2, int(self._beside_rate * (BESIDE - 1) * alone))
 
     def _alone(self, answers: int) -> float | None:
-        """What a step of so many answers takes, by the nearest number that was measured."""
+        """What a step of so many answers takes, by the nearest number that was measured.
+
+        The median of the latest: a step during which a request was taken in says nothing.
+        """
         if not self._decode_seconds:
             return None
         nearest = min(self._decode_seconds, key=lambda known: abs(known - answers))
-        return self._decode_seconds[nearest]
+        return median(self._decode_seconds[nearest])

@@ -73,6 +73,15 @@ class Runner:
         return self._kernels is not None or self._is_cpu
 
     @property
+    def queues_prompts(self) -> bool:
+        """Whether that goes for steps with many tokens of a prompt.
+
+        A CPU takes in some hundred operations ahead: sending what follows a long step would take as long as
+        the step, and its results would be read late.
+        """
+        return self._kernels is not None
+
+    @property
     def launches(self) -> Counter[str]:
         """What decode steps have launched so far, by name; MLX's own operations with "mlx." before it."""
         return self._launches if self._kernels is None else self._step.launches

@@ -47,3 +47,13 @@ def test_a_last_piece_of_a_few_tokens_teaches_nothing() -> None:
     chunks.filled(128, 0.1)
     chunks.filled(3, 0.1)
     assert chunks.rate == 1280
+
+
+def test_a_step_that_was_held_up_makes_no_chunk_longer() -> None:
+    sizer = ChunkSizer(2048, 16)
+    for _ in range(5):
+        sizer.decoded(1, 0.004)
+    sizer.filled(64, 0.036, 1)
+    before = sizer.next(4000, 1)
+    sizer.decoded(1, 0.140)  # a request was taken in meanwhile
+    assert sizer.next(4000, 1) == before
