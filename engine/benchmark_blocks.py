@@ -14,6 +14,8 @@ from metal.block_types import BlockType
 from metal.random_weight import random_blocks
 
 if TYPE_CHECKING:
+    from gguf import GGUFWriter
+
     from engine.benchmark_shapes import BenchShape
 
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
@@ -38,26 +40,12 @@ def write_block_shape(
 
     Raises ValueError when rows of the shape are no whole number of blocks.
     """
-    from gguf import GGMLQuantizationType, GGUFWriter  # half a second, for a benchmark alone
+    import gguf  # takes half a second, for a benchmark alone
 
-    writer = GGUFWriter(file, shape.family)
-    writer.add_context_length(max(shape.context, context))
-    writer.add_embedding_length(shape.hidden)
-    writer.add_block_count(shape.layers)
-    writer.add_feed_forward_length(shape.inner)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_rope_freq_base(shape.theta)
-    writer.add_layer_norm_rms_eps(1e-5)
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer / "tokenizer.model"))
-    ids = range(pieces.get_piece_size())
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list([pieces.id_to_piece(token) for token in ids])
-    writer.add_token_scores([pieces.get_score(token) for token in ids])
-    writer.add_token_types([_kind(pieces, token) for token in ids])
-    kind = GGMLQuantizationType[block_type.name]
+    writer = gguf.GGUFWriter(file, shape.family)
+    _add_shape(writer, shape, max(shape.context, context))
+    _add_tokenizer(writer, tokenizer)
+    kind = gguf.GGMLQuantizationType[block_type.name]
     for name, rows, width in _tensors(shape):
         if rows:
             row = block_type.bytes_per_row(width)
@@ -74,6 +62,28 @@ def write_block_shape(
         writer.write_tensor_data(np.array(values))
         mx.clear_cache()
     writer.close()
+
+
+def _add_shape(writer: GGUFWriter, shape: BenchShape, context: int) -> None:
+    writer.add_context_length(context)
+    writer.add_embedding_length(shape.hidden)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.inner)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(shape.head_dim)
+    writer.add_value_length(shape.head_dim)
+    writer.add_rope_freq_base(shape.theta)
+    writer.add_layer_norm_rms_eps(1e-5)
+
+
+def _add_tokenizer(writer: GGUFWriter, tokenizer: Path) -> None:
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer / "tokenizer.model"))
+    ids = range(pieces.get_piece_size())
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([pieces.id_to_piece(token) for token in ids])
+    writer.add_token_scores([pieces.get_score(token) for token in ids])
+    writer.add_token_types([_kind(pieces, token) for token in ids])
 
 
 def _vector(name: str, width: int, key: mx.array) -> mx.array:
