@@ -12,8 +12,11 @@ from app.shortcuts import SHORTCUTS
 from engine import FAMILIES, EngineSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
-SINCE = frozenset({"convert", "replay", "send_edit"})
+SINCE: frozenset[str] = frozenset()
 """Commands and shortcuts that have come since the guide was trained: the next training takes them in."""
+
+AHEAD = frozenset({"import", "models", "pull", "rm"})
+"""Commands that the guide tells of already; the facts are the same before and after `COMMANDS` has them."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,13 +27,14 @@ class Facts:
 
     Attributes:
         shortcuts: action name to keys as people read them, such as "Ctrl+N".
-        commands: names of the subcommands.
+        commands: names of the subcommands, in alphabetical order.
         families: model families that load, as people write them.
         home_variable: environment variable that moves the data folder.
         mac_home, linux_home: the data folder where nothing is set.
         chats_file, settings_file, log_file: file names in the data folder.
+        cache_folder: the folder in there where pages lie on disk.
         page_size: tokens per KV page.
-        prefill_chunk: prompt tokens read in one step.
+        prefill_chunk: most prompt tokens read in one step.
         context_length: most tokens the guide itself can hold.
         pythons: supported Python versions as "3.11 to 3.13".
     """
@@ -44,6 +48,7 @@ class Facts:
     chats_file: str
     settings_file: str
     log_file: str
+    cache_folder: str
     page_size: int
     prefill_chunk: int
     context_length: int
@@ -66,7 +71,7 @@ def collect_facts() -> Facts:
     paths = Paths(Path())
     return Facts(
         shortcuts={s.action: s.keys.replace("Return", "Enter") for s in SHORTCUTS if s.action not in SINCE},
-        commands=tuple(command.name for command in COMMANDS if command.name not in SINCE),
+        commands=tuple(sorted({command.name for command in COMMANDS} - SINCE | AHEAD)),
         families=tuple(name.capitalize() for name in FAMILIES),
         home_variable=HOME_VARIABLE,
         mac_home=MAC_HOME,
@@ -74,6 +79,7 @@ def collect_facts() -> Facts:
         chats_file=paths.chats.name,
         settings_file=paths.settings.name,
         log_file=paths.log.name,
+        cache_folder=paths.kv_cache.name,
         page_size=settings.page_size,
         prefill_chunk=settings.prefill_chunk,
         context_length=CONTEXT_LENGTH,

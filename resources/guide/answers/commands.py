@@ -19,7 +19,7 @@ def _commands(listed: str, names: tuple[str, ...]) -> list[Topic]:
             "commands",
             "which commands there are",
             tuple(f"mlxr {name}" for name in names),
-            f"`mlxr` opens the window. The commands are {listed}; `--help` explains each.",
+            f"`mlxr` opens the window. The commands are {listed}; `mlxr --help` explains each.",
         ),
         topic(
             "cmd_chat",
@@ -50,6 +50,12 @@ def _commands(listed: str, names: tuple[str, ...]) -> list[Topic]:
             "what mlxr kernels does, which kernels run on this machine",
             "mlxr kernels",
             "`mlxr kernels` shows which kernels run on this machine and why; `--check` tests each one.",
+        ),
+        topic(
+            "cmd_replay",
+            "what mlxr replay does, how to play a file of requests",
+            "mlxr replay",
+            "`mlxr replay FILE` plays a file of requests on one engine, to measure or reproduce what it does.",
         ),
     ]
 

@@ -65,8 +65,7 @@ def _files(f: Facts) -> list[Topic]:
             "guide_files",
             "where the guide's own model files are, how to come back to the guide",
             "resources/guide/model",
-            "My files are in resources/guide/model. To come back to me, choose Open the guide in the model "
-            "menu.",
+            "My files are in resources/guide/model. To come back to me, choose Guide in the model menu.",
         ),
     ]
 

@@ -8,7 +8,70 @@ from resources.guide.topic import Topic, topic
 
 def topics(f: Facts) -> list[Topic]:
     """Topics about models."""
-    return [*_getting(f), *_kinds(f)]
+    return [*_getting(f), *_library(), *_kinds(f)]
+
+
+def _library() -> list[Topic]:
+    return [
+        topic(
+            "pull",
+            "what mlxr pull does, the command that downloads a model",
+            ("mlxr pull", "Hugging Face cache"),
+            "`mlxr pull REPO` downloads a model from Hugging Face into the Hugging Face cache, which other "
+            "tools share.",
+        ),
+        topic(
+            "pause_download",
+            "how to pause or resume a download, what if it breaks off",
+            ("Ctrl-C", "where it stopped"),
+            "Ctrl-C pauses a download; the same `mlxr pull` goes on where it stopped, also after a crash or a "
+            "restart.",
+        ),
+        topic(
+            "verified_download",
+            "whether downloads are checked, how to know that a download is complete",
+            ("SHA-256",),
+            "Each file that `mlxr pull` gets is checked by its size and SHA-256 before it counts.",
+        ),
+        topic(
+            "pull_gguf",
+            "how to download a GGUF file, one quantisation of a repository",
+            (r"mlxr pull REPO:",),
+            "Name the quantisation behind a colon: `mlxr pull REPO:Q4_K_M` gets only that GGUF file, all of "
+            "its parts.",
+        ),
+        topic(
+            "list_models",
+            "which models one has, how to list them, what mlxr models does",
+            "mlxr models",
+            "`mlxr models` lists the models on this machine that MLXR knows, with size, family and bits.",
+        ),
+        topic(
+            "rename_model",
+            "how to give a model another name",
+            (r"mlxr models --rename",),
+            "`mlxr models --rename OLD NEW` gives a model another name, which `--model` takes.",
+        ),
+        topic(
+            "delete_model",
+            "how to delete a model from disk, what mlxr rm does",
+            "mlxr rm",
+            "`mlxr rm NAME` removes a model and says how much space becomes free.",
+        ),
+        topic(
+            "import_model",
+            "how to add models already on disk to the list, what mlxr import does",
+            ("mlxr import", "stay"),
+            "`mlxr import PATH` adds a folder or a .gguf file to the list of models; the files stay where "
+            "they are.",
+        ),
+        topic(
+            "convert",
+            "how to quantise or convert a model oneself, what mlxr convert does",
+            ("mlxr convert", "--quant"),
+            "`mlxr convert SRC DST --quant q4` writes a Hugging Face model in 4 bits into the new folder DST.",
+        ),
+    ]
 
 
 def _getting(f: Facts) -> list[Topic]:
@@ -19,15 +82,14 @@ def _getting(f: Facts) -> list[Topic]:
             "open_model",
             "how to open or load a model",
             (key_pattern, "folder"),
-            f"Press {key} and choose the model's folder, or drag the folder onto the window.",
+            f"Press {key} and choose a model's folder or a .gguf file, or drop it onto the window.",
         ),
         topic(
             "get_model",
             "where to get or download models, can MLXR download them",
-            ("Hugging Face", "hf download"),
-            "MLXR does not download models yet: get one from Hugging Face with `hf download`, then open its "
-            "folder "
-            f"with {key}.",
+            ("Hugging Face", "mlxr pull"),
+            "Models come from Hugging Face: `mlxr pull REPO` downloads one into the Hugging Face cache; what "
+            "`hf download` got is found there too.",
         ),
         topic(
             "which_model",
@@ -41,8 +103,7 @@ def _getting(f: Facts) -> list[Topic]:
             "switch_model",
             "how to change to another model; two models at once",
             ("one model at a time", key_pattern),
-            f"Press {key} and choose another folder. MLXR holds one model at a time, so the old one is "
-            f"freed.",
+            f"Press {key} and choose another model. MLXR holds one model at a time, so the old one is freed.",
         ),
         topic(
             "last_model",
@@ -54,7 +115,7 @@ def _getting(f: Facts) -> list[Topic]:
             "model_flag",
             "how to give the model on the command line",
             r"--model",
-            "Add `--model FOLDER` to the command, such as `mlxr --model ~/models/qwen`.",
+            "Add `--model` and a folder or a .gguf file to the command, such as `mlxr --model ~/models/qwen`.",
         ),
         topic(
             "repo_id",
@@ -73,20 +134,21 @@ def _getting(f: Facts) -> list[Topic]:
         topic(
             "fine_tune",
             "whether MLXR can train or fine-tune models",
-            ("only runs models",),
-            "No, MLXR only runs models: it does not train or fine-tune them.",
+            ("No", "does not train"),
+            "No, MLXR runs and converts models, but it does not train or fine-tune them.",
         ),
     ]
 
 
 def _kinds(f: Facts) -> list[Topic]:
     families = f.families_text
+    key_pattern = f.shortcuts["open_model"].replace("+", r"\+")
     return [
         topic(
             "families",
             "which model families or architectures are supported",
             f.families,
-            f"MLXR runs the {families} families, from safetensors folders.",
+            f"MLXR runs the {families} families, from safetensors folders and from GGUF files.",
         ),
         topic(
             "other_families",
@@ -98,21 +160,22 @@ def _kinds(f: Facts) -> list[Topic]:
             "safetensors",
             "what safetensors is, which file format is needed",
             ("safetensors", "weights"),
-            "Safetensors is a safe file format for weights. MLXR reads it, in one file or in several shards.",
+            "Safetensors is a safe file format for weights. MLXR reads it, in one file or in several shards, "
+            "and GGUF too.",
         ),
         topic(
             "gguf",
             "whether GGUF files work",
-            ("GGUF", "not yet"),
-            "GGUF files are not yet supported: use the same model as a safetensors folder.",
+            ("Yes", "GGUF", key_pattern),
+            f"Yes, GGUF files work, split ones too: press {f.key('open_model')} and choose the file, or drop "
+            "it onto the window.",
         ),
         topic(
             "model_folder",
             "which files a model folder must contain",
             (r"config\.json", "tokenizer"),
             "A model folder holds config.json, the weights as .safetensors files, and a tokenizer: "
-            "tokenizer.json "
-            "or tokenizer.model.",
+            "tokenizer.json or tokenizer.model. A .gguf file has all of it inside.",
         ),
         topic(
             "quantisation",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from resources.guide.facts import Facts
 from resources.guide.topic import Topic, topic
 
@@ -11,63 +13,67 @@ def topics(f: Facts) -> list[Topic]:
     return [*_shortcuts(f), *_using(f)]
 
 
-def _shortcuts(f: Facts) -> list[Topic]:
-    def keys(action: str) -> str:
-        return rf"(?<!\w){f.shortcuts[action].replace('+', chr(92) + '+')}(?!\w)"
+def keys(f: Facts, action: str) -> str:
+    """A regular expression for the keys of `action`, not those that only begin or end like them."""
+    return rf"(?<!\w){re.escape(f.shortcuts[action])}(?!\w)"
 
+
+def _shortcuts(f: Facts) -> list[Topic]:
     return [
         topic(
             "shortcuts",
             "which keyboard shortcuts there are",
-            (keys("new_chat"), keys("open_model"), keys("search")),
+            (keys(f, "new_chat"), keys(f, "open_model"), keys(f, "search")),
             f"{f.shortcuts['new_chat']} new chat, {f.shortcuts['open_model']} open a model, "
             f"{f.shortcuts['search']} "
             f"search, {f.shortcuts['toggle_sidebar']} list of chats, {f.shortcuts['settings']} settings, "
             f"{f.shortcuts['quit']} quit, {f.shortcuts['stop']} stops the answer. On a Mac, Cmd takes "
             f"Ctrl's place.",
         ),
-        topic("send", "how to send a message", keys("send"), f"Type your message and press {f.key('send')}."),
+        topic(
+            "send", "how to send a message", keys(f, "send"), f"Type your message and press {f.key('send')}."
+        ),
         topic(
             "line_break",
             "how to start a new line in a message",
-            keys("line_break"),
+            keys(f, "line_break"),
             f"Press {f.key('line_break')} to start a new line; {f.key('send')} alone sends.",
         ),
         topic(
             "stop",
             "how to stop or cancel an answer in the window",
-            (keys("stop"), "Stop button"),
+            (keys(f, "stop"), "Stop button"),
             f"Press {f.key('stop')} or click the Stop button: the answer ends at once and what is written "
             f"stays.",
         ),
         topic(
             "new_chat",
             "how to start a new chat",
-            keys("new_chat"),
+            keys(f, "new_chat"),
             f"Press {f.key('new_chat')} to start a new chat; the old one stays in the list.",
         ),
         topic(
             "search",
             "how to search in chats",
-            keys("search"),
+            keys(f, "search"),
             f"Press {f.key('search')} to search all of your chats.",
         ),
         topic(
             "sidebar",
             "how to show or hide the list of chats",
-            keys("toggle_sidebar"),
+            keys(f, "toggle_sidebar"),
             f"Press {f.key('toggle_sidebar')} to show or hide the list of chats.",
         ),
         topic(
             "settings",
             "how to open the settings or preferences",
-            keys("settings"),
+            keys(f, "settings"),
             f"Press {f.key('settings')} to open the settings.",
         ),
         topic(
             "quit",
             "how to quit or close MLXR",
-            keys("quit"),
+            keys(f, "quit"),
             f"Press {f.key('quit')} to quit MLXR. Your chats are saved.",
         ),
         topic(
@@ -110,9 +116,41 @@ def _using(f: Facts) -> list[Topic]:
         ),
         topic(
             "edit_message",
-            "how to edit a sent message or regenerate an answer",
-            ("not yet", "new message"),
-            "Editing a message or asking for another answer is not yet possible: send a new message instead.",
+            "how to edit or correct a message that was sent",
+            ("pencil", keys(f, "send_edit")),
+            f"Click the pencil beside your message, change it and press {f.key('send_edit')}. The old version "
+            f"stays.",
+        ),
+        topic(
+            "regenerate",
+            "how to get another answer to the same message, retry",
+            ("Regenerate",),
+            "Click the round arrow, Regenerate, under the answer: another one is written, and the old one stays.",
+        ),
+        topic(
+            "versions",
+            "how to go back to an earlier version of a message or answer, what the arrows and 2 / 3 are",
+            ("arrows", "version"),
+            "The arrows around 2 / 3 lead to the earlier and later versions of a message or an answer: none is lost.",
+        ),
+        topic(
+            "branch",
+            "how to branch or fork a chat, go on from an earlier point",
+            ("New chat from here",),
+            "Click the branch, New chat from here, under an answer: a new chat begins with all that was said so far.",
+        ),
+        topic(
+            "several_answers",
+            "how to get several answers at once, and choose one",
+            ("2 to 4", "Keep this one"),
+            "The button beside Send asks for 2 to 4 answers at once. Choose Keep this one under the best to "
+            "go on.",
+        ),
+        topic(
+            "pin",
+            "how to pin a chat, keep it in memory",
+            ("Right-click", "Keep in memory"),
+            "Right-click the chat in the list of chats and choose Keep in memory: its pages then stay there.",
         ),
         topic(
             "copy_text",

@@ -47,9 +47,41 @@ def _memory(f: Facts) -> list[Topic]:
             "arena",
             "how much memory chats may take, what happens when pages run out",
             ("budget", "refused"),
-            "All pages together have a fixed memory budget. A prompt that does not fit is refused with a "
-            "clear "
-            "line; nothing crashes.",
+            "All pages together have a memory budget. A message that does not fit is refused, with ways out "
+            "to choose from; nothing crashes.",
+        ),
+        topic(
+            "ways_out",
+            "what the buttons under a refused message are, what to do when memory refuses a message",
+            ("shorten", "fewer answers"),
+            "The buttons under a refusal are ways out: shorten the message, take fewer answers, free another "
+            "chat's memory or use fewer bits.",
+        ),
+        topic(
+            "cached",
+            "what cached tokens are, whether a chat is read again for each message",
+            ("cached", "only what is new"),
+            "Cached tokens are already read. A next message, an edit or a branch reads only what is new.",
+        ),
+        topic(
+            "cache_line",
+            "what the line under the text being typed says, such as 8,112 of 8,140 tokens cached, about 0.2 s",
+            ("before you send", "first word"),
+            "The status line says before you send how many tokens are cached, and how long the first word will "
+            "take.",
+        ),
+        topic(
+            "ssd_cache",
+            "what is kept on SSD so that chats reopen at once, how to switch the disk cache off",
+            (f.cache_folder, "settings"),
+            f"Pages also go to disk, to {f.cache_folder} in the data folder, so that old chats reopen at once; "
+            f"the settings can switch that off.",
+        ),
+        topic(
+            "kv_bits",
+            "how to keep the KV cache in 8 or 4 bits, to save memory",
+            ("KV cache", "8 or 4 bits", "settings"),
+            "In the settings the KV cache can take 8 or 4 bits: less memory, and slightly different answers.",
         ),
     ]
 
@@ -66,7 +98,7 @@ def _speed(f: Facts) -> list[Topic]:
             "prefill_chunk",
             "how big a prefill step is, why a prompt is read in chunks",
             (f"{f.prefill_chunk} tokens",),
-            f"A prompt is read in chunks of {f.prefill_chunk} tokens, so that you can stop in between.",
+            f"A prompt is read in chunks of at most {f.prefill_chunk} tokens, so that you can stop in between.",
         ),
         topic(
             "decode",
@@ -101,6 +133,27 @@ def _speed(f: Facts) -> list[Topic]:
             "how to measure speed or benchmark",
             "mlxr bench",
             "Run `mlxr bench`: it measures how fast this machine reads prompts and writes answers.",
+        ),
+        topic(
+            "speculation",
+            "what guessing ahead or speculative decoding is, whether MLXR does it",
+            ("guesses", "same"),
+            "MLXR guesses the next tokens and checks several in one step: text that repeats is written "
+            "faster, and stays the same.",
+        ),
+        topic(
+            "draft_model",
+            "what a draft model is, what --draft-model does",
+            ("--draft-model", "guess"),
+            "`--draft-model` names a smaller model with the same vocabulary that guesses ahead; the answer "
+            "stays the same.",
+        ),
+        topic(
+            "kernel",
+            "what a kernel is, whether MLXR has its own GPU code",
+            ("small program", "mlxr kernels"),
+            "A kernel is a small program for the GPU. MLXR uses its own where they are right and faster here: "
+            "see `mlxr kernels`.",
         ),
         topic(
             "status_line",
