@@ -55,7 +55,7 @@ def _commands(listed: str, names: tuple[str, ...]) -> list[Topic]:
             "cmd_replay",
             "what mlxr replay does, how to play a file of requests",
             "mlxr replay",
-            "`mlxr replay FILE` plays a file of requests on one engine, to measure or reproduce what it does.",
+            "`mlxr replay FILE` plays a file of requests on one engine, to measure or reproduce something.",
         ),
     ]
 

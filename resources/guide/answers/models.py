@@ -24,8 +24,8 @@ def _library() -> list[Topic]:
             "pause_download",
             "how to pause or resume a download, what if it breaks off",
             ("Ctrl-C", "where it stopped"),
-            "Ctrl-C pauses a download; the same `mlxr pull` goes on where it stopped, also after a crash or a "
-            "restart.",
+            "Ctrl-C pauses a download; the same `mlxr pull` goes on where it stopped, also after a crash "
+            "or a restart.",
         ),
         topic(
             "verified_download",
@@ -69,7 +69,7 @@ def _library() -> list[Topic]:
             "convert",
             "how to quantise or convert a model oneself, what mlxr convert does",
             ("mlxr convert", "--quant"),
-            "`mlxr convert SRC DST --quant q4` writes a Hugging Face model in 4 bits into the new folder DST.",
+            "`mlxr convert SRC DST --quant q4` writes a Hugging Face model in 4 bits to the new folder DST.",
         ),
     ]
 
@@ -115,7 +115,7 @@ def _getting(f: Facts) -> list[Topic]:
             "model_flag",
             "how to give the model on the command line",
             r"--model",
-            "Add `--model` and a folder or a .gguf file to the command, such as `mlxr --model ~/models/qwen`.",
+            "Add `--model` and a folder or a .gguf file to the command: `mlxr --model ~/models/qwen`.",
         ),
         topic(
             "repo_id",

@@ -118,26 +118,26 @@ def _using(f: Facts) -> list[Topic]:
             "edit_message",
             "how to edit or correct a message that was sent",
             ("pencil", keys(f, "send_edit")),
-            f"Click the pencil beside your message, change it and press {f.key('send_edit')}. The old version "
-            f"stays.",
+            f"Click the pencil beside your message, change it and press {f.key('send_edit')}. The old "
+            f"version stays.",
         ),
         topic(
             "regenerate",
             "how to get another answer to the same message, retry",
             ("Regenerate",),
-            "Click the round arrow, Regenerate, under the answer: another one is written, and the old one stays.",
+            "Click the round arrow under the answer to regenerate it: another one is written, the old one stays.",
         ),
         topic(
             "versions",
             "how to go back to an earlier version of a message or answer, what the arrows and 2 / 3 are",
             ("arrows", "version"),
-            "The arrows around 2 / 3 lead to the earlier and later versions of a message or an answer: none is lost.",
+            "The arrows around 2 / 3 lead to earlier and later versions of a message or answer: none is lost.",
         ),
         topic(
             "branch",
             "how to branch or fork a chat, go on from an earlier point",
             ("New chat from here",),
-            "Click the branch, New chat from here, under an answer: a new chat begins with all that was said so far.",
+            "Click New chat from here, the branch under an answer: a new chat begins with all said so far.",
         ),
         topic(
             "several_answers",

@@ -65,17 +65,17 @@ def _memory(f: Facts) -> list[Topic]:
         ),
         topic(
             "cache_line",
-            "what the line under the text being typed says, such as 8,112 of 8,140 tokens cached, about 0.2 s",
+            "what is said while one types, such as 8,112 of 8,140 tokens cached, about 0.2 s",
             ("before you send", "first word"),
-            "The status line says before you send how many tokens are cached, and how long the first word will "
-            "take.",
+            "The status line says before you send how many tokens are cached, and how long the first word "
+            "takes.",
         ),
         topic(
             "ssd_cache",
             "what is kept on SSD so that chats reopen at once, how to switch the disk cache off",
             (f.cache_folder, "settings"),
-            f"Pages also go to disk, to {f.cache_folder} in the data folder, so that old chats reopen at once; "
-            f"the settings can switch that off.",
+            f"Pages also go to disk, to {f.cache_folder} in the data folder, so that old chats reopen at "
+            f"once; the settings can switch that off.",
         ),
         topic(
             "kv_bits",
@@ -98,7 +98,8 @@ def _speed(f: Facts) -> list[Topic]:
             "prefill_chunk",
             "how big a prefill step is, why a prompt is read in chunks",
             (f"{f.prefill_chunk} tokens",),
-            f"A prompt is read in chunks of at most {f.prefill_chunk} tokens, so that you can stop in between.",
+            f"A prompt is read in chunks of at most {f.prefill_chunk} tokens, so that you can stop "
+            "in between.",
         ),
         topic(
             "decode",
@@ -152,8 +153,8 @@ def _speed(f: Facts) -> list[Topic]:
             "kernel",
             "what a kernel is, whether MLXR has its own GPU code",
             ("small program", "mlxr kernels"),
-            "A kernel is a small program for the GPU. MLXR uses its own where they are right and faster here: "
-            "see `mlxr kernels`.",
+            "A kernel is a small program for the GPU. MLXR uses its own where they are right and faster: "
+            "`mlxr kernels` shows them.",
         ),
         topic(
             "status_line",
