@@ -125,13 +125,13 @@ def _using(f: Facts) -> list[Topic]:
             "regenerate",
             "how to get another answer to the same message, retry",
             ("Regenerate",),
-            "Click the round arrow under the answer to regenerate it: another one is written, the old one stays.",
+            "Click the round arrow under the answer to regenerate it: another is written, the old one stays.",
         ),
         topic(
             "versions",
             "how to go back to an earlier version of a message or answer, what the arrows and 2 / 3 are",
             ("arrows", "version"),
-            "The arrows around 2 / 3 lead to earlier and later versions of a message or answer: none is lost.",
+            "The arrows around 2 / 3 lead to earlier and later versions of a message or answer; all stay.",
         ),
         topic(
             "branch",

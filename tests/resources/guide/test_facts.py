@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
 
-from app.cli.commands import COMMANDS
+from app.cli.commands import COMMANDS, CommandSpec
 from app.shortcuts import SHORTCUTS, keys_for
+from resources.guide import facts as facts_module
 from resources.guide.evaluate import MODEL
-from resources.guide.facts import SINCE, collect_facts
+from resources.guide.facts import AHEAD, SINCE, collect_facts
 from resources.guide.topics import all_topics
 from resources.guide.train import MANIFEST, trained_on
 
@@ -29,6 +31,25 @@ def test_the_trained_model_knows_the_facts_of_this_code() -> None:
 def test_what_the_guide_was_not_taught_is_in_the_code() -> None:
     there = {command.name for command in COMMANDS} | {shortcut.action for shortcut in SHORTCUTS}
     assert there >= SINCE
+
+
+def test_facts_are_the_same_once_the_commands_told_of_ahead_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = collect_facts()
+    load = COMMANDS[0].load
+    later = tuple(CommandSpec(name, "", load) for name in AHEAD if name not in {c.name for c in COMMANDS})
+    monkeypatch.setattr(facts_module, "COMMANDS", (*later, *COMMANDS))
+    assert collect_facts() == facts
+    monkeypatch.setattr(facts_module, "COMMANDS", (*COMMANDS, CommandSpec("other", "", load)))
+    assert collect_facts() != facts
+
+
+def test_answers_name_no_command_that_is_not_a_fact() -> None:
+    facts = collect_facts()
+    answers = [answer for topic in all_topics(facts) for answer in topic.answers]
+    named = {name for answer in answers for name in re.findall(r"`mlxr ([a-z]+)", answer)}
+    assert named == set(facts.commands)
 
 
 def test_a_changed_fact_shows_in_the_manifest() -> None:
