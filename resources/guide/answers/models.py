@@ -31,8 +31,8 @@ def _library() -> list[Topic]:
             "verified_download",
             "whether downloads are checked, how to know that a download is complete",
             ("SHA-256",),
-            "Each file that `mlxr pull` gets is checked by its size and checksum, SHA-256 for weights, before "
-            "it counts.",
+            "Each file that `mlxr pull` gets is checked by its size and checksum, SHA-256 for weights, "
+            "before it counts.",
         ),
         topic(
             "pull_gguf",
