@@ -115,7 +115,7 @@ def kernel_table(
 
 
 def check_kernels(folder: Path) -> Iterator[KernelCheck]:
-    """Runs the agreement suite in processes of their own; yields what came of each kernel, as it comes.
+    """Runs the agreement suite in processes of its own; yields what came of each kernel, as it comes.
 
     Args:
         folder: where the emulator keeps what it compiles.
@@ -131,7 +131,9 @@ def check_kernels(folder: Path) -> Iterator[KernelCheck]:
         )
     try:
         executor = open_executor(scope.executor, folder / "emulated")
-        for check in agreement.run_suite(TrialRunner(scope.executor, folder / "emulated"), executor):
+        runner = TrialRunner(scope.executor, folder / "emulated")
+        processes = agreement.processes_at_once(scope.executor)
+        for check in agreement.run_suite(runner, executor, processes=processes):
             yield KernelCheck(
                 check.key, check.candidate, check.error, check.tolerance, check.has_passed, check.reason
             )
