@@ -80,6 +80,7 @@ from engine.kv_loss import KvLoss, measure_kv_loss
 from engine.loading.files import StoredKind
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
+from engine.outline import ModelOutline, outline_model
 from engine.peer import Peer, PeerRun
 from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
@@ -131,6 +132,7 @@ __all__ = [
     "MissReason",
     "ModelError",
     "ModelInfo",
+    "ModelOutline",
     "ModelReady",
     "ModelSummary",
     "ModelUnloaded",
@@ -169,6 +171,7 @@ __all__ = [
     "machine_report",
     "measure_kv_loss",
     "model_fit",
+    "outline_model",
     "peer_quant",
     "write_shape",
 ]
