@@ -78,6 +78,8 @@ from engine.kernel_report import (
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv_loss import KvLoss, measure_kv_loss
 from engine.loading.files import StoredKind
+from engine.loading.gguf.config import ARCHITECTURES as GGUF_FAMILIES
+from engine.loading.gguf.header import GGUF_TYPES
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.outline import ModelOutline, outline_model
@@ -91,6 +93,8 @@ __all__ = [
     "EXECUTORS",
     "EXECUTOR_VARIABLE",
     "FAMILIES",
+    "GGUF_FAMILIES",
+    "GGUF_TYPES",
     "QUANTS",
     "SHAPES",
     "BatchRun",

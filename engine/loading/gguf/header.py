@@ -23,6 +23,9 @@ from metal.block_types import BLOCK_TYPES, BY_NUMBER, BlockType
 DENSE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """Unquantised types that are read, and the bytes of an element."""
 
+GGUF_TYPES = (*DENSE_BYTES, *(one.name for one in BLOCK_TYPES))
+"""Every type of tensor that is read, by the names that GGUF files' names are made of."""
+
 _DENSE = {0: "F32", 1: "F16", 30: "BF16"}
 _VERSIONS = (2, 3)
 _MOST_ALIGNMENT = 1 << 20
@@ -167,8 +170,9 @@ def _dense_name(cursor: Cursor, listed: _Listed) -> str:
         named = GGMLQuantizationType(number).name
     except ValueError:
         named = f"type {number}"
-    supported = ", ".join([*DENSE_BYTES, *(one.name for one in BLOCK_TYPES)])
-    raise cursor.wrong(listed.name, f"is stored as {named}, which is not supported; {supported} are")
+    raise cursor.wrong(
+        listed.name, f"is stored as {named}, which is not supported; {', '.join(GGUF_TYPES)} are"
+    )
 
 
 def _check_overlaps(cursor: Cursor, tensors: dict[str, GgufTensor]) -> None:
