@@ -163,8 +163,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _send(self, served: Served, data: bytes) -> None:
-        self.connection.sendall(data)
-        served.bytes_sent += len(data)
+        served.bytes_sent += len(
+            data
+        )  # before: a client that has them all may ask at once how many were sent
+        try:
+            self.connection.sendall(data)
+        except OSError:
+            served.bytes_sent -= len(data)
+            raise
 
     def _end(self) -> None:
         """What was sent arrives; then the stream is over."""

@@ -2,10 +2,10 @@
 
 huggingface_hub reads its environment once, when it is imported, and keeps what it read as constants; the
 tests' conftest imports it offline. Setting HF_ENDPOINT in a test therefore changes nothing in this process.
-So `hub_home` sets both: the environment (for processes the test starts, `mlxr pull` for one) and the constants
-(which the client's functions look up when they are called, so that replacing them works), with the one
-`HfApi` behind the module's functions. Passing `endpoint=hub.url` also works, but leaves the cache's folder and
-HF_HUB_OFFLINE as they were.
+So `hub_home` sets both: the environment (for processes the test starts, `mlxr pull` for one) and the
+constants (which the client's functions look up when they are called, so that replacing them works), with the
+one `HfApi` behind the module's functions. Passing `endpoint=hub.url` also works, but leaves the cache's
+folder and HF_HUB_OFFLINE as they were.
 
 Use: `from tests.hub.fixtures import hub_home as hub_home` in the test's module or conftest.py, then
 

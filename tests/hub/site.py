@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, quote, urlencode
 
 from tests.hub.listing import is_set, one_model, path_entry, search, tree_entries
 from tests.hub.messages import Answer, Content, Refusal, Request, json_answer
+from tests.hub.repos import HubFile
 from tests.hub.store import Commit, Store
 
 Redirect = Literal["cdn", "absolute", "relative"]
@@ -148,7 +149,7 @@ class Site:
         if not file.lfs:
             there = f"/api/resolve-cache/models/{quote(repo_id, safe='')}/{commit.sha}/{quote(path)}"
             return Answer(307, known | {"Location": there})
-        known |= {"X-Linked-Size": str(file.size), "X-Linked-Etag": f'"{file.etag}"'}
+        known |= _linked(file)
         if file.xet_hash is not None:
             route = f"{self.url}/api/models/{repo_id}/xet-read-token/{commit.sha}"
             known |= {"X-Xet-Hash": file.xet_hash, "Link": f'<{route}>; rel="xet-auth"'}
@@ -176,7 +177,15 @@ class Site:
         if time.time() > int(expires):
             raise Refusal(403, "Request has expired")
         repo_id, path = self.file_of(request) or ("", "")
-        return Answer(200, {}, Content(repo_id, path, self._store.stored(repo_id, request.segments[2], path)))
+        sha = request.segments[2]
+        file = self._store.stored(repo_id, sha, path)
+        # A client that stays on the hub's own port reads what the file is from the last answer.
+        known = {} if request.on_cdn else {"X-Repo-Commit": sha} | _linked(file)
+        return Answer(200, known, Content(repo_id, path, file))
 
     def _signature(self, path: str, expires: str) -> str:
         return hashlib.sha256(f"{path} {expires} {self._secret}".encode()).hexdigest()[:16]
+
+
+def _linked(file: HubFile) -> dict[str, str]:
+    return {"X-Linked-Size": str(file.size), "X-Linked-Etag": f'"{file.etag}"'}
