@@ -204,11 +204,14 @@ def _grows_by_what_is_asked(arena: Arena) -> None:
 
 
 def growth(folder: Path) -> None:
-    """The arena grows between two decode steps, the second being sent while the first is in flight."""
+    """The arena grows between two decode steps, the second being sent while the first is in flight.
+
+    It was built for the prompt and one answer, and there are two.
+    """
     chat = Chat(folder)
     arena = chat.model.arena
     _grows_by_what_is_asked(arena)
-    chat.ask("a", 30, 40)
+    chat.ask("a", 20, 20, n=2)
     chat.work(5)
     assert arena.pages == 3
     assert chat.in_flight

@@ -34,9 +34,11 @@ class Model:
         self.events: list[Event] = []
         self.serving = Serving(self.model, settings, self.events.append)
 
-    def ask(self, name: str, tokens: tuple[int, ...] = PROMPT) -> tuple[Finished, CacheReport]:
+    def ask(
+        self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6
+    ) -> tuple[Finished, CacheReport]:
         command = Generate(
-            name, tokens=tokens, max_tokens=6, sampling=SamplingParams(temperature=0), ignore_eos=True
+            name, tokens=tokens, max_tokens=answer, sampling=SamplingParams(temperature=0), ignore_eos=True
         )
         self.serving.add(
             accept_command(command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter())
@@ -135,6 +137,23 @@ def test_an_arena_more_than_half_full_is_doubled_at_rest_and_the_next_request_gr
     again, report = model.ask("e", long_prompt(2, 20))
     assert again.tokens == first.tokens
     assert report.cached_tokens == len(long_prompt(2, 20)) - 1
+
+
+def test_an_arena_is_built_for_a_prompt_and_its_answer_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, sizes = Model(tmp_path, None), list[int]()
+    arena, reserve = model.model.arena, model.model.arena.reserve
+
+    def watched(pages: int, limit: int) -> None:
+        reserve(pages, limit)
+        sizes.append(arena.pages)
+
+    model.ask("a", long_prompt(0, 30))
+    monkeypatch.setattr(arena, "reserve", watched)
+    model.ask("b", long_prompt(1, 30), answer=100)
+    assert len(sizes) > 6
+    assert set(sizes) == {128}
 
 
 @pytest.mark.parametrize("pages", [8, 65, 100])
