@@ -52,9 +52,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one file, and whose they are."""
+    """The bytes of one file, and whose they are, at the commit `sha`."""
 
     repo_id: str
+    sha: str
     path: str
     file: HubFile
 

@@ -16,7 +16,7 @@ PIECE = 1 << 16
 LAST_MODIFIED = format_datetime(LONG_AGO, usegmt=True)
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
-Corrupt = Callable[[str, str], HubFile]
+Corrupt = Callable[[Content], HubFile]
 
 
 class Cut(Exception):
@@ -43,7 +43,7 @@ def plan(request: Request, content: Content, faults: Faults, corrupt: Corrupt) -
     taken = faults.take_body(request.path, content.path, start, stop) if request.method == "GET" else []
     for fault in taken:
         if fault.kind == "change_etag" and fault.at == 0:
-            file = corrupt(content.repo_id, content.path)
+            file = corrupt(content)
             span = _asked(request, file)
         elif fault.kind == "ignore_range":
             span = None
@@ -94,7 +94,7 @@ def _happen(fault: Fault, file: HubFile, content: Content, faults: Faults, corru
     if fault.kind == "stall":
         faults.stall(fault)
         return file
-    return corrupt(content.repo_id, content.path)
+    return corrupt(content)
 
 
 def _spoiled(data: bytes, at: int, planned: list[Fault], faults: Faults) -> bytes:

@@ -163,7 +163,7 @@ class Site:
         repo_id, path = self.file_of(request) or ("", "")
         commit = self._store.commit(repo_id, request.segments[4], request.token)
         self._store.check_gate(commit.repo, request.token, path)
-        content = Content(repo_id, path, commit.file(path))
+        content = Content(repo_id, commit.sha, path, commit.file(path))
         return Answer(200, {"X-Repo-Commit": commit.sha}, content)
 
     def _cdn(self, request: Request) -> Answer:
@@ -181,7 +181,7 @@ class Site:
         file = self._store.stored(repo_id, sha, path)
         # A client that stays on the hub's own port reads what the file is from the last answer.
         known = {} if request.on_cdn else {"X-Repo-Commit": sha} | _linked(file)
-        return Answer(200, known, Content(repo_id, path, file))
+        return Answer(200, known, Content(repo_id, sha, path, file))
 
     def _signature(self, path: str, expires: str) -> str:
         return hashlib.sha256(f"{path} {expires} {self._secret}".encode()).hexdigest()[:16]

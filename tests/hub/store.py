@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from tests.hub.messages import Refusal
+from tests.hub.messages import Content, Refusal
 from tests.hub.repos import CARD, HubFile, Repo
 
 
@@ -55,21 +55,17 @@ class Store:
             self._branches.setdefault(repo.id, {})[branch] = repo.sha
         return repo.sha
 
-    def remove(self, repo_id: str) -> None:
-        """As if it had never been."""
+    def corrupt(self, content: Content) -> HubFile:
+        """Other bytes of the same length in the place of a file, in every commit; returns the new file."""
+        path = content.path
         with self._lock:
-            del self._commits[repo_id], self._branches[repo_id]
-
-    def corrupt(self, repo_id: str, path: str) -> HubFile:
-        """Other content of the same length in the place of a file, in every commit; returns the new file."""
-        with self._lock:
-            for sha, repo in self._commits[repo_id].items():
+            commits = self._commits[content.repo_id]
+            for sha, repo in commits.items():
                 if path in repo.tree:
                     old = repo.tree[path]
                     other = bytes(byte ^ 0xFF for byte in old.read(0, old.true_size))
-                    changed = replace(repo, files={**repo.tree, path: replace(old, data=other)})
-                    self._commits[repo_id][sha] = changed
-            return self._commits[repo_id][self._branches[repo_id]["main"]].tree[path]
+                    commits[sha] = replace(repo, files={**repo.tree, path: replace(old, data=other)})
+            return commits[content.sha].tree[path]
 
     def account(self, token: str | None) -> Account | None:
         """Whose `token` is; None without one.
