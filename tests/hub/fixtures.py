@@ -24,7 +24,7 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import constants, hf_api
 
 from tests.hub.server import HubServer
 
@@ -73,7 +73,7 @@ class HubHome:
         template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
-        patch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.url)
+        patch.setattr(hf_api.api, "endpoint", hub.url)
 
     def log_in(self, token: str) -> None:
         """`token` is in the file where `hf auth login` leaves it."""
