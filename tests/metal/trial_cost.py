@@ -4,7 +4,7 @@
 
 All cases of the model, as `mlxr kernels --model` has them, are checked and timed in a trial process, and then
 once more in the same process, which has by then compiled all there is. Starting that process, and writing
-down verdicts, do not count. Emulated timing of a real model takes hours: `--only` leaves some cases.
+down verdicts, do not count. Emulated kernels take long, attention most of all: `--only` picks cases.
 """
 
 from __future__ import annotations
