@@ -83,7 +83,7 @@ class Tidying:
         if not missing or self._is_short(missing * arena.page_bytes):
             return
         try:
-            arena.reserve(arena.pages + missing, self._model.pager.total_pages)
+            arena.reserve(pages := arena.pages + missing, limit=pages)
         except BaseException:  # some layers may have grown: what they hold goes, as after a step that broke
             self._model.memory.drop()
             arena.release()
