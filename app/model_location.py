@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.errors import ModelNotFound
+from app.paths import default_paths
 
 GUIDE_NAME = "guide"
 GUIDE = Path(__file__).resolve().parents[1] / "resources" / "guide" / "model"
@@ -22,9 +23,9 @@ def locate(
     """The folder or GGUF file of the model that `spec` names.
 
     Args:
-        spec: a folder, a `.gguf` file (any part of a split one), "guide" for the built-in model, or the id of
-            a Hugging Face repository that the local cache holds (HF_HOME is honoured; nothing is downloaded).
-            None: `last_model`, else the guide.
+        spec: a folder, a `.gguf` file (any part of a split one), "guide" for the built-in model, the id of a
+            Hugging Face repository that the local cache holds (HF_HOME is honoured; nothing is downloaded),
+            or a name in the library. None: `last_model`, else the guide.
         last_model: what the settings remember, in the same notation.
         say: told in one line when `last_model` is gone and the guide takes its place.
 
@@ -64,7 +65,7 @@ def model_title(path: Path) -> str:
 
 def _find(spec: str) -> Path:
     if not spec.strip():
-        raise ModelNotFound("the model's name is empty; give a folder or a Hugging Face repository")
+        raise ModelNotFound("the model's name is empty; give a folder or a name that `mlxr models` lists")
     try:
         return _find_path(spec, Path(spec).expanduser())
     except (OSError, RuntimeError) as error:  # a name too long, a folder that is closed to us, nobody's home
@@ -87,7 +88,22 @@ def _find_path(spec: str, path: Path) -> Path:
         )
     if _REPOSITORY.fullmatch(spec):
         return _cached_repository(spec)
-    raise ModelNotFound(f"{spec}: no such folder; give a model's folder or a Hugging Face repository")
+    return _in_library(spec)
+
+
+def _in_library(name: str) -> Path:
+    # Imported here: most starts name a path or nothing, and the library knows this module.
+    from app.library.lookup import find_model, words_for_missing
+
+    model = find_model(name, default_paths())
+    if model is None:
+        raise ModelNotFound(f"{name}: no such folder, and {words_for_missing(name, default_paths())}")
+    if model.state != "here":
+        raise ModelNotFound(
+            f"{name}: its files are {'gone from' if model.state == 'gone' else 'not whole any more at'} "
+            f"{model.path}; `mlxr rm {name}` forgets it"
+        )
+    return model.path
 
 
 def _guide() -> Path:
