@@ -12,7 +12,7 @@ from app.shortcuts import SHORTCUTS
 from engine import FAMILIES, EngineSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
-SINCE = frozenset({"convert", "import", "models", "replay", "rm", "send_edit"})
+SINCE = frozenset({"convert", "import", "models", "pull", "replay", "rm", "send_edit"})
 """Commands and shortcuts that have come since the guide was trained: the next training takes them in."""
 
 ROOT = Path(__file__).resolve().parents[2]

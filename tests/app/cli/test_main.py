@@ -21,7 +21,13 @@ def test_help_lists_every_command(mlxr: Run) -> None:
         assert spec.summary in done.stdout
 
 
-ABOUT_ITS_OWN = {"convert": "SRC DST", "import": "PATH", "models": "[NAME]", "rm": "NAME"}
+ABOUT_ITS_OWN = {
+    "convert": "SRC DST",
+    "import": "PATH",
+    "models": "[NAME]",
+    "pull": "REPO[:QUANT]",
+    "rm": "NAME",
+}
 """What the usage of commands has that open no model."""
 
 
