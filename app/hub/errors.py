@@ -44,11 +44,17 @@ class NotFound(HubError):
 
 
 class AccessNeeded(HubError):
-    """A gated repository; `url`: the page where its licence is accepted."""
+    """A gated repository.
 
-    def __init__(self, message: str, url: str) -> None:
+    Attributes:
+        url: the page where its licence is accepted, or access asked for.
+        is_pending: whether it was asked for, and nobody has answered yet.
+    """
+
+    def __init__(self, message: str, url: str, *, is_pending: bool = False) -> None:
         super().__init__(message)
         self.url = url
+        self.is_pending = is_pending
 
 
 class BadToken(HubError):
