@@ -11,11 +11,17 @@ Format = Literal["gguf", "safetensors"]
 
 @dataclass(frozen=True, slots=True)
 class RepoFile:
-    """A file of a repository: its path, bytes and sha256 in hex, None where the Hub does not say."""
+    """A file of a repository: its path and bytes, None where the Hub does not say.
+
+    Attributes:
+        sha256: of a file that lies beside git, as weights do, in hex.
+        git_sha1: git's name of the content, in hex; of one beside git that of what stands in its place.
+    """
 
     name: str
     size: int | None = None
     sha256: str | None = None
+    git_sha1: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +93,15 @@ def measured_bits(weight_bytes: int, parameters: int | None, expected: float | N
     if expected is not None and not 0.7 * expected <= bits <= 1.8 * expected:
         return expected  # the parameters are of another model in the same repository
     return round(bits, 2) if 1 <= bits <= 33 else None
+
+
+def safetensors_parameters(facts: RepoFacts) -> int | None:
+    """Weights, from the Hub's count of elements: those of type U32 are words of packed weights."""
+    packed = facts.elements.get("U32", 0)
+    if not packed:
+        return sum(facts.elements.values()) or None
+    if not facts.bits:
+        return None
+    weights = packed * 32 // facts.bits
+    dense = sum(count for dtype, count in facts.elements.items() if dtype != "U32")
+    return weights + max(0, dense - weights // 32)  # scales and biases of groups of 64 are no weights

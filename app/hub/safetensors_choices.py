@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
-from app.hub.choice import Choice, RepoFacts, RepoFile, measured_bits, total
+from app.hub.choice import Choice, RepoFacts, RepoFile, measured_bits, safetensors_parameters, total
 from app.hub.quantizations import bits_hint
 from engine import FAMILIES
 
@@ -87,7 +87,7 @@ def _choice(folder: str, inside: Sequence[RepoFile], weights: list[RepoFile], fa
     beside = [file for file in inside if any(fnmatch(PurePosixPath(file.name).name, one) for one in _BESIDE)]
     weight_bytes = total(weights)
     key, name, stated = _quantization(folder, facts)
-    parameters = None if folder else _parameters(facts, stated)
+    parameters = None if folder else safetensors_parameters(facts)
     bits = measured_bits(weight_bytes, parameters, stated)
     return Choice(
         key=key,
@@ -127,18 +127,6 @@ def _quantization(folder: str, facts: RepoFacts) -> tuple[str, str, float | None
 def _packed(bits: int) -> tuple[str, str, float]:
     """With a scale and a bias in 16 bits for each 64 weights, as MLX packs them by default."""
     return f"{bits}bit", f"{bits}-bit MLX", bits + 0.5
-
-
-def _parameters(facts: RepoFacts, stated: float | None) -> int | None:
-    """Of the Hub's count of elements; those of type U32 are words of packed weights."""
-    packed = facts.elements.get("U32", 0)
-    if not packed:
-        return sum(facts.elements.values()) or None
-    if facts.bits is None or stated is None:
-        return None
-    weights = packed * 32 // facts.bits
-    dense = sum(facts.elements.get(dtype, 0) for dtype in _DTYPE_BITS)
-    return weights + max(0, dense - weights // 32)  # scales and biases of groups of 64 are no weights
 
 
 def _unsupported(weights: list[RepoFile], beside: set[str], facts: RepoFacts) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from tests.hub.store import Commit
 
 Values = Mapping[str, list[str]]
 
-_SEARCH = {"search", "author", "filter", "pipeline_tag", "gated", "sort", "direction"}
+_SEARCH = {"search", "author", "filter", "pipeline_tag", "gated", "sort", "direction", "num_parameters"}
 _FORM = {"limit", "cursor", "full", "config", "cardData", "expand"}
 _ORDERS: dict[str, Callable[[Repo], Any]] = {
     "downloads": lambda repo: repo.downloads,
@@ -118,7 +119,17 @@ def _fits(repo: Repo, query: Values) -> bool:
         and all(author == repo.author for author in query.get("author", []))
         and all(tag in repo.all_tags for tag in wanted)
         and ("gated" not in query or is_set(query, "gated") == bool(repo.gated))
+        and all(_has_parameters(repo, limits) for limits in query.get("num_parameters", []))
     )
+
+
+def _has_parameters(repo: Repo, limits: str) -> bool:
+    """Whether the count the Hub knows is within "min:1000,max:2B"; without a count it is not."""
+    counted = sum((repo.safetensors or {}).values()) or (repo.gguf or {}).get("total")
+    within = dict(limit.split(":", 1) for limit in limits.split(","))
+    units = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+    bounds = {name: float(bound.rstrip("KMBT")) * units.get(bound[-1], 1) for name, bound in within.items()}
+    return counted is not None and bounds.get("min", 0) <= counted <= bounds.get("max", math.inf)
 
 
 def _listed(commit: Commit, query: Values) -> dict[str, Any]:
