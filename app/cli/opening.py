@@ -10,6 +10,7 @@ from dataclasses import replace
 from app.cli.session import Session
 from app.cli.terminal import Terminal
 from app.engine_settings import engine_settings
+from app.library.lookup import note_use
 from app.model_location import locate, model_title
 from app.paths import default_paths
 from app.settings import SettingsFile
@@ -37,6 +38,8 @@ def open_session(
         settings = replace(settings, speculation=False, ssd=None)
     with Session(lambda emit: Engine(emit, settings)) as session:
         model = session.load(path, lambda event: show_progress(event, terminal))
+        if not is_measured and (problem := note_use(path, paths)):
+            terminal.note(problem)
         yield session, replace(model, name=model_title(path))
 
 

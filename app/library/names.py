@@ -98,5 +98,5 @@ def near_names(name: str, names: list[str]) -> list[str]:
     wanted = folded(name.rpartition("/")[2])
     by_folded = {folded(one): one for one in names}
     begun = [one for one in by_folded if wanted and one.startswith(wanted)]
-    close = get_close_matches(wanted, by_folded, n=3, cutoff=0.6)
+    close = get_close_matches(wanted, by_folded, n=3, cutoff=0.5)
     return [by_folded[one] for one in dict.fromkeys([*sorted(begun), *close])][:3]

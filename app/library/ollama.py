@@ -101,7 +101,7 @@ def _candidate(store: Path, name: Path, manifest: Mapping[str, Any], links: Path
         raise ValueError("its model has no SHA-256 digest")
     blob = store / "blobs" / f"sha256-{digest[1]}"
     fault = _fault(blob, models[0].get("size"), origin)
-    link = links / digest[1][:16] / f"{_WILD.sub('-', f'{model}-{tag}')}.gguf"
+    link = links / digest[1][:16] / f"{_WILD.sub('-', origin)}.gguf"
     if not fault:
         fault = _link(link, blob)
     return Candidate(
