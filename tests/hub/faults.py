@@ -42,7 +42,7 @@ class Fault:
                 sha256, in this answer and in all later ones; with `at` = 0 the headers are new already.
             ignore_range: the whole file comes, with 200.
             short_length: a complete, well-formed answer that ends before byte `at`.
-            slow: `rate` bytes a second, in ten pieces a second.
+            slow: `rate` bytes a second, in `pieces` pieces a second.
             status: `status` instead of the answer, and Retry-After where `retry_after` is given.
             html: 200 and a page in HTML, as a hotel's network sends.
             redirect_loop: 302 to the same address.
@@ -65,6 +65,7 @@ class Fault:
     retry_after: int | None = None
     seconds: float | None = None
     rate: int = 1 << 16
+    pieces: int = 10
 
     def concerns(self, method: str, url_path: str, file: str | None) -> bool:
         """Whether a request is the kind of request it spoils."""

@@ -76,7 +76,7 @@ def pieces(planned: Plan, content: Content, faults: Faults, corrupt: Corrupt) ->
     slow = next((fault for fault in planned.faults if fault.kind == "slow"), None)
     if slow is not None:
         faults.note(slow)
-    step = PIECE if slow is None else max(1, slow.rate // 10)
+    step = PIECE if slow is None else max(1, slow.rate // slow.pieces)
     while at < planned.stop:
         while due and due[0].at <= at:
             file = _happen(due.pop(0), file, content, faults, corrupt)
@@ -84,7 +84,7 @@ def pieces(planned: Plan, content: Content, faults: Faults, corrupt: Corrupt) ->
         yield _spoiled(file.read(at, end), at, planned.faults, faults)
         at = end
         if slow is not None:
-            time.sleep(0.1)
+            time.sleep(1 / slow.pieces)
 
 
 def _happen(fault: Fault, file: HubFile, content: Content, faults: Faults, corrupt: Corrupt) -> HubFile:
