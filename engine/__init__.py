@@ -17,6 +17,7 @@ from engine.cache_events import (
     WayOut,
 )
 from engine.commands import (
+    AS_SET,
     Cancel,
     Command,
     Forget,
@@ -88,6 +89,7 @@ from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 
 __all__ = [
+    "AS_SET",
     "CONVERT_DTYPES",
     "CONVERT_QUANTS",
     "EXECUTORS",
