@@ -152,7 +152,8 @@ def test_a_small_budget_shortens_the_context(folder: Path) -> None:
         assert len(listener.finished("a").tokens) == model.context_length - 50
 
 
-def test_a_model_is_loaded_with_a_context_and_bits_of_its_own(listener: Listener, folder: Path) -> None:
+def test_a_model_is_loaded_with_a_context_and_bits_of_its_own(listener: Listener, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "m", head_dim=64)
     listener.submit(LoadModel("own", str(folder), context=100, kv_bits=8))
     own = listener.end_of("own")
     assert isinstance(own, ModelReady)
