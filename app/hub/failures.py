@@ -68,6 +68,11 @@ def refusal(
     """
     code, said = headers.get("x-error-code", ""), plain(headers.get("x-error-message", ""))
     where = place(endpoint)
+    if repo and had_token and "fine-grained" in said.lower():
+        page = f"{endpoint}/settings/tokens"
+        return AccessNeeded(
+            f"{repo} is gated, and the token may not read gated models: allow it at {page}", page
+        )
     if code == "GatedRepo" and repo:
         return _gated(said, f"{endpoint}/{repo}", repo, had_token=had_token)
     if code in ("RepoNotFound", "RevisionNotFound", "EntryNotFound") or status == 404:
