@@ -55,7 +55,11 @@ class CacheLayout:
         blob = self.blob(file)
         if blob.is_file() and blob.stat().st_size == file.size:
             return file.size
-        return min(file.size, length_of_part(blob))
+        return self.bytes_of_part(file)
+
+    def bytes_of_part(self, file: PlannedFile) -> int:
+        """Bytes of `file` that an earlier run left."""
+        return min(file.size, length_of_part(self.blob(file)))
 
     def publish(self, plan: Plan, revision: str) -> Path:
         """Make the verified files a snapshot, then the snapshot what `revision` means. Returns its folder."""

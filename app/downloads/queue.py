@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.downloads.download import Download, Means
-from app.downloads.events import Cancelled, DownloadEvent, Failed, Paused, Queued
+from app.downloads.events import Cancelled, DownloadEvent, Failed, Finished, Paused, Queued
 from app.downloads.journal import Entry, Journal
 from app.downloads.stop import Stop, Stopped
 from app.downloads.wanted import Wanted
@@ -133,8 +133,9 @@ class DownloadQueue:
 
     def _end(self, job: _Job, end: DownloadEvent) -> None:
         with self._changed:
-            if self._jobs.get(end.id) is job:  # else it was queued anew meanwhile
-                del self._jobs[end.id]
+            if self._jobs.get(end.id) is not job and not isinstance(end, Finished):
+                return  # it was queued anew meanwhile, and has its end before it
+            self._jobs.pop(end.id, None)
             if isinstance(end, Paused):
                 self._journal.note_state(end.id, "paused")
             elif isinstance(end, Failed) and end.is_resumable:

@@ -85,7 +85,7 @@ class Transfer:
         self._cut(part, length)
 
     def _cut(self, part: PartFile, length: int) -> None:
-        self._watch.grew(self._file.name, min(0, length - part.length))
+        self._watch.grew(self._file.name, min(0, length - min(part.length, self._file.size)))
         part.cut(length)
 
     def _fill_and_sum(self, part: PartFile) -> None:

@@ -156,8 +156,11 @@ def test_what_is_there_is_not_fetched_again_and_what_is_wrong_is(open_stage: Ope
     with path.open("r+b") as file:
         file.seek(1234)
         file.write(b"?")
+    before = len(stage.events)
     assert stage.finished("org/model").fetched == 300_000
     assert path.read_bytes() == noise(300_000)
+    told = [event for event in stage.events[before:] if isinstance(event, Progress)]
+    assert max(event.done for event in told) == told[-1].total
 
 
 def test_what_the_hubs_own_client_fetched_is_used(open_stage: OpenStage) -> None:
@@ -222,3 +225,17 @@ def test_progress_tells_bytes_rate_and_time_left(open_stage: OpenStage) -> None:
     middle = told[len(told) // 2]
     assert 200_000 < middle.rate < 800_000
     assert middle.seconds_left == pytest.approx((middle.total - middle.done) / middle.rate)
+
+
+def test_a_pause_that_is_taken_back_at_once(open_stage: OpenStage) -> None:
+    stage = open_stage(model_repo(weights=300_000), patience=replace(QUICK, stall=20.0))
+    stall = Fault("model.safetensors", "stall", at=200_000)
+    stage.hub.faults.add(stall)
+    id_ = stage.queue.add(Wanted("org/model"))
+    stage.hub.faults.wait(stall)
+    stage.queue.pause(id_)
+    stage.queue.resume(stage.journal.pending()[0])
+    assert isinstance(stage.end_of(id_), Finished | Paused)
+    end = stage.wait_for(lambda event: isinstance(event, Finished))
+    assert isinstance(end, Finished)
+    assert stage.journal.pending() == []
