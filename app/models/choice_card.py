@@ -1,0 +1,135 @@
+"""One model of a repository, to be chosen: its name, size, quality, whether it fits, and a button."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app import text
+from app.amounts import size
+from app.hub.choice import Choice
+from app.models.model_words import joined
+
+Tone = Literal["calm", "notice", "danger"]
+DOWNLOAD = "Download"
+BEST = "Best for this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A choice as it is shown.
+
+    Attributes:
+        is_best: whether it is what this app would take.
+        fit: "Fits" and the like; "" where it is not known.
+        fit_reason: the numbers behind it.
+        path: where it is on this machine, "" where it is not.
+        progress: how far it is downloaded, in words; "" while it is not.
+        is_open: whether the engine has it.
+        may_download: whether the account may.
+    """
+
+    choice: Choice
+    is_best: bool = False
+    fit: str = ""
+    fit_tone: Tone = "calm"
+    fit_reason: str = ""
+    path: str = ""
+    progress: str = ""
+    is_open: bool = False
+    may_download: bool = True
+
+
+class ChoiceCard(QFrame):
+    """Shows an Offer. Intents: `download_wanted(key of the choice)` and `opened(path)`."""
+
+    download_wanted = Signal(str)
+    opened = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("choice")
+        self._offer: Offer | None = None
+        self._name = QLabel()
+        self._name.setProperty("role", "strong")
+        self._best = QLabel(BEST)
+        self._best.setProperty("role", "label")
+        self._words = QLabel()
+        self._words.setProperty("role", "muted")
+        self._words.setWordWrap(True)
+        self._fit = QLabel()
+        self._fit.setProperty("role", "label")
+        for label in (self._name, self._words, self._fit):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        self.button = QPushButton()
+        self.button.clicked.connect(self._press)
+        title = QHBoxLayout()
+        title.setSpacing(8)
+        title.addWidget(self._name)
+        title.addWidget(self._best)
+        title.addStretch(1)
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addLayout(title)
+        words.addWidget(self._words)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(14, 10, 12, 10)
+        row.setSpacing(10)
+        row.addLayout(words, 1)
+        row.addWidget(self._fit, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    @property
+    def offer(self) -> Offer | None:
+        """What it shows."""
+        return self._offer
+
+    @property
+    def words(self) -> str:
+        """What it says of the choice."""
+        return self._words.text()
+
+    @property
+    def fit_words(self) -> str:
+        """What it says of the memory."""
+        return self._fit.text()
+
+    def show_offer(self, offer: Offer) -> None:
+        """Show another offer, or the same as it stands now."""
+        if offer == self._offer:
+            return
+        self._offer = offer
+        choice = offer.choice
+        self._name.setText(choice.name)
+        self._best.setVisible(offer.is_best)
+        self._words.setText(choice.unsupported or joined(size(choice.bytes), choice.hint))
+        self._fit.setText(offer.fit)
+        self._fit.setVisible(bool(offer.fit) and not choice.unsupported)
+        self._fit.setToolTip(offer.fit_reason)
+        self._fit.setAccessibleName(f"{offer.fit}: {offer.fit_reason}" if offer.fit_reason else offer.fit)
+        self._fit.setProperty("tone", offer.fit_tone)
+        self._fit.style().polish(self._fit)
+        self._show_button(offer)
+
+    def _show_button(self, offer: Offer) -> None:
+        words = offer.progress or (text.OPEN if offer.path else DOWNLOAD)
+        primary = offer.is_best and words == DOWNLOAD
+        self.button.setText("Loaded" if offer.is_open else words)
+        self.button.setAccessibleName(f"{self.button.text()}: {offer.choice.name}")
+        self.button.setProperty("kind", "primary" if primary else "plain")
+        self.button.style().polish(self.button)
+        can = (offer.may_download or bool(offer.path)) and not offer.progress and not offer.is_open
+        self.button.setEnabled(can)
+        self.button.setVisible(not offer.choice.unsupported)
+
+    @Slot()
+    def _press(self) -> None:
+        if self._offer is None:
+            return
+        if self._offer.path:
+            self.opened.emit(self._offer.path)
+        else:
+            self.download_wanted.emit(self._offer.choice.key)

@@ -1,0 +1,235 @@
+"""One repository of the Hub: what it is, whether it may be had, its versions to choose from, and its card."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.appearance import Appearance
+from app.chat.prose_view import ProseView
+from app.hub.details import RepoDetails
+from app.models.choice_card import ChoiceCard
+from app.models.model_words import ago, count, joined
+from app.models.offers import OffersViewModel
+from app.models.repo_view_model import RepoViewModel
+
+SIDE = 20
+MOST_CARD = 20_000
+"""Characters of a card that are laid out: a longer one would hold the window up."""
+
+NOTHING_CHOSEN = "Choose a model on the left to see what there is of it."
+ASKING = "Asking the Hub…"
+NO_CHOICES = "There is no model in it that MLXR reads."
+VERSIONS = "Versions"
+CARD = "What its authors say"
+CARD_GOES_ON = "\n\n*It goes on: open its page.*"
+NO_CARD = "Its authors say nothing of it."
+PAGE = "Open its page"
+ACCEPT = "Open the page to accept"
+ACCEPTED = "I have done so"
+TOKEN = "Give a token…"
+
+
+class RepoPane(QScrollArea):
+    """Shows a RepoViewModel. Intents: `opened(path)` and `token_wanted`."""
+
+    opened = Signal(str)
+    token_wanted = Signal()
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        repo: RepoViewModel,
+        offers: OffersViewModel,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("repo")
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._appearance = appearance
+        self._repo = repo
+        self._offers = offers
+        self._cards: list[ChoiceCard] = []
+        self._make_labels()
+        self._arrange()
+        repo.changed.connect(self._show)
+        offers.changed.connect(self._show_offers)
+        appearance.changed.connect(self._show_card)
+        self._show()
+
+    @property
+    def cards(self) -> list[ChoiceCard]:
+        """The versions on show."""
+        return [card for card in self._cards if not card.isHidden()]
+
+    @property
+    def title(self) -> str:
+        """The name on show."""
+        return self._title.text()
+
+    @property
+    def words(self) -> str:
+        """What it says under the name."""
+        return self._line.text()
+
+    @property
+    def note(self) -> str:
+        """What stands there in place of versions."""
+        return self._note.text() if not self._note.isHidden() else ""
+
+    @property
+    def card(self) -> str:
+        """The Markdown of the card on show."""
+        return self._prose.shown if not self._prose.isHidden() else ""
+
+    def _make_labels(self) -> None:
+        self._title, self._line, self._note = QLabel(), QLabel(), QLabel()
+        self._title.setProperty("role", "heading")
+        self._line.setProperty("role", "muted")
+        self._note.setObjectName("emptyText")
+        self._gate_words = QLabel()
+        self._versions, self._card_title = QLabel(VERSIONS), QLabel(CARD)
+        for label in (self._versions, self._card_title):
+            label.setProperty("role", "section")
+        for label in (self._title, self._line, self._note, self._gate_words):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._page = _link(PAGE, self._open_page)
+        self._prose = ProseView()
+
+    def _arrange(self) -> None:
+        self._gate = QFrame()
+        self._gate.setObjectName("banner")
+        self._accept = _link(ACCEPT, self._open_gate)
+        self._done = _link(ACCEPTED, self._repo.reload)
+        self._token = _link(TOKEN, self.token_wanted.emit)
+        gate_buttons = QHBoxLayout()
+        for button in (self._accept, self._token, self._done):
+            gate_buttons.addWidget(button)
+        gate_buttons.addStretch(1)
+        gate = QVBoxLayout(self._gate)
+        gate.addWidget(self._gate_words)
+        gate.addLayout(gate_buttons)
+        self._choices = QVBoxLayout()
+        self._choices.setSpacing(8)
+        versions = QHBoxLayout()
+        versions.addWidget(self._versions, 1)
+        inner = QWidget()
+        inner.setObjectName("repoColumn")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(SIDE, 4, SIDE, SIDE)
+        column.setSpacing(8)
+        column.addWidget(self._title)
+        column.addWidget(self._line)
+        column.addWidget(self._page, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._gate)
+        column.addWidget(self._note)
+        column.addSpacing(4)
+        column.addLayout(versions)
+        column.addLayout(self._choices)
+        column.addSpacing(8)
+        column.addWidget(self._card_title)
+        column.addWidget(self._prose)
+        column.addStretch(1)
+        self.setWidget(inner)
+
+    @Slot()
+    def _show(self) -> None:
+        repo, details = self._repo, self._repo.details
+        self._title.setText(repo.repo.rpartition("/")[2])
+        self._line.setText(_facts(details) if details else repo.repo.rpartition("/")[0])
+        self._title.setVisible(bool(repo.repo))
+        self._line.setVisible(bool(repo.repo))
+        self._page.setVisible(details is not None)
+        self._show_gate()
+        self._show_note()
+        self._show_offers()
+        self._show_card()
+
+    def _show_gate(self) -> None:
+        access = self._repo.access
+        self._gate.setVisible(bool(access and access.words))
+        if access and access.words:
+            self._gate_words.setText(access.words)
+            self._gate.setAccessibleName(access.words)
+
+    def _show_note(self) -> None:
+        repo = self._repo
+        if not repo.repo:
+            words = NOTHING_CHOSEN
+        elif repo.error:
+            words = repo.error[:1].upper() + repo.error[1:]
+        elif repo.details is None:
+            words = ASKING
+        else:
+            choices = repo.details.choices
+            words = "\n".join(([] if choices.choices else [NO_CHOICES]) + list(choices.left_out[:3]))
+        self._note.setText(words)
+        self._note.setVisible(bool(words))
+
+    @Slot()
+    def _show_offers(self) -> None:
+        offers = self._offers.offers
+        while len(self._cards) < len(offers):
+            card = ChoiceCard()
+            card.download_wanted.connect(self._offers.download)
+            card.opened.connect(self.opened)
+            self._choices.addWidget(card)
+            self._cards.append(card)
+        for place, card in enumerate(self._cards):
+            card.setVisible(place < len(offers))
+            if place < len(offers):
+                card.show_offer(offers[place])
+        self._versions.setVisible(bool(offers))
+
+    @Slot()
+    def _show_card(self) -> None:
+        card = self._repo.card
+        self._card_title.setVisible(card is not None)
+        self._prose.setVisible(card is not None)
+        if card is not None:
+            shown = card[:MOST_CARD] + CARD_GOES_ON if len(card) > MOST_CARD else card or f"*{NO_CARD}*"
+            if shown != self._prose.shown or self.sender() is self._appearance:
+                self._prose.show_markdown(shown, self._appearance.theme)
+            self._place_card()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """The card is as high as it needs to be at this width."""
+        super().resizeEvent(event)
+        self._place_card()
+
+    def _place_card(self) -> None:
+        width = self.viewport().width() - 2 * SIDE
+        if width > 0 and not self._prose.isHidden():
+            self._prose.setFixedHeight(self._prose.height_for(width))
+
+    @Slot()
+    def _open_page(self) -> None:
+        QDesktopServices.openUrl(QUrl(self._repo.page))
+
+    @Slot()
+    def _open_gate(self) -> None:
+        if self._repo.access:
+            QDesktopServices.openUrl(QUrl(self._repo.access.url))
+
+
+def _link(words: str, act: object) -> QPushButton:
+    button = QPushButton(words)
+    button.setProperty("kind", "link")
+    button.clicked.connect(lambda: act())  # type: ignore[operator]
+    return button
+
+
+def _facts(details: RepoDetails) -> str:
+    owner = details.repo.rpartition("/")[0]
+    return joined(
+        f"By {owner}" if owner else "",
+        f"Licence: {details.licence or 'none stated'}",
+        "Gated" if details.gated else "",
+        f"{count(details.downloads)} downloads a month",
+        f"{count(details.likes)} likes",
+        f"Updated {ago(details.updated)}" if details.updated else "",
+    )
