@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
+from app.library.records import ModelSettings
 from app.paths import Paths
 from app.settings import Settings
-from engine import EngineSettings, SsdSettings
+from engine import AS_SET, EngineSettings, LoadModel, SsdSettings
 
 
 def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
@@ -21,3 +23,11 @@ def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
         ssd=SsdSettings(paths.kv_cache) if settings.ssd_cache == "on" else None,
         kv_bits=None if settings.kv_cache == "full" else int(settings.kv_cache),
     )
+
+
+def load_command(request: str, path: Path, own: ModelSettings) -> LoadModel:
+    """How to load the model at `path`, with what is set for it alone."""
+    bits = AS_SET
+    if own.kv_cache is not None:
+        bits = None if own.kv_cache == "full" else int(own.kv_cache)
+    return LoadModel(request, str(path), own.context, bits)

@@ -14,11 +14,12 @@ from typing import Any
 from app.amounts import size
 from app.cli.columns import Column, table, terminal_width
 from app.cli.terminal import Terminal, one_line
-from app.errors import AppError
+from app.errors import AppError, UsageError
 from app.library.library import Library, open_library
 from app.library.look import look
+from app.library.model_settings import ENTRIES, shown, with_setting
 from app.library.names import folded
-from app.library.records import LeftOut, Model
+from app.library.records import LeftOut, Model, ModelSettings
 from app.paths import default_paths
 from app.settings import SettingsFile
 from engine import Fit, machine_report, model_fit
@@ -44,6 +45,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--favourite", metavar="NAME", help="let this one stand in front")
     parser.add_argument("--no-favourite", metavar="NAME", help="let it stand in front no more")
+    parser.add_argument(
+        "--set",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "KEY=VALUE"),
+        help=f"set something for one model, may be repeated; without a VALUE as before: "
+        f"{', '.join(shown(name) for name in ENTRIES)}",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
 
 
@@ -84,6 +94,11 @@ def _change(args: Namespace, library: Library) -> None:
     if args.rename:
         name, new = args.rename
         _rename(library, library.named(name), new)
+    for name, setting in args.set:
+        model, (what, equals, value) = library.named(name), setting.partition("=")
+        if not equals:
+            raise UsageError(f"--set {name} {setting}: a setting is KEY=VALUE, such as context=4096")
+        library.save_settings(model, with_setting(model.settings, what, value))
     if args.favourite is not None:
         library.set_favourite(library.named(args.favourite), True)
     if args.no_favourite is not None:
@@ -103,7 +118,7 @@ def _rename(library: Library, model: Model, new: str) -> None:
 
 def fit_of(model: Model, memory: int) -> Fit | None:
     """How the model goes into `memory` bytes; None where it is not run here or not there."""
-    return model_fit(model, memory) if model.is_runnable else None
+    return model_fit(model, memory, context=model.settings.context) if model.is_runnable else None
 
 
 def listing(
@@ -182,12 +197,18 @@ def details(model: Model, memory: int) -> Iterable[str]:
         ("context", f"{facts.context_length:,} tokens" if facts.context_length else ""),
         ("memory", size(facts.weight_bytes) if facts.weight_bytes else ""),
         ("fits here", _fit_words(fit)),
+        ("set for it", _settings_words(model.settings)),
         ("licence", facts.licence),
         ("fingerprint", facts.fingerprint),
         ("last used", used),
         ("problem", facts.problem),
     ]
     return [f"{what:<12}{one_line(words)}" for what, words in rows if words]
+
+
+def _settings_words(settings: ModelSettings) -> str:
+    there = {name: value for name, value in asdict(settings).items() if value not in (None, "")}
+    return ", ".join(f"{shown(name)}={value}" for name, value in there.items())
 
 
 def _fit_words(fit: Fit | None) -> str:
@@ -218,6 +239,7 @@ def _model_json(model: Model, fit: Fit | None) -> dict[str, Any]:
         "state": model.state,
         "favourite": model.favourite,
         "last_used": model.last_used,
+        "settings": asdict(model.settings),
         **facts,
         "fits": asdict(fit) if fit else None,
     }

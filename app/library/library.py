@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +13,16 @@ from app.library.folders import find_in_folder, find_named, lm_studio_folders
 from app.library.hugging_face import cache_folder, find_in_cache
 from app.library.names import checked_name, folded, near_names
 from app.library.ollama import drop_links, find_in_store, ollama_stores
-from app.library.records import Candidate, Facts, Found, LeftOut, LibraryError, Model
+from app.library.records import (
+    NOTHING_SET,
+    Candidate,
+    Facts,
+    Found,
+    LeftOut,
+    LibraryError,
+    Model,
+    ModelSettings,
+)
 from app.library.registry import Registry
 from app.library.schema import LIBRARY
 from app.library.stamp import stamp_of
@@ -28,7 +38,7 @@ _GUIDE = Candidate("guide", "guide", GUIDE, "built in", "MLXR", GUIDE_NAME, "", 
 
 
 class Library:
-    """All models that this account's MLXR knows. Used by one thread; may raise sqlite3.Error."""
+    """All models that this account's MLXR knows. Used by one thread, within `open_library`."""
 
     def __init__(self, registry: Registry, paths: Paths) -> None:
         self._registry = registry
@@ -141,6 +151,15 @@ class Library:
         """Note whether it stands in front."""
         self._registry.set_favourite(model.key, favourite)
 
+    def save_settings(self, model: Model, settings: ModelSettings) -> None:
+        """Keep what a person set for `model`."""
+        self._registry.save_settings(model.key, settings)
+
+    def settings_at(self, path: Path) -> ModelSettings:
+        """What is set for the model at `path`; nothing where the library does not know it."""
+        key = self._registry.key_at(real_place(path))
+        return next((model.settings for model in self.models() if model.key == key), NOTHING_SET)
+
     def note_use(self, path: Path) -> None:
         """Note that the model at `path` was opened now."""
         self._registry.note_use(real_place(path))
@@ -193,9 +212,18 @@ def real_place(path: Path) -> Path:
 
 @contextmanager
 def open_library(paths: Paths, say: Callable[[str], None] = lambda line: None) -> Generator[Library]:
-    """The library of the data home `paths`; `say` is told where it cannot be kept."""
+    """The library of the data home `paths`; `say` is told where it cannot be kept.
+
+    Raises LibraryError where the disk refuses later.
+    """
     opened = open_database(paths.library, LIBRARY)
     if opened.problem:
         say(opened.problem)
     with closing(opened.connection):
-        yield Library(Registry(opened.connection), paths)
+        try:
+            yield Library(Registry(opened.connection), paths)
+        except sqlite3.Error as error:  # such as a full disk, or another process that writes for long
+            raise LibraryError(
+                f"{paths.library} cannot be used now ({error}); free some space or end what holds it, then "
+                "try again"
+            ) from error

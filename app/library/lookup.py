@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from app.library.library import open_library
-from app.library.records import Model
+from app.library.records import NOTHING_SET, LibraryError, Model, ModelSettings
 from app.paths import Paths
 
 _UNKNOWN = "the library is still empty; `mlxr models` looks for models"
@@ -28,12 +27,20 @@ def words_for_missing(name: str, paths: Paths) -> str:
         return library.missing(name)
 
 
+def settings_at(path: Path, paths: Paths) -> ModelSettings:
+    """What is set for the model at `path`. Raises LibraryError."""
+    if not paths.library.exists():
+        return NOTHING_SET
+    with open_library(paths) as library:
+        return library.settings_at(path)
+
+
 def note_use(path: Path, paths: Paths) -> str:
     """Note that the model at `path` was opened now; "" or one line on why that was not kept."""
     problems: list[str] = []
     try:
         with open_library(paths, problems.append) as library:
             library.note_use(path)
-    except sqlite3.Error as error:
-        problems.append(f"{paths.library} cannot be written ({error})")
+    except LibraryError as error:
+        problems.append(str(error))
     return " ".join(problems)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from app.errors import AppError
+from app.settings import KvCache
 
 Source = Literal["built in", "hugging face", "lm studio", "ollama", "folder"]
 """Where a model was found; "folder" is one that the user named."""
@@ -88,6 +89,36 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Settings of one model; None leaves a thing as it is for all models.
+
+    Attributes:
+        context: most tokens of one chat.
+        kv_cache: bits of an element of the KV cache, "full" as computed.
+        system: what it is told before each chat; "" is nothing.
+        temperature, top_k, top_p, min_p, repetition_penalty: how words are drawn; see the engine's
+            SamplingParams.
+    """
+
+    context: int | None = None
+    kv_cache: KvCache | None = None
+    system: str = ""
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+    def sampling(self) -> dict[str, Any]:
+        """The fields of SamplingParams that are set."""
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+NOTHING_SET = ModelSettings()
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """A model as the library lists it: who it is, where it is, and what its headers tell.
 
@@ -103,6 +134,7 @@ class Model:
     state: State
     favourite: bool
     last_used: float | None
+    settings: ModelSettings
     facts: Facts
 
     @property

@@ -10,11 +10,12 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
+from app.library.model_settings import from_json, to_json
 from app.library.names import folded, unique_name
-from app.library.records import Candidate, Facts, LeftOut, Model
+from app.library.records import Candidate, Facts, LeftOut, Model, ModelSettings
 
 _FACTS = tuple(f.name for f in fields(Facts))
-_MODEL = ("key", "name", "path", "source", "origin", "revision", "gone", "favourite", "last_used")
+_MODEL = ("key", "name", "path", "source", "origin", "revision", "gone", "favourite", "last_used", "settings")
 _Row = tuple[Any, ...]
 
 
@@ -125,6 +126,10 @@ class Registry:
         """Note whether it stands in front."""
         self._db.execute("UPDATE models SET favourite = ? WHERE key = ?", (favourite, key))
 
+    def save_settings(self, key: str, settings: ModelSettings) -> None:
+        """Keep what a person set for a model."""
+        self._db.execute("UPDATE models SET settings = ? WHERE key = ?", (to_json(settings), key))
+
     def forget(self, key: str) -> None:
         """Do not list it any more, however often it is found."""
         self._db.execute("UPDATE models SET forgotten = 1 WHERE key = ?", (key,))
@@ -138,16 +143,17 @@ class Registry:
         """Drop it with its name and all that was kept of it: its files are gone for good."""
         self._db.execute("DELETE FROM models WHERE key = ?", (key,))
 
+    def key_at(self, path: Path) -> str | None:
+        """The key of the model at `path`, or of the only one in the folder `path`."""
+        rows = self._db.execute("SELECT key, path FROM models").fetchall()
+        keys = [key for key, one in rows if one == str(path) or Path(one).parent == path]
+        return keys[0] if len(keys) == 1 else None
+
     def note_use(self, path: Path) -> None:
-        """Note that the model at `path`, or the only one in the folder `path`, was opened now."""
-        now = time.time()
-        inside = [
-            one
-            for (one,) in self._db.execute("SELECT path FROM models").fetchall()
-            if one == str(path) or Path(one).parent == path
-        ]
-        if len(inside) == 1:
-            self._db.execute("UPDATE models SET last_used = ? WHERE path = ?", (now, inside[0]))
+        """Note that the model at `path` was opened now."""
+        key, now = self.key_at(path), time.time()
+        if key is not None:
+            self._db.execute("UPDATE models SET last_used = ? WHERE key = ?", (now, key))
         else:
             self._db.execute("INSERT OR REPLACE INTO uses VALUES (?, ?)", (str(path), now))
 
@@ -182,7 +188,19 @@ def _facts(row: _Row) -> Facts:
 
 
 def _model(row: _Row) -> Model:
-    key, name, path, source, origin, revision, gone, favourite, last_used = row[: len(_MODEL)]
+    key, name, path, source, origin, revision, gone, favourite, last_used, settings = row[: len(_MODEL)]
     facts = _facts(row[len(_MODEL) :])
     state = "damaged" if not facts.whole else "here" if gone is None else "gone"
-    return Model(key, name, Path(path), source, origin, revision, state, bool(favourite), last_used, facts)
+    return Model(
+        key,
+        name,
+        Path(path),
+        source,
+        origin,
+        revision,
+        state,
+        bool(favourite),
+        last_used,
+        from_json(settings),
+        facts,
+    )

@@ -53,4 +53,9 @@ def _tables(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE uses (path TEXT PRIMARY KEY, used REAL NOT NULL)")
 
 
-LIBRARY = Kind((_tables,), "names of models", "UPDATE places SET added = added WHERE path = ''")
+def _settings(connection: sqlite3.Connection) -> None:
+    # JSON: what one version sets, another may not know.
+    connection.execute("ALTER TABLE models ADD COLUMN settings TEXT NOT NULL DEFAULT '{}'")
+
+
+LIBRARY = Kind((_tables, _settings), "names of models", "UPDATE places SET added = added WHERE path = ''")

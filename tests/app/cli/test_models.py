@@ -169,3 +169,30 @@ def test_a_table_gives_up_its_least_columns_then_cuts_names() -> None:
     assert japanese == f"短い名前{' ' * 34}  {'b':<20}     3"  # each character takes two places
     assert list(table(columns, 50))[1] == f"{'x' * 43}…    12"
     assert list(table(columns, 10))[1] == f"{'x' * 39}…"
+
+
+def test_settings_of_one_model_hold_in_the_chat(mlxr: Run, mlxr_here: Run, mine: Path) -> None:
+    done = mlxr_here("models", "--set", "random", "context=60", "--set", "random", "system=" + "word " * 10)
+    assert done.returncode == 0, done.stderr
+    assert f"set for it  context=60, system={'word ' * 10}".rstrip() in mlxr_here("models", "random").stdout
+    told = json.loads(mlxr_here("models", "random", "--json").stdout)["models"][0]
+    assert told["settings"]["context"] == told["fits"]["context"] == 60
+    long = mlxr("chat", "--model", "random", "hello")
+    assert long.returncode == 1
+    assert "this model's context holds 60" in long.stderr  # with what it is told before
+    assert mlxr_here("models", "--set", "random", "system=").returncode == 0
+    short = mlxr("chat", "--model", "random", "hello")
+    assert short.returncode == 0, short.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [("context=0", "must be a whole number of tokens"), ("context", "KEY=VALUE"), ("x=1", "no such setting")],
+)
+def test_a_setting_that_makes_no_sense_is_refused(
+    mlxr_here: Run, mine: Path, setting: str, says: str
+) -> None:
+    done = mlxr_here("models", "--set", "random", setting)
+    assert done.returncode > 0
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
