@@ -60,10 +60,15 @@ def result_lines(event: Finished, wanted: Wanted) -> list[str]:
     fetched = "" if event.fetched == event.plan.size else f" ({size(event.fetched)} fetched now)"
     lines = [f"{wanted.title}: {files}, {size(event.plan.size)}{fetched}, verified, in {event.path}"]
     if not wanted.file or event.path.suffix == ".gguf":
-        is_named = event.path.is_dir() and wanted.revision == MAIN
-        model = wanted.repo if is_named else str(event.path)
-        lines.append(f"chat with it: mlxr chat --model {shlex.quote(model)}")
+        lines.append(f"chat with it: mlxr chat --model {shlex.quote(_model(event, wanted))}")
     return lines
+
+
+def _model(event: Finished, wanted: Wanted) -> str:
+    """The shortest that `--model` takes for it."""
+    if wanted.file or wanted.revision != MAIN:
+        return str(event.path)
+    return f"{wanted.repo}:{event.plan.choice}" if event.plan.choice else wanted.repo
 
 
 def _prepared(event: Prepared) -> str:

@@ -16,7 +16,7 @@ from app.downloads.disk import check_room, free_bytes
 from app.downloads.events import DownloadEvent, Finished, Prepared, Retrying
 from app.downloads.hub import Hub, check_online
 from app.downloads.journal import Entry, Journal
-from app.downloads.plan import Planned, make_plan
+from app.downloads.plan import make_plan
 from app.downloads.progress import ProgressTeller
 from app.downloads.repo_lock import repo_lock
 from app.downloads.retry import DEFAULT_PATIENCE, Attempts, Patience, PlanRefuted
@@ -68,9 +68,9 @@ class Download:
         """Plan, fetch, verify and publish. Raises DownloadFailed and Stopped."""
         try:
             check_online()
-            planned = self._planned()
+            plan = self._planned()
             with repo_lock(self._layout.lock, self._entry.wanted.repo):
-                return self._fetch_all(planned)
+                return self._fetch_all(plan)
         except PlanRefuted:
             self._journal.drop_plan(self._entry.id)
             raise
@@ -88,31 +88,36 @@ class Download:
         except OSError as error:
             raise _disk_words(error, self._means.hub.cache) from error
 
-    def _planned(self) -> Planned:
+    def _planned(self) -> Plan:
         entry, means = self._entry, self._means
         if entry.plan is not None:
-            return Planned(entry.plan, entry.wanted.quant)
+            return entry.plan
 
         def say(why: str, seconds: float) -> None:
             self._emit(Retrying(entry.id, "", why, seconds))
 
         attempts = Attempts(replace(means.patience, attempts=PLAN_ATTEMPTS), self._stop, say)
-        planned = make_plan(means.hub, entry.wanted, means.memory, attempts)
-        self._journal.note_plan(entry.id, planned.plan)
-        return planned
+        plan = make_plan(means.hub, entry.wanted, means.memory, attempts)
+        self._journal.note_plan(entry.id, plan)
+        return plan
 
-    def _fetch_all(self, planned: Planned) -> Finished:
-        layout, plan = self._layout, planned.plan
+    def _fetch_all(self, plan: Plan) -> Finished:
+        layout = self._layout
         files = tuple({file.blob: file for file in plan.files}.values())
         done = sum(layout.bytes_there(file) for file in files)
-        self._emit(Prepared(self._entry.id, plan, planned.choice, done, layout.folder))
+        self._emit(Prepared(self._entry.id, plan, plan.choice, done, layout.folder))
         check_room(layout.folder, plan.size - done, self._means.free)
         layout.make_folders()
         watch = ProgressTeller(self._entry.id, done, plan.size, self._emit)
         missing = [file for file in files if not self._is_there(file, plan, watch)]
         self._transfer(missing, plan, watch)
         snapshot = layout.publish(plan, self._entry.wanted.revision)
-        return Finished(self._entry.id, plan, _model_path(snapshot, plan), watch.fetched)
+        return Finished(self._entry.id, plan, self._path(snapshot, plan), watch.fetched)
+
+    def _path(self, snapshot: Path, plan: Plan) -> Path:
+        """What `--model` takes, a GGUF file or a folder; else the file that was asked for."""
+        first = snapshot / plan.files[0].name
+        return first if self._entry.wanted.file or first.suffix.lower() == ".gguf" else first.parent
 
     def _is_there(self, file: PlannedFile, plan: Plan, watch: ProgressTeller) -> bool:
         """Whether the file is whole and right; other programs put files there that they did not verify."""
@@ -146,12 +151,6 @@ class Download:
         source = Source(self._means.hub, self._entry.wanted.repo, plan.commit, file.name)
         blob = self._layout.blob(file)
         return Transfer(source, file, blob, self._means.patience, self._stop, watch)
-
-
-def _model_path(snapshot: Path, plan: Plan) -> Path:
-    """What `--model` takes: the first GGUF file, or the folder."""
-    first = plan.files[0].name
-    return snapshot / first if first.lower().endswith(".gguf") else snapshot
 
 
 def _disk_words(error: OSError, cache: Path) -> DownloadFailed:

@@ -85,7 +85,7 @@ class Finished:
     """Every file is there and verified.
 
     Attributes:
-        path: what `--model` takes: the snapshot's folder, or the (first) GGUF file in it.
+        path: what `--model` takes: a folder, or the (first) GGUF file; or the one file that was asked for.
         fetched: bytes that came over the network now.
     """
 

@@ -110,7 +110,9 @@ class Journal:
     def note_plan(self, id_: int, plan: Plan) -> None:
         """Keep what the download fetches: after a restart it is the same commit."""
         files = [[file.name, file.size, file.blob] for file in plan.files]
-        self._write("UPDATE downloads SET plan = ? WHERE id = ?", json.dumps([plan.commit, files]), id_)
+        self._write(
+            "UPDATE downloads SET plan = ? WHERE id = ?", json.dumps([plan.commit, files, plan.choice]), id_
+        )
 
     def note_state(self, id_: int, state: State, words: str = "") -> None:
         """Keep how it stands."""
@@ -140,5 +142,5 @@ def _entry(row: tuple[int, str, str, str, str, str, State, str]) -> Entry:
 def _plan(text: str) -> Plan | None:
     if not text:
         return None
-    commit, files = cast(tuple[str, list[tuple[str, int, str]]], json.loads(text))
-    return Plan(commit, tuple(PlannedFile(name, size, blob) for name, size, blob in files))
+    commit, files, choice = cast(tuple[str, list[tuple[str, int, str]], str], json.loads(text))
+    return Plan(commit, tuple(PlannedFile(name, size, blob) for name, size, blob in files), choice)

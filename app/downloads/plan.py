@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from app.downloads.digest import GIT, SHA256
 from app.downloads.faults import fault
@@ -21,15 +20,7 @@ from app.hub.file_names import refusals
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A plan, and the key of the choice that it is ("" where there was none to make)."""
-
-    plan: Plan
-    choice: str
-
-
-def make_plan(hub: Hub, wanted: Wanted, memory: int, attempts: Attempts) -> Planned:
+def make_plan(hub: Hub, wanted: Wanted, memory: int, attempts: Attempts) -> Plan:
     """The files that `wanted` needs; without a word on which, the best for a machine with `memory` bytes.
 
     Raises DownloadFailed, and Stopped while it waits for another try.
@@ -38,12 +29,12 @@ def make_plan(hub: Hub, wanted: Wanted, memory: int, attempts: Attempts) -> Plan
     if not _COMMIT.fullmatch(details.commit):
         raise DownloadFailed(f"the hub does not say which commit of {wanted.repo} it describes")
     if wanted.file:
-        return Planned(Plan(details.commit, _verifiable(_one_file(wanted.file, details))), "")
+        return Plan(details.commit, _verifiable(_one_file(wanted.file, details)))
     choice = _choice(details, wanted, memory)
     if choice.unsupported:
         raise DownloadFailed(f"{wanted.repo}: {choice.name} does not run here: {choice.unsupported}")
     key = choice.key if len(details.choices.choices) > 1 else ""
-    return Planned(Plan(details.commit, _verifiable(choice.files)), key)
+    return Plan(details.commit, _verifiable(choice.files), key)
 
 
 def _details(hub: Hub, wanted: Wanted, attempts: Attempts) -> RepoDetails:

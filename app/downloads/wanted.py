@@ -51,10 +51,17 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything one request needs: `files` as they are in `commit`."""
+    """Everything one request needs.
+
+    Attributes:
+        commit: of the repository.
+        files: as they are in it; the weights first.
+        choice: which of the models in the repository it is, such as "q4_k_m"; "" where there is one only.
+    """
 
     commit: str
     files: tuple[PlannedFile, ...]
+    choice: str = ""
 
     @property
     def size(self) -> int:

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import snapshot_download
 
 from app.amounts import size
 from app.cli.pull_words import progress_words
 from app.downloads.events import Progress
+from app.errors import ModelNotFound
+from app.model_location import locate
 from tests.app.cli.conftest import Run, StartTerminal
 from tests.app.downloads.stage import gguf_repo, model_repo
 from tests.hub.faults import Fault
@@ -146,3 +149,21 @@ def test_progress_in_words() -> None:
     event = Progress(1, "m.gguf", 1_200_000_000, 15_000_000_000, 30_000_000.0, 460.0)
     assert progress_words(event) == "1.2 GB of 15.0 GB, 30.0 MB/s, 7 min 40 s left"
     assert progress_words(Progress(1, "m.gguf", 0, 1000, 0.0, None)) == f"0 bytes of {size(1000)}"
+
+
+def test_each_of_several_models_in_a_repository_has_a_name(hub: HubServer, mlxr_here: Run) -> None:
+    for choice in ("q2_k", "Q8_0"):
+        done = mlxr_here("pull", f"org/model-GGUF:{choice}")
+        assert done.stdout.endswith(f"chat with it: mlxr chat --model org/model-GGUF:{choice.lower()}\n")
+    assert locate("org/model-GGUF:q8_0").name == "m-Q8_0-00001-of-00002.gguf"
+    assert locate("org/model-GGUF:q2_k").name == "m-Q2_K.gguf"
+    with pytest.raises(ModelNotFound, match="`mlxr pull org/model-GGUF:q4_k_m` downloads it"):
+        locate("org/model-GGUF:q4_k_m")
+
+
+def test_what_another_program_left_out_does_not_hide_a_model(
+    hub: HubServer, hub_home: HubHome, mlxr_here: Run
+) -> None:
+    snapshot_download("org/model", allow_patterns="config.json")  # notes all files there are in the cache
+    assert mlxr_here("pull", "org/model").returncode == 0
+    assert (locate("org/model") / FILE).stat().st_size == 300_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from app.downloads.journal import Journal
 from app.downloads.wanted import Plan, PlannedFile, Wanted
 
-PLAN = Plan("c" * 40, (PlannedFile("a/m.gguf", 5, "a" * 64), PlannedFile("config.json", 2, "b" * 40)))
+PLAN = Plan("c" * 40, (PlannedFile("a/m.gguf", 5, "a" * 64), PlannedFile("config.json", 2, "b" * 40)), "q8_0")
 
 
 def test_everything_is_there_again(tmp_path: Path) -> None:

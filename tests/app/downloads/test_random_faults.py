@@ -130,7 +130,7 @@ def spoil(world: World, repo: Repo) -> None:
     for name in NAMES:
         file = repo.tree[name]
         # In small pieces: what is on its way to a process that is killed was sent, and is lost.
-        world.hub.faults.add(Fault(name, "slow", rate=4_000_000, pieces=100, times=None))
+        world.hub.faults.add(Fault(name, "slow", rate=4_000_000, pieces=200, times=None))
         for _ in range(rng.choice((0, 1, 1, 2))):
             kind = rng.choice(
                 ("cut", "cut", "stall", "status", "html", "drop", "redirect_loop", "short_length")
