@@ -85,6 +85,14 @@ from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.outline import ModelOutline, outline_model
 from engine.peer import Peer, PeerRun
+from engine.preview import (
+    ModelShape,
+    ModelSizes,
+    StoredWeights,
+    shape_in_config,
+    shape_in_gguf,
+    sizes_here,
+)
 from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 
@@ -140,6 +148,8 @@ __all__ = [
     "ModelInfo",
     "ModelOutline",
     "ModelReady",
+    "ModelShape",
+    "ModelSizes",
     "ModelSummary",
     "ModelUnloaded",
     "NoModel",
@@ -161,6 +171,7 @@ __all__ = [
     "SsdSettings",
     "Stats",
     "StoredKind",
+    "StoredWeights",
     "TextChunk",
     "Timing",
     "TokenLogprob",
@@ -179,5 +190,8 @@ __all__ = [
     "model_fit",
     "outline_model",
     "peer_quant",
+    "shape_in_config",
+    "shape_in_gguf",
+    "sizes_here",
     "write_shape",
 ]
