@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 
 from app.amounts import size
 from app.cli.models import SOURCES, as_json, show_progress
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, one_line
 from app.errors import UsageError
 from app.library.importing import checked_place, take_in
 from app.library.library import open_library
@@ -61,4 +61,4 @@ def _line(model: Model) -> str:
     where = "" if model.source == "folder" else f" (already known from {SOURCES[model.source]})"
     how = f"; it cannot be run here: {model.facts.problem}" if model.facts.problem else ""
     advice = "" if model.facts.problem else f"; chat with it: mlxr chat --model {model.name}"
-    return f"{model.name}: {size(model.facts.size)}, {model.path}{where}{how}{advice}"
+    return one_line(f"{model.name}: {size(model.facts.size)}, {model.path}{where}{how}{advice}")

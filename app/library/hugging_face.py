@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.library.names import file_title
 from app.library.records import Candidate, Found
-from app.library.tree import Place, walk_tree
+from app.library.tree import Place, is_text, walk_tree
 
 _PREFIX = "models--"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -33,14 +33,16 @@ def find_in_cache(cache: Path) -> Found:
     cache = Path(os.path.realpath(cache))
     try:
         with os.scandir(cache) as entries:
-            repositories = sorted(entry.name for entry in entries if entry.name.startswith(_PREFIX))
+            names = sorted(entry.name for entry in entries)
     except FileNotFoundError:
         return Found()
     except OSError:
         return Found(unread=(cache,))
     candidates: list[Candidate] = []
     unread: list[Path] = []
-    for name in repositories:
+    for name in names:
+        if not name.startswith(_PREFIX) or not is_text(name):
+            continue
         try:
             snapshots = _snapshots(cache / name)
         except OSError:

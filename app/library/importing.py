@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.library.library import Library, Look, real_place
 from app.library.records import LibraryError, Model
+from app.library.tree import is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ def checked_place(text: str) -> Path:
     """The path that was typed or chosen. Raises LibraryError where nothing can be imported from it."""
     if not text.strip():
         raise LibraryError("the path is empty; give a folder or a .gguf file")
+    if not is_text(text):
+        raise LibraryError(f"{text!a:.80}: this name is no UTF-8 text and cannot be kept; rename it")
     try:
         path = Path(text).expanduser().absolute()
         if not path.exists():

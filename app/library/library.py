@@ -113,16 +113,8 @@ class Library:
         return self._registry.left_out()
 
     def find(self, name: str) -> Model | None:
-        """The model of that name or origin ("owner/repository:q4_k_m"), whatever the case."""
-        models = self.models()
-        named = [model for model in models if folded(model.name) == folded(name)]
-        origin, _, tag = folded(name).partition(":")
-        named += [
-            model
-            for model in models
-            if tag and folded(model.origin) == origin and folded(model.name).endswith(f":{tag}")
-        ]
-        return named[0] if named else None
+        """The model of that name, whatever the case."""
+        return next((model for model in self.models() if folded(model.name) == folded(name)), None)
 
     def named(self, name: str) -> Model:
         """The model of that name. Raises LibraryError with names that may have been meant."""

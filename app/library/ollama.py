@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from app.library.records import Candidate, Found
+from app.library.tree import is_passed_over
 
 _MODEL = "application/vnd.ollama.image.model"
 _CHANGES = ("application/vnd.ollama.image.adapter",)
@@ -63,7 +64,7 @@ def _manifests(folder: Path, unread: list[Path], depth: int = 4) -> Iterator[Pat
         unread.append(folder)
         return
     for entry in listed:
-        if entry.name.startswith("."):
+        if is_passed_over(entry.name):
             continue
         if depth > 1 and entry.is_dir(follow_symlinks=False):
             yield from _manifests(folder / entry.name, unread, depth - 1)

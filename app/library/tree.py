@@ -1,7 +1,7 @@
 """Finding models in a folder and what lies below it, without reading a byte of them.
 
 Links to folders are not followed: they lead in circles, or to a whole disk. Links to files are. Hidden
-folders and files are passed over; tools keep unfinished downloads there.
+folders and files are passed over, since tools keep unfinished downloads there.
 """
 
 from __future__ import annotations
@@ -72,13 +72,27 @@ def place_at(file: Path) -> Place | None:
     return next((place for place in _gguf_places(file.parent, names) if file in place.files), None)
 
 
+def is_passed_over(name: str) -> bool:
+    """Whether what has this name is not looked at: hidden ones, and names that are no Unicode text."""
+    return name.startswith(".") or not is_text(name)
+
+
+def is_text(name: str) -> bool:
+    """Whether `name` can be written down: bytes that are no UTF-8 cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _entries(folder: Path) -> tuple[list[str], list[str]]:
-    """Names of the folders and of the files in `folder`, without hidden ones. Raises OSError."""
+    """Names of the folders and of the files in `folder` that are looked at. Raises OSError."""
     folders: list[str] = []
     files: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith("."):
+            if is_passed_over(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)

@@ -7,10 +7,12 @@ import os
 import shutil
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from app.library.importing import checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
 from app.library.records import LibraryError
@@ -225,20 +227,6 @@ def test_names_are_one_whatever_the_case(library: Library, account: Account, fol
         library.named("othr")
 
 
-def test_a_model_is_found_by_its_repository_and_tag(
-    library: Library, account: Account, gguf_bytes: bytes, tmp_path: Path
-) -> None:
-    for quant in ("Q4_K_M", "Q8_0"):
-        (tmp_path / "made").mkdir(exist_ok=True)
-        (tmp_path / "made" / f"tiny-{quant}.gguf").write_bytes(gguf_bytes + quant.encode())
-    cache_revision(account.cache, "some/Tiny-GGUF", COMMITS[0], tmp_path / "made")
-    library.refresh(look)
-    found = library.find("some/tiny-gguf:q8_0")
-    assert found is not None
-    assert found.name == "tiny:q8_0"
-    assert library.find("some/tiny-gguf:q6_k") is None
-
-
 def test_a_forgotten_model_stays_away_until_it_is_named_again(
     library: Library, tmp_path: Path, gguf_bytes: bytes
 ) -> None:
@@ -332,3 +320,33 @@ def test_another_process_may_write_at_the_same_time(
     other.execute("COMMIT")
     other.close()
     assert library.places() == [tmp_path / "theirs"]
+
+
+def test_names_that_are_no_text_harm_nothing(
+    account: Account, library: Library, gguf_bytes: bytes, tmp_path: Path
+) -> None:
+    bad = os.fsdecode(b"bad-\xff")
+    for folder in (tmp_path / "mine", account.cache / f"models--{bad}", tmp_path / "mine" / bad):
+        folder.mkdir(parents=True)
+        (folder / f"{bad}.gguf").write_bytes(gguf_bytes)
+    (tmp_path / "mine" / "good\nname.gguf").write_bytes(gguf_bytes)
+    take_in(library, tmp_path / "mine", look)
+    assert names(library) == ["good-name"]
+    with pytest.raises(LibraryError, match="no UTF-8 text"):
+        checked_place(str(tmp_path / "mine" / bad))
+
+
+def test_a_library_that_another_process_holds_is_one_line(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.database.BUSY_SECONDS", 0.05)
+    with (
+        pytest.raises(LibraryError, match=r"cannot be used now \(database is locked\)"),
+        open_library(account.paths) as library,
+        closing(sqlite3.connect(account.paths.library, isolation_level=None)) as holder,
+    ):
+        holder.execute("BEGIN IMMEDIATE")
+        library.refresh(look)
+    with open_library(account.paths) as library:
+        library.refresh(look)
+        assert library.named("guide").is_runnable
