@@ -15,6 +15,10 @@ LINE_EVERY = 10.0
 """Seconds between two lines of progress where no line can be replaced."""
 
 
+MOST_NAME = 60
+"""Characters of a file's name in a line that is replaced, which must not wrap."""
+
+
 class PullWords:
     """Progress on a terminal in place; elsewhere a line now and then."""
 
@@ -30,17 +34,17 @@ class PullWords:
         elif isinstance(event, Prepared):
             self._terminal.say(f"{wanted.title}: {_prepared(event)}")
         elif isinstance(event, Progress):
-            self._progress(f"{wanted.title}: {progress_words(event)}")
+            self._progress(progress_words(event), wanted)
         elif isinstance(event, Retrying):
             self._terminal.say(_retrying(event))
         elif isinstance(event, Verifying):
-            self._terminal.progress(f"{event.file}: verifying what is on the disk")
+            self._terminal.progress(f"verifying {event.file[-MOST_NAME:]}")
 
-    def _progress(self, words: str) -> None:
-        self._terminal.progress(words)
+    def _progress(self, words: str, wanted: Wanted) -> None:
+        self._terminal.progress(words)  # the line above it names the model
         if not self._terminal.interactive and self._clock() >= self._line_at:
             self._line_at = self._clock() + LINE_EVERY
-            self._terminal.say(words)
+            self._terminal.say(f"{wanted.title}: {words}")
 
 
 def progress_words(event: Progress) -> str:

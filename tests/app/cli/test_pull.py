@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from app.amounts import size
-from app.cli.pull_words import progress_words
+from app.cli.pull_words import PullWords, progress_words
+from app.cli.terminal import Terminal
 from app.downloads.events import Progress
+from app.downloads.wanted import Wanted
 from app.errors import ModelNotFound
 from app.model_location import locate
 from tests.app.cli.conftest import Run, StartTerminal
@@ -73,7 +76,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
     stall = Fault(FILE, "stall", at=200_000)
     hub.faults.add(stall)
     running = terminal("pull", "org/model")
-    running.wait_for("org/model: 200 kB of 300 kB")
+    running.wait_for("200 kB of 300 kB")
     running.type("\x03")
     running.wait_for("org/model: paused; `mlxr pull org/model` goes on where it stopped")
     assert running.end() == 130
@@ -88,7 +91,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
 def test_what_a_killed_process_had_is_kept(hub: HubServer, terminal: StartTerminal, mlxr_here: Run) -> None:
     hub.faults.add(Fault(FILE, "stall", at=200_000))
     running = terminal("pull", "org/model")
-    running.wait_for("org/model: 200 kB of 300 kB")
+    running.wait_for("200 kB of 300 kB")
     running.process.send_signal(signal.SIGKILL)
     running.end()
     assert mlxr_here("pull").returncode == 0
@@ -167,3 +170,13 @@ def test_what_another_program_left_out_does_not_hide_a_model(
     snapshot_download("org/model", allow_patterns="config.json")  # notes all files there are in the cache
     assert mlxr_here("pull", "org/model").returncode == 0
     assert (locate("org/model") / FILE).stat().st_size == 300_000
+
+
+def test_in_a_pipe_progress_is_a_line_now_and_then() -> None:
+    err, now = io.StringIO(), 100.0
+    words = PullWords(Terminal(io.StringIO(), err, {}), lambda: now)
+    event = Progress(1, "m.gguf", 1_200_000_000, 15_000_000_000, 30_000_000.0, 460.0)
+    for now in (100.1, 105.0, 110.5, 111.0, 121.0):  # noqa: B007  the clock reads it
+        words.tell(event, Wanted("org/model"))
+    line = "org/model: 1.2 GB of 15.0 GB, 30.0 MB/s, 7 min 40 s left"
+    assert err.getvalue().splitlines() == [line, line]
