@@ -9,8 +9,8 @@ import mlx.core as mx
 import pytest
 
 from engine.cache_events import CacheReport
-from engine.commands import Generate
-from engine.events import Event, Finished
+from engine.commands import Generate, LoadModel
+from engine.events import Event, Finished, ModelReady, Stats
 from engine.kv.coding import Plane
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
@@ -19,6 +19,8 @@ from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
+from tests.engine.watched import restore_always
+from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
@@ -154,6 +156,46 @@ def test_an_arena_is_built_for_a_prompt_and_its_answer_at_once(
     model.ask("b", long_prompt(1, 30), answer=100)
     assert len(sizes) > 6
     assert set(sizes) == {128}
+
+
+def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    model, sizes = Model(tmp_path, tmp_path / "kv"), list[int]()
+    arena, reserve = model.model.arena, model.model.arena.reserve
+    for number in range(2):
+        model.ask(f"{number}", long_prompt(number, 50))
+    model.rest(FREE_AFTER)
+    assert arena.pages == 0
+    model.ask("small", long_prompt(2, 3))
+
+    def watched(pages: int, limit: int) -> None:
+        reserve(pages, limit)
+        sizes.append(arena.pages)
+
+    monkeypatch.setattr(arena, "reserve", watched)
+    for number, expected in ((0, 64), (1, 128)):
+        _, report = model.ask(f"{number} again", long_prompt(number, 50))
+        assert report.restored_tokens == 16 * 49
+        assert len(sizes) > 3
+        assert set(sizes) == {expected}
+        sizes.clear()
+    model.serving.close()
+
+
+def test_the_engine_s_thread_grows_while_it_waits(tmp_path: Path) -> None:
+    with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
+        listener.submit(LoadModel("load", str(write_random_model(tmp_path / "model"))))
+        ready = listener.end_of("load")
+        listener.submit(Generate("a", tokens=long_prompt(0, 40), max_tokens=4, ignore_eos=True))
+        listener.finished("a")
+        before = listener.wait(lambda event: isinstance(event, Stats))
+        after = listener.wait(lambda event: isinstance(event, Stats))
+    assert isinstance(ready, ModelReady)
+    assert isinstance(before, Stats)
+    assert isinstance(after, Stats)
+    assert round((after.memory_bytes - before.memory_bytes) / ready.model.page_bytes) == 64
 
 
 @pytest.mark.parametrize("pages", [8, 65, 100])
