@@ -9,8 +9,6 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from queue import SimpleQueue
 
-from huggingface_hub import get_token
-
 from app.cli.pull_words import PullWords, result_lines
 from app.cli.terminal import Terminal
 from app.downloads.download import Means
@@ -20,6 +18,8 @@ from app.downloads.journal import Entry, Journal
 from app.downloads.queue import DownloadQueue
 from app.downloads.wanted import MAIN, Wanted, parse_wanted
 from app.errors import AppError, UsageError
+from app.hub.keychain import SystemKeychain
+from app.hub.token import TokenStore
 from app.paths import default_paths
 
 INTERRUPTED = 130
@@ -63,7 +63,9 @@ class _Pull:
         self._journal = journal
         self._as_json = as_json
         self._events: SimpleQueue[DownloadEvent] = SimpleQueue()
-        self._queue = DownloadQueue(Means(default_hub(get_token)), journal, self._events.put)
+        self._queue = DownloadQueue(
+            Means(default_hub(TokenStore(SystemKeychain()).get)), journal, self._events.put
+        )
         self._words = PullWords(terminal)
         self._asked: dict[int, Wanted] = {}
         self._failed: list[str] = []

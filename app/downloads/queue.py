@@ -117,9 +117,9 @@ class DownloadQueue:
                 return Download(job.entry, self._means, self._journal, self._emit, job.stop).run()
         except Stopped:
             pass
-        except DownloadFailed as error:
+        except AppError as error:
             if job.wish == "fetch":
-                return Failed(id_, str(error), error.is_resumable)
+                return Failed(id_, str(error), not isinstance(error, DownloadFailed) or error.is_resumable)
         if job.wish == "pause":
             return Paused(id_)
         return self._cancel(job.entry) if job.wish == "cancel" else None

@@ -25,6 +25,7 @@ from tests.hub.fixtures import HubHome
 from tests.hub.fixtures import hub_home as hub_home
 from tests.hub.repos import Repo
 from tests.hub.server import HubServer
+from tests.hub.store import Account
 
 FILE = "model.safetensors"
 
@@ -32,7 +33,8 @@ FILE = "model.safetensors"
 @pytest.fixture
 def hub(hub_home: HubHome) -> Iterator[HubServer]:
     """A hub that `mlxr` uses, here and in processes of its own."""
-    with HubServer([model_repo(weights=300_000), gguf_repo()]) as server:
+    tokens: dict[str, Account] = {"hf_good": {"name": "me", "may_read": {"org/gated"}}}
+    with HubServer([model_repo(weights=300_000), gguf_repo()], tokens) as server:
         hub_home.connect(server)
         yield server
         server.faults.clear()
@@ -180,3 +182,25 @@ def test_in_a_pipe_progress_is_a_line_now_and_then() -> None:
         words.tell(event, Wanted("org/model"))
     line = "org/model: 1.2 GB of 15.0 GB, 30.0 MB/s, 7 min 40 s left"
     assert err.getvalue().splitlines() == [line, line]
+
+
+def test_a_token_that_is_none_is_told_and_not_shown(
+    hub: HubServer, mlxr_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_two words")
+    done = mlxr_here("pull", "org/model")
+    assert done.returncode == 1
+    assert "HF_TOKEN holds no token: there are spaces" in done.stderr
+    assert "words" not in done.stderr
+    assert not hub.requests
+
+
+def test_a_gated_model_says_where_its_licence_is_accepted(
+    hub: HubServer, mlxr_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.update(Repo("org/gated", model_repo().files, gated="manual"))
+    done = mlxr_here("pull", "org/gated")
+    assert done.returncode == 1
+    assert f"accept its licence at {hub.url}/org/gated" in done.stderr
+    monkeypatch.setenv("HF_TOKEN", "hf_good")
+    assert mlxr_here("pull").returncode == 0
