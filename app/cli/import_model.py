@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
     terminal = Terminal(sys.stdout, sys.stderr)
     name = None if args.name is None else checked_name(args.name)
     path = checked_place(args.path)
-    with open_library(default_paths(), terminal.say) as library:
+    with open_library(default_paths(), terminal.say, must_save=True) as library:
         imported = take_in(library, path, look, lambda done, total: show_progress(terminal, done, total))
         models = imported.models
         if name is not None:

@@ -60,7 +60,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Change what is to be changed, then list."""
     terminal = Terminal(sys.stdout, sys.stderr)
-    with open_library(default_paths(), terminal.say) as library:
+    changes = bool(args.rename or args.set or args.favourite or args.no_favourite)
+    with open_library(default_paths(), terminal.say, must_save=changes) as library:
         notes = scan(library, terminal, again=args.rescan)
         _change(args, library)
         models = library.models() if args.name is None else [library.named(args.name)]

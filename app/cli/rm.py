@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Say what will be, ask, do it, say what was; 1 when the answer was no. Raises AppError."""
     terminal = Terminal(sys.stdout, sys.stderr)
-    with open_library(default_paths(), terminal.say) as library:
+    with open_library(default_paths(), terminal.say, must_save=True) as library:
         for note in scan(library, terminal):
             terminal.say(note)
         removal = plan_removal(library.named(args.name), library.models(), files=args.files)

@@ -203,15 +203,20 @@ def real_place(path: Path) -> Path:
 
 
 @contextmanager
-def open_library(paths: Paths, say: Callable[[str], None] = lambda line: None) -> Generator[Library]:
+def open_library(
+    paths: Paths, say: Callable[[str], None] = lambda line: None, *, must_save: bool = False
+) -> Generator[Library]:
     """The library of the data home `paths`; `say` is told where it cannot be kept.
 
-    Raises LibraryError where the disk refuses later.
+    Raises LibraryError where the disk refuses later; with `must_save`, for changes that a person makes, also
+    where the library could be kept in memory only.
     """
     opened = open_database(paths.library, LIBRARY)
-    if opened.problem:
-        say(opened.problem)
     with closing(opened.connection):
+        if must_save and not opened.saved:
+            raise LibraryError(opened.problem)
+        if opened.problem:
+            say(opened.problem)
         try:
             yield Library(Registry(opened.connection), paths)
         except sqlite3.Error as error:  # such as a full disk, or another process that writes for long

@@ -340,13 +340,23 @@ def test_a_library_that_another_process_holds_is_one_line(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.store.database.BUSY_SECONDS", 0.05)
-    with (
-        pytest.raises(LibraryError, match=r"cannot be used now \(database is locked\)"),
-        open_library(account.paths) as library,
-        closing(sqlite3.connect(account.paths.library, isolation_level=None)) as holder,
-    ):
-        holder.execute("BEGIN IMMEDIATE")
-        library.refresh(look)
+    database = account.paths.library
+
+    def refresh_while_held() -> None:
+        with open_library(account.paths) as library, closing(sqlite3.connect(database)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            library.refresh(look)
+
+    def open_while_held() -> None:
+        with closing(sqlite3.connect(database)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            with open_library(account.paths, must_save=True):
+                raise AssertionError("it was opened")
+
+    with pytest.raises(LibraryError, match=r"cannot be used now \(database is locked\)"):
+        refresh_while_held()
+    with pytest.raises(LibraryError, match=r"cannot be saved .*locked"):
+        open_while_held()
     with open_library(account.paths) as library:
         library.refresh(look)
         assert library.named("guide").is_runnable
