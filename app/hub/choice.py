@@ -95,13 +95,18 @@ def measured_bits(weight_bytes: int, parameters: int | None, expected: float | N
     return round(bits, 2) if 1 <= bits <= 33 else None
 
 
-def safetensors_parameters(facts: RepoFacts) -> int | None:
-    """Weights, from the Hub's count of elements: those of type U32 are words of packed weights."""
+def safetensors_parameters(facts: RepoFacts, weight_bytes: int | None = None) -> int | None:
+    """Weights, from the Hub's count of elements.
+
+    Of type U32 it has counted the 32-bit words that MLX packs weights into, or, more lately, the weights in
+    them. `weight_bytes` of the files tell which, else the scales and biases beside them: two for 64 weights.
+    """
     packed = facts.elements.get("U32", 0)
+    dense = sum(facts.elements.values()) - packed
     if not packed:
-        return sum(facts.elements.values()) or None
+        return dense or None
     if not facts.bits:
         return None
-    weights = packed * 32 // facts.bits
-    dense = sum(count for dtype, count in facts.elements.items() if dtype != "U32")
-    return weights + max(0, dense - weights // 32)  # scales and biases of groups of 64 are no weights
+    is_words = 4 * packed <= 1.1 * weight_bytes if weight_bytes else packed < 12 * dense
+    weights = packed * 32 // facts.bits if is_words else packed
+    return weights + max(0, dense - weights // 32)

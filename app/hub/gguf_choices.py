@@ -31,7 +31,8 @@ def gguf_choices(files: Sequence[RepoFile], facts: RepoFacts) -> Iterable[Choice
         else:
             models[part["stem"], int(part["count"])][int(part["number"])] = file
     for (stem, count), parts in models.items():
-        yield _choice(stem, count, parts, facts)
+        if count == 1 or (f"{stem}.gguf", 1) not in models:  # some are there whole and in parts
+            yield _choice(stem, count, parts, facts)
 
 
 def _choice(stem: str, count: int, parts: dict[int, RepoFile], facts: RepoFacts) -> Choice:

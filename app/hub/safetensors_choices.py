@@ -87,7 +87,7 @@ def _choice(folder: str, inside: Sequence[RepoFile], weights: list[RepoFile], fa
     beside = [file for file in inside if any(fnmatch(PurePosixPath(file.name).name, one) for one in _BESIDE)]
     weight_bytes = total(weights)
     key, name, stated = _quantization(folder, facts)
-    parameters = None if folder else safetensors_parameters(facts)
+    parameters = None if folder else safetensors_parameters(facts, weight_bytes)
     bits = measured_bits(weight_bytes, parameters, stated)
     return Choice(
         key=key,

@@ -50,8 +50,8 @@ class Query:
         sort: the order, largest or newest first.
         format: the Hub's own tag; None: every repository with GGUF or safetensors files.
         family: such as "qwen3"; None: all.
-        fewest, most: weights, None for no limit. Here the Hub counts the words that packed weights are stored
-            in, so that an MLX model in 4 bits passes with about a sixth of its weights.
+        fewest, most: weights, as the Hub counts them; None for no limit. It may count the words that packed
+            weights are stored in: an MLX model in 4 bits passes with an eighth of its weights then.
         only_running: leave out models of families that do not run here. They are marked otherwise.
     """
 

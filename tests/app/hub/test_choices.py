@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.hub.choice import Choice, RepoFacts, RepoFile
+from app.hub.choice import Choice, RepoFacts, RepoFile, safetensors_parameters
 from app.hub.choices import find_choice, recommend, repo_choices
 from app.hub.errors import NoSuchChoice
 from app.hub.quantizations import quantization_in
@@ -65,6 +65,11 @@ def test_a_split_model_without_all_its_parts_says_so() -> None:
     assert "1 of its 3 parts" in choice.unsupported
     choice = only(listed("Big-Q8_0-00001-of-00001.gguf", "Big-Q8_0-00002-of-00001.gguf"))
     assert "wrongly numbered" in choice.unsupported
+
+
+def test_a_model_that_is_there_whole_and_in_parts_is_fetched_whole() -> None:
+    parts = [f"q-q4_k_m-0000{number}-of-00002.gguf" for number in (1, 2)]
+    assert names_of(only(listed("q-q4_k_m.gguf", *parts))) == ["q-q4_k_m.gguf"]
 
 
 def test_what_is_no_language_model_is_no_choice() -> None:
@@ -127,15 +132,17 @@ def test_safetensors_are_fetched_with_what_the_engine_needs_and_nothing_else() -
     assert not choice.unsupported
 
 
-def test_an_mlx_repository_is_called_after_its_bits() -> None:
-    # As mlx-community/Qwen3-0.6B-4bit: 596,049,920 weights.
-    elements = {"U32": 74_506_240, "BF16": 18_692_096}
+@pytest.mark.parametrize("packed", [74_506_240, 596_049_920], ids=["words", "weights"])
+def test_an_mlx_repository_is_called_after_its_bits(packed: int) -> None:
+    # As mlx-community/Qwen3-0.6B-4bit; the Hub has counted words, and weights.
+    elements = {"U32": packed, "BF16": 18_692_096}
     facts = RepoFacts("some/Qwen3-0.6B-4bit", "qwen3", elements=elements, bits=4, is_mlx=True)
     files = [RepoFile("model.safetensors", 335_409_152), *listed(*TOKENIZER)]
     choice = only(files, facts)
     assert (choice.name, choice.key) == ("4-bit MLX", "4bit")
     assert choice.bits == pytest.approx(4.5, abs=0.05)
     assert choice.parameters == pytest.approx(596_049_920, rel=0.01)
+    assert safetensors_parameters(facts) == choice.parameters
 
 
 def test_without_facts_the_name_of_the_repository_tells_the_bits() -> None:
