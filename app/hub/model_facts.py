@@ -33,13 +33,19 @@ def read_facts(model: Mapping[str, Any]) -> RepoFacts:
     )
 
 
+def known_family(facts: RepoFacts) -> str | None:
+    """The family that it would run as, else the one it says it is of; None where it says nothing."""
+    if facts.gguf_family in GGUF_FAMILIES and facts.family not in FAMILIES:
+        return facts.gguf_family
+    return facts.family or facts.gguf_family
+
+
 def why_unsupported(facts: RepoFacts) -> str:
     """Why no model of this repository runs, as far as its family tells; "" where one may."""
-    runs = facts.family in FAMILIES or facts.gguf_family in GGUF_FAMILIES
-    families = [family for family in (facts.family, facts.gguf_family) if family is not None]
-    if runs or not families:
+    family = known_family(facts)
+    if family is None or family in FAMILIES:
         return ""
-    return f"{families[0]} models do not run here"
+    return f"{family} models do not run here"
 
 
 def read_tags(model: Mapping[str, Any]) -> tuple[str, ...]:

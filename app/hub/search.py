@@ -13,6 +13,7 @@ from app.hub.client import HubClient
 from app.hub.failures import no_data
 from app.hub.model_facts import (
     FACT_FIELDS,
+    known_family,
     moment,
     read_facts,
     read_gated,
@@ -163,7 +164,7 @@ def _hit(entry: Mapping[str, Any]) -> Hit | None:
     return Hit(
         repo=repo,
         formats=tuple(one for one in ("gguf", "mlx", "safetensors") if one in tags),
-        family=facts.family or facts.gguf_family,
+        family=known_family(facts),
         parameters=facts.parameters or safetensors_parameters(facts),
         context=whole(entry["gguf"], "context_length") if isinstance(entry.get("gguf"), Mapping) else None,
         downloads=whole(entry, "downloads") or 0,
