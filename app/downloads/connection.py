@@ -135,16 +135,14 @@ class Connection:
 def _answer(response: httpx2.Response, first: int) -> Answer:
     headers = response.headers
     etag = headers.get("ETag", "")
-    is_page = headers.get("Content-Type", "").startswith("text/html")
-    length = headers.get("Content-Length", "")
-    start, total = 0, int(length) if length.isdecimal() else None
-    if headers.get("Content-Encoding", "identity") != "identity":
-        total = None
+    length, is_plain = headers.get("Content-Length", ""), "Content-Encoding" not in headers
+    start, total = 0, int(length) if is_plain and length.isdecimal() else None
     if response.status_code == 206:
         match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
-        if match is None or int(match[1]) != first or total is None:
+        if match is None or int(match[1]) != first or not is_plain:
             raise Retry(f"{response.url.host} sends another part of the file than it was asked for")
         start, total = first, int(match[3])
+    is_page = headers.get("Content-Type", "").startswith("text/html")
     return Answer(start, total, "" if etag.startswith("W/") else etag, is_page, response.iter_bytes())
 
 
