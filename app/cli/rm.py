@@ -22,8 +22,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--files",
         action="store_true",
-        help="delete the files of a model that you imported, too; others from the Hugging Face cache always "
-        "lose theirs",
+        help="also delete the files of a model that you imported; those in the Hugging Face cache go anyway, "
+        "and those of other apps never",
     )
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON object")
 
