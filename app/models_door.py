@@ -14,6 +14,7 @@ from app.models.background import Background, Post
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths
 from app.window import MainWindow
+from engine import EngineSettings
 
 if TYPE_CHECKING:
     from app.models.downloads_view_model import DownloadState
@@ -26,13 +27,20 @@ class ModelsDoor:
     """Shows the page, goes on with downloads, and notes which models are opened."""
 
     def __init__(
-        self, appearance: Appearance, models: ModelsViewModel, window: MainWindow, paths: Paths, post: Post
+        self,
+        appearance: Appearance,
+        models: ModelsViewModel,
+        window: MainWindow,
+        paths: Paths,
+        post: Post,
+        settings: EngineSettings,
     ) -> None:
         self._appearance = appearance
         self._models = models
         self._window = window
         self._paths = paths
         self._post = post
+        self._settings = settings
         self._library = Background("mlxr-library", post)
         self._desk: ModelsDesk | None = None
         models.opened.connect(self._note_use)
@@ -75,7 +83,9 @@ class ModelsDoor:
 
         def go_on(make: type[ModelsDesk]) -> None:
             if self._desk is None:
-                self._desk = make(self._appearance, self._models, self._paths, self._post, self._library)
+                self._desk = make(
+                    self._appearance, self._models, self._paths, self._post, self._library, self._settings
+                )
                 self._desk.left.connect(self._window.show_chat)
                 self._desk.ready.connect(self._say_ready)
             then(self._desk)

@@ -28,7 +28,7 @@ from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
-from app.engine_settings import engine_settings
+from app.engine_settings import engine_settings, kv_bits
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
@@ -94,7 +94,14 @@ class Desktop:
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
-        self.models_door = ModelsDoor(self.appearance, self.models, self.window, self._paths, self.queue.post)
+        self.models_door = ModelsDoor(
+            self.appearance,
+            self.models,
+            self.window,
+            paths,
+            self.queue.post,
+            EngineSettings(kv_bits=kv_bits(loaded.settings.kv_cache)),
+        )
         self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
         self._join_chats()
         self._join_models()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
@@ -11,10 +10,17 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 from app import text
 from app.amounts import size
 from app.hub.choice import Choice
+from app.hub.fit import ChoiceFit, Verdict
 from app.models.model_words import joined
 
-Tone = Literal["calm", "notice", "danger"]
+TONES: dict[Verdict, str] = {
+    "fits": "calm",
+    "tight": "notice",
+    "does not fit": "danger",
+    "does not run": "danger",
+}
 DOWNLOAD = "Download"
+BUTTON_WIDTH = 104
 BEST = "Best for this machine"
 
 
@@ -24,8 +30,7 @@ class Offer:
 
     Attributes:
         is_best: whether it is what this app would take.
-        fit: "Fits" and the like; "" where it is not known.
-        fit_reason: the numbers behind it.
+        fit: how it goes into the memory; None where that is not known.
         path: where it is on this machine, "" where it is not.
         progress: how far it is downloaded, in words; "" while it is not.
         is_open: whether the engine has it.
@@ -34,13 +39,18 @@ class Offer:
 
     choice: Choice
     is_best: bool = False
-    fit: str = ""
-    fit_tone: Tone = "calm"
-    fit_reason: str = ""
+    fit: ChoiceFit | None = None
     path: str = ""
     progress: str = ""
     is_open: bool = False
     may_download: bool = True
+
+    @property
+    def problem(self) -> str:
+        """Why it does not run; "" when it does."""
+        if self.choice.unsupported:
+            return self.choice.unsupported
+        return self.fit.words if self.fit is not None and self.fit.verdict == "does not run" else ""
 
 
 class ChoiceCard(QFrame):
@@ -65,6 +75,7 @@ class ChoiceCard(QFrame):
         for label in (self._name, self._words, self._fit):
             label.setTextFormat(Qt.TextFormat.PlainText)
         self.button = QPushButton()
+        self.button.setMinimumWidth(BUTTON_WIDTH)
         self.button.clicked.connect(self._press)
         title = QHBoxLayout()
         title.setSpacing(8)
@@ -105,14 +116,20 @@ class ChoiceCard(QFrame):
         choice = offer.choice
         self._name.setText(choice.name)
         self._best.setVisible(offer.is_best)
-        self._words.setText(choice.unsupported or joined(size(choice.bytes), choice.hint))
-        self._fit.setText(offer.fit)
-        self._fit.setVisible(bool(offer.fit) and not choice.unsupported)
-        self._fit.setToolTip(offer.fit_reason)
-        self._fit.setAccessibleName(f"{offer.fit}: {offer.fit_reason}" if offer.fit_reason else offer.fit)
-        self._fit.setProperty("tone", offer.fit_tone)
-        self._fit.style().polish(self._fit)
+        self._words.setText(text.sentence(offer.problem) or joined(size(choice.bytes), choice.hint))
+        self._show_fit(offer)
         self._show_button(offer)
+
+    def _show_fit(self, offer: Offer) -> None:
+        fit = offer.fit
+        self._fit.setVisible(fit is not None and not offer.problem)
+        if fit is not None:
+            reason = "\n".join(text.sentence(line) for line in (fit.words, fit.assumed) if line)
+            self._fit.setText(text.sentence(fit.verdict))
+            self._fit.setToolTip(reason)
+            self._fit.setAccessibleName(reason)
+            self._fit.setProperty("tone", TONES[fit.verdict])
+            self._fit.style().polish(self._fit)
 
     def _show_button(self, offer: Offer) -> None:
         words = offer.progress or (text.OPEN if offer.path else DOWNLOAD)
@@ -123,7 +140,7 @@ class ChoiceCard(QFrame):
         self.button.style().polish(self.button)
         can = (offer.may_download or bool(offer.path)) and not offer.progress and not offer.is_open
         self.button.setEnabled(can)
-        self.button.setVisible(not offer.choice.unsupported)
+        self.button.setVisible(not offer.problem or bool(offer.path))
 
     @Slot()
     def _press(self) -> None:

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app import text
 from app.appearance import Appearance
 from app.hub.search import Query, SearchFormat, Sort
 from app.icons import icon
@@ -115,8 +116,8 @@ class DiscoverPane(QWidget):
 
     @property
     def note(self) -> str:
-        """What it says under the list."""
-        return self._note.text() if not self._note.isHidden() else ""
+        """What it says over the list."""
+        return self._note.text()
 
     def repos(self) -> list[str]:
         """The repositories on show, from the top."""
@@ -155,8 +156,9 @@ class DiscoverPane(QWidget):
             line.addWidget(second)
             line.addStretch(1)
             filters.addLayout(line)
-        note = QHBoxLayout()
-        note.setContentsMargins(20, 8, 12, 12)
+        self._answer = QWidget()
+        note = QHBoxLayout(self._answer)
+        note.setContentsMargins(20, 4, 12, 8)
         note.addWidget(self._note, 1)
         note.addWidget(self._again)
         left = QWidget()
@@ -173,8 +175,8 @@ class DiscoverPane(QWidget):
         column.addLayout(top)
         self._title.setContentsMargins(20, 6, 8, 6)
         column.addWidget(self._title)
+        column.addWidget(self._answer)
         column.addWidget(self._list, 1)
-        column.addLayout(note)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
@@ -227,13 +229,13 @@ class DiscoverPane(QWidget):
         search = self._search
         self._rows.set_has_more(search.has_more)
         self._title.setText(SHORT_LIST if search.query is None else FOUND)
-        words = {"searching": SEARCHING, "failed": search.error[:1].upper() + search.error[1:]}.get(
-            search.phase, ""
-        )
-        if search.phase == "shown" and not search.hits:
-            words = NOTHING_FOUND
+        words = ""
+        if search.phase == "failed":
+            words = text.sentence(search.error)
+        elif not search.hits:
+            words = {"searching": SEARCHING, "shown": NOTHING_FOUND}.get(search.phase, "")
         self._note.setText(words)
-        self._note.setVisible(bool(words))
+        self._answer.setVisible(bool(words))
         self._again.setVisible(search.phase == "failed")
 
     @Slot(QModelIndex)

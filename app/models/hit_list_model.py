@@ -21,14 +21,28 @@ class Listed:
     Attributes:
         repo: its id.
         line: what it is, in a line.
+        title: its name for people; "" takes that of the id.
+        note: what it is good for, in a line; "" where nobody says.
         label: a word that stands out, such as "Gated"; "" for none.
         unsupported: why it does not run here; "" where it may.
     """
 
     repo: str
     line: str
+    title: str = ""
+    note: str = ""
     label: str = ""
     unsupported: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Who has published it."""
+        return self.repo.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """What it is called in the list."""
+        return self.title or self.repo.rpartition("/")[2]
 
 
 class HitListModel(QAbstractListModel):
@@ -76,9 +90,10 @@ class HitListModel(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole:
                 return row.repo
             case Qt.ItemDataRole.ToolTipRole:
-                return "\n".join(part for part in (row.repo, row.line, row.unsupported) if part)
+                return "\n".join(part for part in (row.repo, row.note, row.line, row.unsupported) if part)
             case Qt.ItemDataRole.AccessibleTextRole:
-                return ", ".join(part for part in (row.repo, row.label, row.line, row.unsupported) if part)
+                told = (row.title, row.repo, row.label, row.note, row.line, row.unsupported)
+                return ", ".join(part for part in told if part)
             case _ if role == LISTED_ROLE:
                 return row
             case _:

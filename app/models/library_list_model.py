@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class LibraryListModel(QAbstractListModel):
         self._words = ""
         self._state = ModelState()
         self._path = ""
-        self._updates: Collection[str] = ()
+        self._updates: Set[str] = frozenset()
 
     def show_shelf(self, shelf: Shelf) -> None:
         """Replace the rows; where only their content changed, views keep their place."""
@@ -53,7 +53,7 @@ class LibraryListModel(QAbstractListModel):
             if str(model.path) in (before, self._path):
                 self.dataChanged.emit(self.index(place), self.index(place))
 
-    def show_updates(self, keys: Collection[str]) -> None:
+    def show_updates(self, keys: Set[str]) -> None:
         """Mark the models that the Hub has a newer commit of."""
         self._updates = keys
         self._tell_all()
@@ -73,6 +73,10 @@ class LibraryListModel(QAbstractListModel):
         """Whether the engine has it, or is loading it."""
         return str(model.path) == self._path and self._state.phase in ("loading", "ready")
 
+    def has_update(self, model: Model) -> bool:
+        """Whether the Hub has a newer commit of it."""
+        return model.key in self._updates
+
     def button_words(self, model: Model) -> str:
         """What can be done with it at once; "" where nothing can."""
         if self.is_open(model):
@@ -88,7 +92,7 @@ class LibraryListModel(QAbstractListModel):
             return "Gone" if model.state == "gone" else "Damaged"
         if model.facts.problem:
             return "Does not run here"
-        if model.key in self._updates:
+        if self.has_update(model):
             return "Update available"
         fit = self._shelf.fits.get(model.key)
         return fit_words(fit) if fit else ""

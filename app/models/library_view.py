@@ -18,6 +18,8 @@ from app.models.models_view_model import ModelState
 FORGET = "Take off the list"
 DELETE = "Delete…"
 DELETE_FILES = "Delete its files…"
+LOOK_FOR_UPDATE = "Look for an update"
+UPDATE = "Update"
 SHOW_FOLDER = "Show in its folder"
 
 
@@ -25,7 +27,8 @@ class LibraryView(QListView):
     """Shows the models.
 
     Intents: `opened(path)`, `unloaded`, `renamed(key, name)`, `favoured(Model, whether)`, and
-    `removal_wanted(Model, whether files that the user brought go too)`.
+    `removal_wanted(Model, whether files that the user brought go too)`, `update_looked_for(Model)` and
+    `update_wanted(Model)`.
     """
 
     opened = Signal(str)
@@ -33,6 +36,8 @@ class LibraryView(QListView):
     renamed = Signal(str, str)
     favoured = Signal(object, bool)
     removal_wanted = Signal(object, bool)
+    update_looked_for = Signal(object)
+    update_wanted = Signal(object)
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -92,6 +97,11 @@ class LibraryView(QListView):
             "No favourite any more" if model.favourite else "Favourite",
         )
         favour.triggered.connect(lambda: self.favoured.emit(model, not model.favourite))
+        if model.source == "hugging face":
+            has_newer = self._rows.has_update(model)
+            update = menu.addAction(icon("download", colour), UPDATE if has_newer else LOOK_FOR_UPDATE)
+            wanted = self.update_wanted if has_newer else self.update_looked_for
+            update.triggered.connect(lambda: wanted.emit(model))
         if model.state == "here":
             show = menu.addAction(icon("folder", colour), SHOW_FOLDER)
             show.triggered.connect(lambda: _show_folder(model))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app import text
 from app.amounts import duration, size
+from app.hub.curated import Curated
 from app.hub.search import Hit
 from app.library.records import Model
 from app.models.downloads_view_model import DownloadState
@@ -22,6 +24,7 @@ SOURCES = {
     "folder": "Your folder",
 }
 STATES = {"gone": "Its files are gone", "damaged": "Its files are not whole"}
+FORMATS = {"gguf": "GGUF", "mlx": "MLX", "safetensors": "Safetensors"}
 DOT = " · "
 
 
@@ -30,7 +33,7 @@ def count(number: int) -> str:
     for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
         if number >= limit:
             value = number / limit
-            return f"{value:.0f}{letter}" if value >= 100 else f"{value:.1f}{letter}"
+            return f"{f'{value:.0f}' if value >= 100 else f'{value:.1f}'.removesuffix('.0')}{letter}"
     return str(number)
 
 
@@ -141,11 +144,26 @@ def listed(hit: Hit) -> Listed:
     """A hit of a search as a row: what it is and how liked, and whether it is gated."""
     line = joined(
         f"{count(hit.parameters)}" if hit.parameters else "",
-        "/".join({"gguf": "GGUF", "mlx": "MLX", "safetensors": "Safetensors"}[one] for one in _formats(hit)),
+        "/".join(FORMATS[one] for one in _formats(hit)),
         f"{count(hit.downloads)} downloads",
         hit.licence,
     )
-    return Listed(hit.repo, line, "Gated" if hit.gated else "", hit.unsupported)
+    return Listed(
+        hit.repo, line, label="Gated" if hit.gated else "", unsupported=text.sentence(hit.unsupported)
+    )
+
+
+def short_list(models: Iterable[Curated]) -> list[Listed]:
+    """The list that is on show before anything is searched for."""
+    return [
+        Listed(
+            one.repo,
+            joined(FORMATS[one.format], f"{count(one.parameters)} weights", size(one.bytes), one.licence),
+            title=one.name,
+            note=one.good_for,
+        )
+        for one in models
+    ]
 
 
 def _formats(hit: Hit) -> tuple[str, ...]:

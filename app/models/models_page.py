@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QMimeData, Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
@@ -20,6 +22,7 @@ from app.appearance import Appearance
 from app.models.discover_pane import DiscoverPane
 from app.models.downloads_strip import DownloadsStrip
 from app.models.library_pane import LibraryPane
+from app.models.model_choice import model_at
 from app.widgets.banner import Banner
 from app.widgets.icon_button import IconButton
 from app.widgets.toast import Toast
@@ -29,10 +32,13 @@ SIDE = 16
 
 
 class ModelsPage(QWidget):
-    """Holds the panes. Intents: `left` to go back to the chat, and `opened(path)` from anywhere on it."""
+    """Holds the panes. Intents: `left` to go back to the chat, `opened(path)` from anywhere on it,
+    `token_wanted`, and `dropped(path)` for each folder or file that was dropped on it."""
 
     left = Signal()
     opened = Signal(str)
+    token_wanted = Signal()
+    dropped = Signal(str)
 
     def __init__(
         self,
@@ -44,6 +50,7 @@ class ModelsPage(QWidget):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("modelsPage")
+        self.setAcceptDrops(True)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.library, self.discover, self.downloads = library, discover, downloads
         self.banner = Banner(appearance, "danger")
@@ -65,6 +72,8 @@ class ModelsPage(QWidget):
         self.toast = Toast(self)
         for pane in (library, discover, downloads):
             pane.opened.connect(self.opened)
+        library.discover_wanted.connect(lambda: self.show_tab("discover"))
+        discover.token_wanted.connect(self.token_wanted)
         self.show_tab("library")
 
     @property
@@ -82,6 +91,17 @@ class ModelsPage(QWidget):
         self._stack.setCurrentWidget(self._panes[tab])
         field = self.library.filter_field if tab == "library" else self.discover.search_field
         field.setFocus()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
+        """Folders and GGUF files may be dropped anywhere."""
+        if _places(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
+        """List what is in them."""
+        event.acceptProposedAction()
+        for place in _places(event.mimeData()):
+            self.dropped.emit(place)
 
     @Slot(str)
     def say_problem(self, words: str) -> None:
@@ -105,7 +125,10 @@ class ModelsPage(QWidget):
             self._tabs[tab] = self._make_tab(tab, words)
             group.addButton(self._tabs[tab])
             bar.addWidget(self._tabs[tab])
+        token = IconButton(appearance, "key", text.TOKEN)
+        token.clicked.connect(self.token_wanted)
         bar.addStretch(1)
+        bar.addWidget(token)
         return bar
 
     def _make_tab(self, tab: Tab, words: str) -> QToolButton:
@@ -117,3 +140,9 @@ class ModelsPage(QWidget):
         button.setCursor(Qt.CursorShape.PointingHandCursor)
         button.clicked.connect(lambda: self.show_tab(tab))
         return button
+
+
+def _places(data: QMimeData) -> list[str]:
+    """The folders and GGUF files that are being dragged; of a split model the first part stands for all."""
+    models = (model_at(Path(url.toLocalFile())) for url in data.urls() if url.isLocalFile())
+    return list(dict.fromkeys(str(model) for model in models if model))

@@ -6,13 +6,16 @@ from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from app import text
 from app.appearance import Appearance
 from app.chat.prose_view import ProseView
 from app.hub.details import RepoDetails
+from app.hub.fit import USUAL_CONTEXT
 from app.models.choice_card import ChoiceCard
 from app.models.model_words import ago, count, joined
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
+from app.widgets.choice_menu import ChoiceMenu
 
 SIDE = 20
 MOST_CARD = 20_000
@@ -22,12 +25,21 @@ NOTHING_CHOSEN = "Choose a model on the left to see what there is of it."
 ASKING = "Asking the Hub…"
 NO_CHOICES = "There is no model in it that MLXR reads."
 VERSIONS = "Versions"
+CONTEXT = "Length of a chat that is to fit"
+CONTEXTS = (
+    ("4096", "Fit for 4k tokens"),
+    ("8192", "Fit for 8k tokens"),
+    ("16384", "Fit for 16k tokens"),
+    ("32768", "Fit for 32k tokens"),
+    ("131072", "Fit for 128k tokens"),
+    ("0", "Fit for its whole context"),
+)
 CARD = "What its authors say"
 CARD_GOES_ON = "\n\n*It goes on: open its page.*"
 NO_CARD = "Its authors say nothing of it."
 PAGE = "Open its page"
-ACCEPT = "Open the page to accept"
-ACCEPTED = "I have done so"
+ACCEPT = "Open its page"
+ACCEPTED = "Check again"
 TOKEN = "Give a token…"
 
 
@@ -97,6 +109,8 @@ class RepoPane(QScrollArea):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.context = ChoiceMenu(self._appearance, CONTEXT, CONTEXTS, str(USUAL_CONTEXT))
+        self.context.chosen.connect(lambda tokens: self._offers.set_context(int(tokens) or None))
         self._page = _link(PAGE, self._open_page)
         self._prose = ProseView()
 
@@ -117,6 +131,7 @@ class RepoPane(QScrollArea):
         self._choices.setSpacing(8)
         versions = QHBoxLayout()
         versions.addWidget(self._versions, 1)
+        versions.addWidget(self.context)
         inner = QWidget()
         inner.setObjectName("repoColumn")
         column = QVBoxLayout(inner)
@@ -161,7 +176,7 @@ class RepoPane(QScrollArea):
         if not repo.repo:
             words = NOTHING_CHOSEN
         elif repo.error:
-            words = repo.error[:1].upper() + repo.error[1:]
+            words = text.sentence(repo.error)
         elif repo.details is None:
             words = ASKING
         else:
@@ -184,6 +199,7 @@ class RepoPane(QScrollArea):
             if place < len(offers):
                 card.show_offer(offers[place])
         self._versions.setVisible(bool(offers))
+        self.context.setVisible(bool(offers))
 
     @Slot()
     def _show_card(self) -> None:
@@ -219,6 +235,7 @@ class RepoPane(QScrollArea):
 def _link(words: str, act: object) -> QPushButton:
     button = QPushButton(words)
     button.setProperty("kind", "link")
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
     button.clicked.connect(lambda: act())  # type: ignore[operator]
     return button
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from PySide6.QtCore import QObject, Signal
 
 from app.hub.client import HubClient
 from app.hub.details import Access, RepoDetails, read_access, read_card, read_details
+from app.hub.fit import read_shape
 from app.models.background import Background
+from engine import ModelShape
 
 
 class RepoViewModel(QObject):
@@ -30,6 +32,7 @@ class RepoViewModel(QObject):
         self._details: RepoDetails | None = None
         self._access: Access | None = None
         self._card: str | None = None
+        self._shapes: dict[str, ModelShape | str] = {}
         self._error = ""
 
     @property
@@ -46,6 +49,11 @@ class RepoViewModel(QObject):
     def access(self) -> Access | None:
         """Whether this account may download it, once that is known."""
         return self._access
+
+    @property
+    def shapes(self) -> Mapping[str, ModelShape | str]:
+        """The shape of its models by format, or why they do not run; empty until it is known."""
+        return self._shapes
 
     @property
     def page(self) -> str:
@@ -90,9 +98,15 @@ class RepoViewModel(QObject):
                 self._details = details
                 self.changed.emit()
                 self._ask_access(number, details)
+                self._ask_shapes(number, details)
                 self._ask_card(number, details)
 
         self._background.ask(work, know, self._teller(number))
+
+    def look_again(self) -> None:
+        """Ask again, if a repository is looked at: another account may be allowed more."""
+        if self._repo:
+            self.reload()
 
     def _ask_access(self, number: int, details: RepoDetails) -> None:
         def know(access: Access) -> None:
@@ -101,6 +115,16 @@ class RepoViewModel(QObject):
                 self.changed.emit()
 
         self._background.ask(lambda: read_access(self._client(), details), know, self._teller(number))
+
+    def _ask_shapes(self, number: int, details: RepoDetails) -> None:
+        def know(shapes: dict[str, ModelShape | str]) -> None:
+            if number == self._number:
+                self._shapes = shapes
+                self.changed.emit()
+
+        # Behind a gate, or without an answer, the files' sizes have to do.
+        choices = details.choices.choices
+        self._background.ask(lambda: read_shape(self._client(), details, choices), know, lambda words: None)
 
     def _ask_card(self, number: int, details: RepoDetails) -> None:
         def know(card: str) -> None:
