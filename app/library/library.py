@@ -84,13 +84,13 @@ class Library:
         return (*closed, *found.notes)
 
     def _find(self) -> Found:
-        home = Path.home()
+        homes = _homes()
         links = self._paths.library_links
         all_found = [
             Found((_GUIDE,)),
             find_in_cache(cache_folder()),
-            *(find_in_folder(folder, "lm studio") for folder in lm_studio_folders(home)),
-            *(find_in_store(store, links) for store in ollama_stores(home)),
+            *(find_in_folder(folder, "lm studio") for home in homes for folder in lm_studio_folders(home)),
+            *(find_in_store(store, links) for home in homes for store in ollama_stores(home)),
             find_named(self._registry.places()),
         ]
         return Found(
@@ -185,6 +185,14 @@ class Library:
         """Drop it with all that was kept of it: its files were deleted."""
         self._registry.drop_place(model.path)
         self._registry.delete(model.key)
+
+
+def _homes() -> list[Path]:
+    """The account's home folder; an account may have none."""
+    try:
+        return [Path.home()]
+    except RuntimeError:
+        return []
 
 
 def _by_key(candidates: Iterable[Candidate]) -> dict[str, Candidate]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-from app.library.records import Facts, LibraryError, Model
+from app.library.records import Facts
 from app.library.stamp import bytes_of
+from app.library.tree import place_at
 from engine import ModelError, outline_model
 
-_CARD = "README.md"
+_CARD, _CONFIG = "README.md", "config.json"
+_BESIDE = ("tokenizer.json", "tokenizer.model", _CONFIG)
 _MOST_CARD = 65_536
 _FRONT = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
 _LICENCE = re.compile(r"^license:[ \t]*[\"']?([\w.+-]{1,60})", re.MULTILINE)
@@ -41,14 +44,19 @@ def look(path: Path) -> Facts:
     )
 
 
-def model_files(model: Model) -> list[Path]:
-    """The files that hold the model, as its headers tell. Raises LibraryError where they do not."""
+def model_files(path: Path) -> list[Path]:
+    """The files that hold the model at `path`, its config.json last: without that it is none any more.
+
+    Of a folder that is not whole those that have the usual names. Raises OSError.
+    """
+    if not path.is_dir():
+        place = place_at(path)
+        return list(place.files) if place else [path]
     try:
-        return list(outline_model(model.path).files)
-    except ModelError as error:
-        raise LibraryError(
-            f"what belongs to {model.name} cannot be told ({error}); delete it by hand"
-        ) from None
+        files = list(outline_model(path).files)
+    except ModelError:
+        files = [*sorted(path.glob("model*.safetensors")), *(path / name for name in _BESIDE)]
+    return sorted((file for file in files if os.path.lexists(file)), key=lambda file: file.name == _CONFIG)
 
 
 def _card_licence(folder: Path) -> str:

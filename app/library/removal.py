@@ -115,7 +115,7 @@ def _from_cache(model: Model, others: Sequence[Model]) -> Removal:
         if other.key != model.key and other.path.is_relative_to(revision.snapshot_path)
     ]
     if beside:
-        own = set(model_files(model))
+        own = set(model_files(model.path))
         strategy = info.delete_files(*(file for file in revision.files if file.file_path in own))
     else:
         strategy = info.delete_revisions(revision.commit_hash)
@@ -139,10 +139,10 @@ def _cached(info: HFCacheInfo, model: Model) -> tuple[HFCacheInfo, CachedRepoInf
 def _own_files(model: Model, others: Sequence[Model]) -> Removal:
     """The weights and what comes with them; other files of the folder stay, and so does it then."""
     folder = model.path if model.path.is_dir() else model.path.parent
-    files = model_files(model)
+    files = model_files(model.path)
     if model.path.is_dir():
-        files += [folder / name for name in sorted(_OWN) if os.path.lexists(folder / name)]
-    files = list(dict.fromkeys(files))
+        beside = [folder / name for name in sorted(_OWN) if os.path.lexists(folder / name)]
+        files = [*(file for file in beside if file not in files), *files]
     for file in files:
         target = Path(os.path.realpath(file))
         if not target.is_relative_to(os.path.realpath(folder)):

@@ -246,3 +246,25 @@ def test_a_file_that_cannot_be_deleted_is_said_and_stays_listed(
     with pytest.raises(LibraryError, match=r"m\.gguf cannot be deleted: Permission denied"):
         carry_out(removal, library)
     assert names(library) == ["m"]
+
+
+@pytest.mark.parametrize("missing", ["model-00001-of-00002.safetensors", "tokenizer.model"])
+def test_what_an_interrupted_removal_left_is_removed_by_the_next(
+    library: Library, folder_model: Path, tmp_path: Path, missing: str
+) -> None:
+    mine = shutil.copytree(folder_model, tmp_path / "Mine")
+    take_in(library, mine, look)
+    (mine / missing).unlink()
+    (mine / "adapter.safetensors").write_text("another's")
+    removal = plan(library, "mine", files=True)
+    assert removal.model.state == "damaged"
+    carry_out(removal, library)
+    assert [file.name for file in mine.iterdir()] == ["adapter.safetensors"]
+
+
+def test_a_damaged_file_can_be_removed(library: Library, gguf_bytes: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes)
+    take_in(library, tmp_path / "m.gguf", look)
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes[:100])
+    assert carry_out(plan(library, "m", files=True), library) == 100
+    assert list(tmp_path.glob("*.gguf")) == []
