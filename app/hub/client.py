@@ -111,7 +111,14 @@ class HubClient:
                 return got, bytes(body[:most])
         except HubError:
             raise
-        except (httpx2.HTTPError, httpx2.InvalidURL, OfflineModeIsEnabled, OSError, ValueError) as error:
+        except (
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            OfflineModeIsEnabled,
+            OSError,
+            ValueError,
+            ImportError,
+        ) as error:
             raise no_answer(error, self.endpoint) from None
 
 

@@ -16,6 +16,7 @@ from app.hub.client import HubClient
 from app.hub.errors import AccessNeeded, NotFound
 from app.hub.failures import no_data
 from app.hub.model_facts import moment, read_facts, read_gated, read_licence, section, text, whole
+from app.hub.repo_id import is_repo
 
 Gate = Literal["open", "granted", "needed", "pending"]
 CARD = "README.md"
@@ -85,9 +86,10 @@ def read_details(client: HubClient, repo: str, revision: str | None = None) -> R
         if isinstance(one, dict)
     )
     facts, card = read_facts(entry), section(entry, "cardData")
+    own = text(entry, "id") or ""
     address = text(card, "license_link") or ""
     return RepoDetails(
-        repo=text(entry, "id") or repo,
+        repo=own if is_repo(own) else repo,
         commit=commit,
         files=files,
         facts=facts,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from app.hub.errors import AccessNeeded, BadAnswer, BadToken, HubError, NotFound, RateLimited, Unreachable
 
 HUB = "https://huggingface.co"
-_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
 _RESET = re.compile(r'"[^"]*"\s*;\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d+)')
 """The Hub's RateLimit header (IETF draft, version 09): nothing remains, and seconds until something does."""
@@ -36,21 +35,23 @@ def no_answer(error: Exception, endpoint: str) -> HubError:
         )
     if names & {"InvalidURL", "UnsupportedProtocol"}:
         return Unreachable(f"{where} has no address that can be asked; give one that begins with https://")
+    proxy = _proxy(endpoint)
+    if "ImportError" in names:
+        return Unreachable(f"{proxy} speaks SOCKS, which MLXR does not; set HTTPS_PROXY to an HTTP proxy")
     if "ProxyError" in names or any("proxy" in str(cause).lower() for cause in causes):
-        return Unreachable(
-            f"the proxy {_proxy()} does not let requests through to {where}; check its settings"
-        )
+        through = proxy or "a proxy"
+        return Unreachable(f"{through} does not let requests through to {where}; check its settings")
     if any("CERTIFICATE_VERIFY_FAILED" in str(cause) for cause in causes):
         return Unreachable(
             f"{where} has a certificate that cannot be verified; check this machine's date, and whether a "
             "proxy or a virus scanner reads along"
         )
     if any(isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__ for cause in causes):
-        return Unreachable(f"{where} did not answer in time; check the network and try again")
+        return Unreachable(f"{proxy or where} did not answer in time; check the network and try again")
     if any(isinstance(cause, socket.gaierror) for cause in causes) or _errnos(causes) & set(_NO_ROUTE):
-        return Unreachable(f"offline: {where} cannot be found from here; check the network")
+        return Unreachable(f"offline: {proxy or where} cannot be found from here; check the network")
     if errno.ECONNREFUSED in _errnos(causes):
-        return Unreachable(f"{where} refuses connections; check the network, or try again later")
+        return Unreachable(f"{proxy or where} refuses connections; check the network, or try again later")
     return Unreachable(f"the connection to {where} broke off; check the network and try again")
 
 
@@ -82,7 +83,9 @@ def refusal(
     if status == 401:
         return NotFound(_not_found("RepoNotFound", where, what, had_token=False))
     if status == 407:
-        return Unreachable(f"the proxy {_proxy()} wants a name and a password; put them into its address")
+        return Unreachable(
+            f"{_proxy(endpoint) or 'a proxy'} wants a name and a password; put them into its address"
+        )
     if status == 429:
         return _rate_limited(headers, where)
     if status == 403:
@@ -158,10 +161,17 @@ def _errnos(causes: list[BaseException]) -> set[int]:
     return {cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno is not None}
 
 
-def _proxy() -> str:
-    """The proxy that the environment names, without any password in it."""
-    named = next((os.environ[name] for name in _PROXIES if os.environ.get(name)), "")
-    return _without_password(named) if named else "of this system"
+def _proxy(endpoint: str) -> str:
+    """The proxy that requests to `endpoint` go through, without any password in it; "" where none is set."""
+    try:
+        parts = urlsplit(endpoint)
+        if proxy_bypass(parts.hostname or ""):
+            return ""
+    except ValueError:
+        return ""
+    proxies = getproxies()
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    return f"the proxy {_without_password(named)}" if named else ""
 
 
 def _without_password(address: str) -> str:

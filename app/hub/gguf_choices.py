@@ -14,6 +14,7 @@ from engine import GGUF_FAMILIES, GGUF_TYPES
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 """As llama.cpp's gguf-split names parts."""
 
+_ENDING = re.compile(r"\.gguf$", re.IGNORECASE)
 _NO_MODEL = re.compile(r"(^|[-._])(mmproj|imatrix|lora|adapter|vocab)([-._]|$)", re.IGNORECASE)
 """GGUF files that hold no whole language model: image encoders, statistics, additions, vocabularies."""
 
@@ -39,7 +40,7 @@ def _choice(stem: str, count: int, parts: dict[int, RepoFile], facts: RepoFacts)
     files = tuple(parts[number] for number in sorted(parts))
     named = quantization_in(stem)
     meant = named[1] if named else None
-    name = named[0] if named else PurePosixPath(stem.removesuffix(".gguf")).name
+    name = named[0] if named else _ENDING.sub("", PurePosixPath(stem).name)
     weight_bytes = total(files)
     bits = measured_bits(weight_bytes, facts.parameters, meant.bits if meant else None)
     types = meant.types if meant else ()

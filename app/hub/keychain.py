@@ -56,12 +56,16 @@ class SystemKeychain:
 
 
 def _asked(question: Callable[[KeyringBackend], T]) -> T:
+    from keyring.errors import KeyringLocked
+
     backend = _backend()
     try:
         return question(backend)
+    except KeyringLocked:
+        raise NoKeychain("the system's keychain is locked; unlock it and try again") from None
     except Exception as error:  # noqa: BLE001 — backends raise whatever their system's libraries do
         raise NoKeychain(
-            f"the system's keychain refused ({type(error).__name__}); unlock it and try again"
+            f"the system's keychain refused ({type(error).__name__}); open it and look"
         ) from None
 
 

@@ -39,3 +39,11 @@ def _from_address(address: str) -> str:
         return f"{parts.netloc}{parts.path}".strip("/")
     steps = [step for step in parts.path.split("/") if step]
     return "/".join(steps[:2]) if parts.scheme in _SCHEMES else ""
+
+
+def is_repo(text: str) -> bool:
+    """Whether `text` is a repository's id and nothing else."""
+    try:
+        return parse_repo(text) == (text, None)
+    except NotFound:
+        return False

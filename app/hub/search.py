@@ -23,6 +23,7 @@ from app.hub.model_facts import (
     whole,
     why_unsupported,
 )
+from app.hub.repo_id import is_repo
 
 Sort = Literal["downloads", "likes", "updated", "created", "trending"]
 SearchFormat = Literal["gguf", "mlx", "safetensors"]
@@ -156,8 +157,8 @@ def _passes(hit: Hit, query: Query) -> bool:
 
 
 def _hit(entry: Mapping[str, Any]) -> Hit | None:
-    repo = text(entry, "id")
-    if repo is None:
+    repo = text(entry, "id") or ""
+    if not is_repo(repo):
         return None
     facts = read_facts(entry)
     tags = read_tags(entry)

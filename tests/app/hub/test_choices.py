@@ -44,6 +44,8 @@ def names_of(choice: Choice) -> list[str]:
         ("Phi-3-mini-4k-instruct-q4.gguf", "Q4", ("Q4_0", "Q6_K")),
         ("granite-F32.gguf", "F32", ("F32",)),
         ("my-model.gguf", "my-model", ()),
+        ("My-Model.GGUF", "My-Model", ()),
+        ("tinyllama-1.1b-chat-v1.0--Q4_0.GGUF", "Q4_0", ("Q4_0", "Q6_K")),
     ],
 )
 def test_a_gguf_file_is_called_after_its_quantisation(file: str, name: str, types: tuple[str, ...]) -> None:

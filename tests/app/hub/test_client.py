@@ -207,6 +207,28 @@ def test_a_proxy_is_used_and_named_without_its_password(monkeypatch: pytest.Monk
     huggingface_hub.close_session()
 
 
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ("socks5://me:{secret}@127.0.0.1:9", "speaks SOCKS"),
+        ("http://me:{secret}@127.0.0.1:9", "the proxy http://127.0.0.1:9 refuses connections"),
+        ("foo://me:{secret}@127.0.0.1:9", "the proxy foo://127.0.0.1:9 does not let"),
+    ],
+)
+def test_a_proxy_that_does_not_work_is_blamed(
+    proxy: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", proxy.format(secret=SECRET))
+    huggingface_hub.close_session()
+    error = failure(HubClient(endpoint="http://far.example"))
+    huggingface_hub.close_session()
+    assert isinstance(error, Unreachable)
+    assert words in str(error)
+
+
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
     """A server that sends `answer` to whatever comes; its address."""

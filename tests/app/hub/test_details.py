@@ -150,7 +150,7 @@ def test_hostile_fields_are_read_with_care(monkeypatch: pytest.MonkeyPatch) -> N
     client = HubClient(endpoint="http://127.0.0.1:1")
     monkeypatch.setattr(client, "data", lambda *_: (entry, ""))
     found = read_details(client, "a/b")
-    assert found.repo.isprintable()
+    assert found.repo == "a/b"
     assert found.licence.isprintable()
     assert (found.licence_url, found.updated, found.downloads, found.gated) == ("", None, 0, "")
     assert [choice.key for choice in found.choices.choices] == ["q8_0"]

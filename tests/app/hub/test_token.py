@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
@@ -21,6 +24,7 @@ from tests.hub.repos import Repo
 from tests.hub.server import HubServer
 
 GOOD = "hf_goodSecretToken123"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class MemoryKeychain:
@@ -196,3 +200,42 @@ def test_a_linux_without_a_secret_service_says_so(monkeypatch: pytest.MonkeyPatc
     ):
         with pytest.raises(NoKeychain, match="Secret Service"):
             ask()
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("dbus-run-session", "gnome-keyring-daemon"))),
+    reason="GNOME Keyring is not here",
+)
+def test_gnome_keyring_keeps_a_token_and_says_when_it_is_locked(tmp_path: Path) -> None:
+    python = f"""
+from app.hub.keychain import NoKeychain, SystemKeychain
+keychain = SystemKeychain()
+for ask in (lambda: keychain.set("here", "{GOOD}"), lambda: keychain.get("here"),
+            lambda: keychain.delete("here"), lambda: keychain.get("here"), lambda: keychain.delete("here")):
+    try:
+        print(ask())
+    except NoKeychain as error:
+        print(error)
+"""
+    (tmp_path / "ask.py").write_text(python)
+    (tmp_path / "home").mkdir()
+    ask = f"{sys.executable} {tmp_path}/ask.py"
+    unlocked = f"printf pw | gnome-keyring-daemon --unlock --components=secrets > /dev/null; {ask}"
+    assert in_a_session(unlocked, tmp_path) == ["None", GOOD, "None", "None", "None"]
+    locked = f"gnome-keyring-daemon --start --components=secrets > /dev/null; {ask}"
+    assert set(in_a_session(locked, tmp_path)) == {"the system's keychain is locked; unlock it and try again"}
+
+
+def in_a_session(script: str, folder: Path) -> list[str]:
+    """What `script` prints on a session bus of its own, with a home of its own and no display."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    home = str(folder / "home")
+    done = subprocess.run(
+        ["dbus-run-session", "--", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**kept, "HOME": home, "XDG_RUNTIME_DIR": home, "XDG_DATA_HOME": home, "PYTHONPATH": str(ROOT)},
+    )
+    return done.stdout.splitlines()
