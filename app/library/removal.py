@@ -10,6 +10,9 @@ from pathlib import Path
 
 from huggingface_hub import CachedRepoInfo, CachedRevisionInfo, HFCacheInfo, scan_cache_dir
 
+from app.downloads.cache_layout import CacheLayout
+from app.downloads.part_file import ENDING
+from app.downloads.repo_lock import repo_lock
 from app.library.disk import entries, freed_by
 from app.library.hugging_face import cache_folder
 from app.library.library import Library
@@ -36,7 +39,8 @@ class Removal:
         kept: bytes of its files that stay, since others need them or since it is only forgotten.
         also_lost: names of other models that lose files with it.
         why_kept: in words, why its files stay; "" where they go.
-        execute: deletes, and returns the bytes that it gave back. Raises LibraryError.
+        execute: deletes, and returns the bytes that it gave back. Raises LibraryError, and DownloadFailed
+            while MLXR downloads into the same repository.
     """
 
     model: Model
@@ -77,7 +81,7 @@ def plan_removal(model: Model, others: Sequence[Model], *, files: bool) -> Remov
 
 
 def carry_out(removal: Removal, library: Library) -> int:
-    """Do it, and have the library know; returns the bytes that were freed. Raises LibraryError."""
+    """Do it, and have the library know; returns the bytes that were freed. Raises AppError."""
     if not removal.deletes:
         library.forget(removal.model)
         return 0
@@ -117,10 +121,23 @@ def _from_cache(model: Model, others: Sequence[Model]) -> Removal:
     if beside:
         own = set(model_files(model.path))
         strategy = info.delete_files(*(file for file in revision.files if file.file_path in own))
+    elif _is_unfinished(repository.repo_path):
+        strategy = info.delete_files(*revision.files)  # what is still coming needs the folder
     else:
         strategy = info.delete_revisions(revision.commit_hash)
     deletes = (*strategy.repos, *strategy.snapshots, *strategy.files, *strategy.refs, *strategy.blobs)
-    return _deleting(model, others, deletes, strategy.execute)
+    lock = CacheLayout(cache, model.origin).lock
+
+    def delete() -> None:
+        with repo_lock(lock, model.origin):  # or a download would lose what it has fetched
+            strategy.execute()
+
+    return _deleting(model, others, deletes, delete)
+
+
+def _is_unfinished(repository: Path) -> bool:
+    """Whether a download into it waits to be gone on with."""
+    return any(blob.name.endswith((ENDING, ".incomplete")) for blob in (repository / "blobs").glob("*"))
 
 
 def _cached(info: HFCacheInfo, model: Model) -> tuple[HFCacheInfo, CachedRepoInfo, CachedRevisionInfo]:

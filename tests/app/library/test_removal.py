@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import scan_cache_dir
 
+from app.downloads.cache_layout import CacheLayout
+from app.downloads.repo_lock import repo_lock
+from app.errors import DownloadFailed
 from app.library.importing import take_in
 from app.library.library import Library
 from app.library.look import look
@@ -60,7 +63,7 @@ def test_the_last_revision_takes_the_whole_repository_along(
     removal = plan(library, "tiny")
     before = used(account.cache)
     assert carry_out(removal, library) == before - used(account.cache)
-    assert [folder.name for folder in account.cache.iterdir()] == ["models--some--Other"]
+    assert [folder.name for folder in account.cache.glob("models--*")] == ["models--some--Other"]
     assert names(library) == ["other"]
 
 
@@ -91,7 +94,7 @@ def test_one_quantisation_of_several_goes_and_the_last_takes_the_rest(
     library.refresh(look)
     assert names(library) == ["tiny:q4_k_m"]
     carry_out(plan(library, "tiny:q4_k_m"), library)
-    assert list(account.cache.iterdir()) == []
+    assert list(account.cache.glob("models--*")) == []
 
 
 def test_a_blob_that_a_hard_link_keeps_frees_nothing(
@@ -246,6 +249,37 @@ def test_a_file_that_cannot_be_deleted_is_said_and_stays_listed(
     with pytest.raises(LibraryError, match=r"m\.gguf cannot be deleted: Permission denied"):
         carry_out(removal, library)
     assert names(library) == ["m"]
+
+
+def test_a_repository_that_is_being_downloaded_into_is_left_alone(
+    library: Library, account: Account, folder_model: Path
+) -> None:
+    snapshot = cache_revision(account.cache, "some/Tiny", COMMITS[0], folder_model)
+    removal = plan(library, "tiny")
+    with (
+        repo_lock(CacheLayout(account.cache, "some/Tiny").lock, "some/Tiny"),
+        pytest.raises(DownloadFailed, match="is downloading some/Tiny right now"),
+    ):
+        carry_out(removal, library)
+    assert (snapshot / "config.json").exists()
+    assert names(library) == ["tiny"]
+    carry_out(removal, library)
+    assert not snapshot.exists()
+
+
+@pytest.mark.parametrize("ending", [".mlxr-part", ".0123abcd.incomplete"])
+def test_what_is_still_coming_is_kept(
+    library: Library, account: Account, folder_model: Path, ending: str
+) -> None:
+    snapshot = cache_revision(account.cache, "some/Tiny", COMMITS[0], folder_model)
+    part = snapshot.parents[1] / "blobs" / ("f" * 64 + ending)
+    part.write_bytes(b"half of it")
+    removal = plan(library, "tiny")
+    before = used(account.cache)
+    assert carry_out(removal, library) == removal.freed == before - used(account.cache) > 700_000
+    assert part.read_bytes() == b"half of it"
+    library.refresh(look)
+    assert names(library) == []
 
 
 @pytest.mark.parametrize("missing", ["model-00001-of-00002.safetensors", "tokenizer.model"])
