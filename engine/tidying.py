@@ -33,9 +33,9 @@ _NEXT_SPILL = 0.02
 class Tidying:
     """Puts the pages of a model away, and frees its arena when the system needs memory or long rest comes.
 
-    Before that it doubles an arena that is more than half full, so that no request has to wait for it; not
-    where the system would be short of memory then. Without an SSD cache pages leave memory only when the
-    system is short of it: what is freed is lost then.
+    Before that it doubles an arena that is more than half full, once a rest, so that no request has to wait
+    for it; not where the system would be short of memory then. Without an SSD cache pages leave memory only
+    when the system is short of it: what is freed is lost then.
     """
 
     def __init__(self, model: LoadedModel, is_short: Callable[[int], bool] = is_short_of_memory) -> None:
@@ -43,6 +43,7 @@ class Tidying:
         self._model = model
         self._is_short = is_short
         self._due: float | None = None
+        self._is_tight = False
 
     @property
     def due(self) -> float | None:
@@ -51,12 +52,13 @@ class Tidying:
 
     def rest_began(self) -> None:
         """There is no request any more."""
-        self._due = GROW_AFTER if self._missing_pages else SPILL_AFTER
+        self._is_tight = self._missing_pages > 0
+        self._due = GROW_AFTER if self._is_tight else SPILL_AFTER
 
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long."""
-        if idle_seconds < SPILL_AFTER:
-            self._due = SPILL_AFTER - idle_seconds
+        if self._is_tight:
+            self._is_tight, self._due = False, max(0.0, SPILL_AFTER - idle_seconds)
             self._grow()
             return
         memory = self._model.memory
