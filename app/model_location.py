@@ -100,11 +100,10 @@ def _in_library(name: str) -> Path:
     model = find_model(name, default_paths())
     if model is None:
         raise ModelNotFound(f"{name}: no such folder, and {words_for_missing(name, default_paths())}")
-    if model.state != "here":
-        raise ModelNotFound(
-            f"{name}: its files are {'gone from' if model.state == 'gone' else 'not whole any more at'} "
-            f"{model.path}; `mlxr rm {name}` forgets it"
-        )
+    if model.state == "gone" or not model.path.exists():  # it may have gone since the last scan
+        raise ModelNotFound(f"{name}: its files are gone from {model.path}; `mlxr rm {name}` forgets it")
+    if model.state == "damaged":
+        raise ModelNotFound(f"{name} is not whole any more ({model.facts.problem}); get it again")
     return model.path
 
 

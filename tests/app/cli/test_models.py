@@ -74,11 +74,21 @@ def test_what_is_not_whole_is_no_model_and_said(mlxr_here: Run, mine: Path) -> N
 
 
 def test_files_that_went_away_are_shown_as_gone(mlxr_here: Run, mine: Path) -> None:
-    (mine / "Tiny-Chat.Q8_0.gguf").unlink()
+    file = mine / "Tiny-Chat.Q8_0.gguf"
+    content = file.read_bytes()
+
+    def opened() -> str:
+        done = mlxr_here("generate", "--model", "tiny-chat:q8_0", "--prompt", "x")
+        assert done.returncode == 1
+        return done.stderr
+
+    file.unlink()
+    assert "its files are gone from" in opened()  # also before a scan has seen it
     assert " gone " in rows(mlxr_here("models").stdout)["tiny-chat:q8_0"]
-    refused = mlxr_here("generate", "--model", "tiny-chat:q8_0", "--prompt", "x")
-    assert refused.returncode == 1
-    assert "its files are gone from" in refused.stderr
+    assert "its files are gone from" in opened()
+    file.write_bytes(content[:-1])
+    assert "damaged" in mlxr_here("models", "--all").stdout
+    assert "is not whole any more" in opened()
 
 
 def test_json_tells_everything(mlxr_here: Run, mine: Path) -> None:
