@@ -16,6 +16,7 @@ Pure: from the list of files and what the Hub says of the repository (app/hub/de
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -99,12 +100,15 @@ def _good_bits(choice: Choice) -> float:
 
 
 def _with_own_keys(choices: Iterable[Choice]) -> Iterable[Choice]:
-    """Those with a twin are called after their first file, which is unique."""
+    """Those with a twin are called after their first file, which is unique, or after their format."""
     choices = list(choices)
-    keys = [choice.key for choice in choices]
+    alike = Counter((choice.format, choice.key) for choice in choices)
+    in_gguf = {choice.key for choice in choices if choice.format == "gguf"}
     for choice in choices:
-        if keys.count(choice.key) == 1:
-            yield choice
-        else:
-            name = choice.files[0].name.rpartition(".")[0] or choice.files[0].name
+        if alike[choice.format, choice.key] > 1:
+            name = choice.files[0].name.rpartition(".")[0]
             yield replace(choice, key=name.casefold(), name=f"{choice.name} · {name}")
+        elif choice.format == "safetensors" and choice.key in in_gguf:
+            yield replace(choice, key=f"{choice.key}-safetensors")
+        else:
+            yield choice

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.hub.choice import Choice, RepoFacts, RepoFile, safetensors_parameters
 from app.hub.choices import find_choice, recommend, repo_choices
 from app.hub.errors import NoSuchChoice
+from app.hub.file_names import refusals
 from app.hub.quantizations import quantization_in
 from engine import GGUF_TYPES
 
@@ -199,6 +202,43 @@ def test_two_models_of_one_quantisation_keep_apart() -> None:
     found = repo_choices(listed("a-Q8_0.gguf", "b-Q8_0.gguf", "b-Q4_0.gguf")).choices
     assert {choice.key for choice in found} == {"a-q8_0", "b-q8_0", "q4_0"}
     assert names_of(find_choice(found, "A-Q8_0")) == ["a-Q8_0.gguf"]
+
+
+def test_one_quantisation_in_two_formats_keeps_apart() -> None:
+    files = listed("m-BF16.gguf", "model.safetensors", *TOKENIZER)
+    found = repo_choices(files, RepoFacts("org/m-bf16")).choices
+    assert find_choice(found, "bf16").format == "gguf"
+    assert find_choice(found, "bf16-safetensors").format == "safetensors"
+
+
+NAMES = st.lists(
+    st.one_of(
+        st.text(max_size=12),
+        st.from_regex(
+            r"((4bit|Q8_0|\.\.|a|A)/)?(m|M|model)-?(Q8_0|q4_k_m|BF16)?(-0000[1-3]-of-0000[1-3])?",
+            fullmatch=True,
+        ).map(lambda stem: stem + ".gguf"),
+        st.from_regex(r"((4bit|mlx|\.\.)/)?model(-0000[1-3]-of-00002)?\.safetensors", fullmatch=True),
+        st.sampled_from(["config.json", "4bit/config.json", "tokenizer.json", "mmproj-f16.gguf", "a.bin"]),
+    ),
+    max_size=12,
+)
+
+
+@given(
+    NAMES, st.sampled_from([RepoFacts(), RepoFacts("o/m-4bit", "llama", bits=4), RepoFacts(family="bert")])
+)
+def test_whatever_a_repository_holds_no_choice_is_unsafe(names: list[str], facts: RepoFacts) -> None:
+    found = repo_choices(listed(*names), facts)
+    refused = refusals(names)
+    for choice in found.choices:
+        assert choice.files
+        assert not {file.name for file in choice.files} & set(refused)
+        assert all(file.name.endswith((".gguf", ".safetensors", ".json")) for file in choice.files)
+        assert choice.bytes == 1000 * len(choice.files)
+        assert find_choice(found.choices, choice.key) == choice
+    assert len({choice.key for choice in found.choices}) == len(found.choices)
+    assert all(line.isprintable() for line in found.left_out)
 
 
 def test_a_choice_is_found_as_people_type_it() -> None:
