@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+import time
+
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import text
 from app.appearance import Appearance
-from app.chat.prose_view import ProseView
+from app.chat.block_column import SLICE_SECONDS, BlockColumn
+from app.chat.markdown_blocks import split_blocks
 from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT
 from app.models.choice_card import ChoiceCard
@@ -18,8 +21,8 @@ from app.models.repo_view_model import RepoViewModel
 from app.widgets.choice_menu import ChoiceMenu
 
 SIDE = 20
-MOST_CARD = 20_000
-"""Characters of a card that are laid out: a longer one would hold the window up."""
+MOST_CARD = 60_000
+"""Characters of a card that are shown here; who wants more opens its page."""
 
 NOTHING_CHOSEN = "Choose a model on the left to see what there is of it."
 ASKING = "Asking the Hub…"
@@ -64,11 +67,15 @@ class RepoPane(QScrollArea):
         self._repo = repo
         self._offers = offers
         self._cards: list[ChoiceCard] = []
+        self._shown = 0  # of the offers; fewer than there are while there is work left
+        self._work = QTimer(self)
+        self._work.setInterval(0)
+        self._work.timeout.connect(self._show_some)
         self._make_labels()
         self._arrange()
         repo.changed.connect(self._show)
         offers.changed.connect(self._show_offers)
-        appearance.changed.connect(self._show_card)
+        appearance.changed.connect(self._restyle)
         self._show()
 
     @property
@@ -94,7 +101,7 @@ class RepoPane(QScrollArea):
     @property
     def card(self) -> str:
         """The Markdown of the card on show."""
-        return self._prose.shown if not self._prose.isHidden() else ""
+        return "" if self._prose.isHidden() else self._shown_card or ""
 
     def _make_labels(self) -> None:
         self._title, self._line, self._note = QLabel(), QLabel(), QLabel()
@@ -112,7 +119,9 @@ class RepoPane(QScrollArea):
         self.context = ChoiceMenu(self._appearance, CONTEXT, CONTEXTS, str(USUAL_CONTEXT))
         self.context.chosen.connect(lambda tokens: self._offers.set_context(int(tokens) or None))
         self._page = _link(PAGE, self._open_page)
-        self._prose = ProseView()
+        self._prose = BlockColumn(self._appearance)
+        self._prose.height_changed.connect(self._place_card)
+        self._shown_card: str | None = None
 
     def _arrange(self) -> None:
         self._gate = QFrame()
@@ -187,40 +196,63 @@ class RepoPane(QScrollArea):
 
     @Slot()
     def _show_offers(self) -> None:
+        """Show the versions, as many at once as a frame has time for."""
+        self._shown = 0
         offers = self._offers.offers
-        while len(self._cards) < len(offers):
+        for card in self._cards[len(offers) :]:
+            card.hide()
+        self._versions.setVisible(bool(offers))
+        self.context.setVisible(bool(offers))
+        self._show_some()
+
+    @Slot()
+    def _show_some(self) -> None:
+        offers = self._offers.offers
+        until = time.monotonic() + SLICE_SECONDS
+        while self._shown < len(offers) and time.monotonic() < until:
+            card = self._card_at(self._shown)
+            card.show_offer(offers[self._shown])
+            card.show()
+            self._shown += 1
+        if self._shown < len(offers):
+            self._work.start()
+        else:
+            self._work.stop()
+
+    def _card_at(self, place: int) -> ChoiceCard:
+        if place == len(self._cards):
             card = ChoiceCard()
             card.download_wanted.connect(self._offers.download)
             card.opened.connect(self.opened)
             self._choices.addWidget(card)
             self._cards.append(card)
-        for place, card in enumerate(self._cards):
-            card.setVisible(place < len(offers))
-            if place < len(offers):
-                card.show_offer(offers[place])
-        self._versions.setVisible(bool(offers))
-        self.context.setVisible(bool(offers))
+        return self._cards[place]
 
-    @Slot()
     def _show_card(self) -> None:
         card = self._repo.card
         self._card_title.setVisible(card is not None)
         self._prose.setVisible(card is not None)
-        if card is not None:
+        if card is not None and card != self._shown_card:
             shown = card[:MOST_CARD] + CARD_GOES_ON if len(card) > MOST_CARD else card or f"*{NO_CARD}*"
-            if shown != self._prose.shown or self.sender() is self._appearance:
-                self._prose.show_markdown(shown, self._appearance.theme)
-            self._place_card()
+            self._prose.show_blocks(split_blocks(shown))
+        self._shown_card = card
+        self._place_card()
+
+    @Slot()
+    def _restyle(self) -> None:
+        self._prose.restyle()
+        self._place_card()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """The card is as high as it needs to be at this width."""
         super().resizeEvent(event)
         self._place_card()
 
+    @Slot()
     def _place_card(self) -> None:
         width = self.viewport().width() - 2 * SIDE
         if width > 0 and not self._prose.isHidden():
-            self._prose.setFixedHeight(self._prose.height_for(width))
+            self._prose.setFixedHeight(self._prose.fit(width))
 
     @Slot()
     def _open_page(self) -> None:
