@@ -67,7 +67,7 @@ def world(hub_home: HubHome) -> Iterator[World]:
 
 
 def test_a_few_downloads(world: World) -> None:
-    for number in range(4):
+    for number in range(3):
         download(world, number)
     check_the_end(world, most_twice=0.05)  # one kill is a lot of so few
 
