@@ -2,6 +2,7 @@
 
     AppError
     ├── ModelNotFound     the model asked for is nowhere on this machine
+    ├── DownloadFailed    a download cannot begin or go on; what was fetched stays
     ├── RequestFailed     the engine answered Failed
     └── UsageError        the command line was used wrongly (exit code 2)
 
@@ -17,6 +18,18 @@ class AppError(Exception):
 
 class ModelNotFound(AppError):
     """No model is where the caller said."""
+
+
+class DownloadFailed(AppError):
+    """A download cannot begin or go on.
+
+    Attributes:
+        is_resumable: whether the same request may succeed later and goes on where it stopped.
+    """
+
+    def __init__(self, message: str, *, is_resumable: bool = False) -> None:
+        super().__init__(message)
+        self.is_resumable = is_resumable
 
 
 class RequestFailed(AppError):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.errors import ModelNotFound
+from app.paths import default_paths
 
 GUIDE_NAME = "guide"
 GUIDE = Path(__file__).resolve().parents[1] / "resources" / "guide" / "model"
@@ -22,8 +23,9 @@ def locate(
     """The folder or GGUF file of the model that `spec` names.
 
     Args:
-        spec: a folder, a `.gguf` file (any part of a split one), "guide" for the built-in model, or the id of
-            a Hugging Face repository that the local cache holds (HF_HOME is honoured; nothing is downloaded).
+        spec: a folder, a `.gguf` file (any part of a split one), "guide" for the built-in model, the id of a
+            Hugging Face repository that the local cache holds (HF_HOME is honoured; nothing is downloaded),
+            with the quantisation behind a colon where it holds several, or a name in the library.
             None: `last_model`, else the guide.
         last_model: what the settings remember, in the same notation.
         say: told in one line when `last_model` is gone and the guide takes its place.
@@ -64,7 +66,7 @@ def model_title(path: Path) -> str:
 
 def _find(spec: str) -> Path:
     if not spec.strip():
-        raise ModelNotFound("the model's name is empty; give a folder or a Hugging Face repository")
+        raise ModelNotFound("the model's name is empty; give a folder or a name that `mlxr models` lists")
     try:
         return _find_path(spec, Path(spec).expanduser())
     except (OSError, RuntimeError) as error:  # a name too long, a folder that is closed to us, nobody's home
@@ -85,9 +87,24 @@ def _find_path(spec: str, path: Path) -> Path:
         raise ModelNotFound(
             f"{spec} is no .gguf file; give one, or the folder that holds config.json and the weights"
         )
-    if _REPOSITORY.fullmatch(spec):
-        return _cached_repository(spec)
-    raise ModelNotFound(f"{spec}: no such folder; give a model's folder or a Hugging Face repository")
+    repository, colon, choice = spec.partition(":")
+    if _REPOSITORY.fullmatch(repository):
+        return _cached_choice(repository, choice) if colon else _cached_repository(repository)
+    return _in_library(spec)
+
+
+def _in_library(name: str) -> Path:
+    # Imported here: most starts name a path or nothing, and the library knows this module.
+    from app.library.lookup import find_model, words_for_missing
+
+    model = find_model(name, default_paths())
+    if model is None:
+        raise ModelNotFound(f"{name}: no such folder, and {words_for_missing(name, default_paths())}")
+    if model.state == "gone" or not model.path.exists():  # it may have gone since the last scan
+        raise ModelNotFound(f"{name}: its files are gone from {model.path}; `mlxr rm {name}` forgets it")
+    if model.state == "damaged":
+        raise ModelNotFound(f"{name} is not whole any more ({model.facts.problem}); get it again")
+    return model.path
 
 
 def _guide() -> Path:
@@ -101,14 +118,39 @@ def _guide() -> Path:
 def _cached_repository(spec: str) -> Path:
     # Imported here: it takes a third of a second, and most starts do not need it.
     from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        HFValidationError,
+        IncompleteSnapshotError,
+        LocalEntryNotFoundError,
+    )
 
     try:
         return Path(snapshot_download(spec, local_files_only=True))
+    except IncompleteSnapshotError as error:
+        return Path(error.snapshot_path)  # without files that a model needs not: the load tells if it does
     except LocalEntryNotFoundError:
         raise ModelNotFound(
             f"{spec}: no such folder, and not in the Hugging Face cache {constants.HF_HUB_CACHE}; "
-            f"download it with `hf download {spec}`"
+            f"download it with `mlxr pull {spec}`"
         ) from None
     except HFValidationError:
         raise ModelNotFound(f"{spec}: neither a folder nor the name of a Hugging Face repository") from None
+
+
+def _cached_choice(repository: str, wanted: str) -> Path:
+    """One of several models in a repository, in the words that `mlxr pull` takes behind the colon."""
+    # Imported here: it loads the engine.
+    from app.hub.choice import RepoFile
+    from app.hub.choices import find_choice, repo_choices
+    from app.hub.errors import NoSuchChoice
+
+    folder = _cached_repository(repository)
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    try:
+        choice = find_choice(repo_choices([RepoFile(name) for name in names]).choices, wanted)
+    except NoSuchChoice as error:
+        raise ModelNotFound(
+            f"{repository}: {error}; `mlxr pull {repository}:{wanted}` downloads it"
+        ) from None
+    first = folder / choice.files[0].name
+    return first if choice.format == "gguf" else first.parent

@@ -26,6 +26,21 @@ class Paths:
         return self.home / "chats.sqlite3"
 
     @property
+    def library(self) -> Path:
+        """The SQLite database of models."""
+        return self.home / "library.sqlite3"
+
+    @property
+    def library_links(self) -> Path:
+        """The folder of links to other apps' model files whose own names do not say what they are."""
+        return self.home / "library-links"
+
+    @property
+    def downloads(self) -> Path:
+        """The SQLite database of downloads that are not finished."""
+        return self.home / "downloads.sqlite3"
+
+    @property
     def settings(self) -> Path:
         """The settings file, JSON."""
         return self.home / "settings.json"

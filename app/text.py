@@ -103,6 +103,23 @@ KEPT_NOTHING_FREE = "Kept one answer · the others hold no memory of their own"
 DELETED = "Deleted “{title}”"
 UNDO = "Undo"
 
+MODELS_PAGE = "Models"
+MANAGE_MODELS = "Manage models…"
+MY_MODELS = "My models"
+DISCOVER = "Discover"
+BACK_TO_CHAT = "Back to the chat"
+OPEN = "Open"
+UNLOAD = "Unload"
+MODEL_NAME = "Name of the model"
+TOKEN = "Token for gated models"
+TOKEN_KEPT = "The token of {name} is kept."
+TOKEN_FORGOTTEN = "The token is forgotten."
+LISTED = "{name} is listed now, where it lies"
+ALL_LISTED = "{count} models are listed now, where they lie"
+READY = "{title} is ready"
+REMOVED = "{name} is deleted: {size} freed"
+FORGOTTEN = "{name} is no longer listed; its files stay"
+
 
 def sentence(line: str) -> str:
     """An error's line as a sentence: a capital first, unless it begins with a name such as config.json."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QWidget
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QStackedWidget, QWidget
 
 from app import text
 from app.chat.chat_pane import ChatPane
@@ -20,7 +20,7 @@ from app.widgets.toast import Toast
 SIZE = (1080, 720)
 SMALLEST = (560, 420)
 MENUS = (
-    ("File", ("new_chat", "open_model", "settings", "quit")),
+    ("File", ("new_chat", "open_model", "models", "settings", "quit")),
     ("Chat", ("stop", "search")),
     ("View", ("toggle_sidebar",)),
 )
@@ -48,7 +48,10 @@ class MainWindow(QMainWindow):
         row.setSpacing(0)
         row.addWidget(sidebar)
         row.addWidget(pane, 1)
-        self.setCentralWidget(central)
+        self._chat = central
+        self._pages = QStackedWidget()
+        self._pages.addWidget(central)
+        self.setCentralWidget(self._pages)
         self.toast = Toast(pane)
         self.resize(*SIZE)
         pane.composer.setFocus()
@@ -78,6 +81,24 @@ class MainWindow(QMainWindow):
             menu.addActions([actions[name] for name in names if name in actions])
         actions["settings"].setMenuRole(QAction.MenuRole.PreferencesRole)
         actions["quit"].setMenuRole(QAction.MenuRole.QuitRole)
+
+    def show_page(self, page: QWidget) -> None:
+        """Show `page` in the place of the chats."""
+        if self._pages.indexOf(page) < 0:
+            self._pages.addWidget(page)
+        self._pages.setCurrentWidget(page)
+
+    @Slot()
+    def show_chat(self) -> None:
+        """Show the chats again."""
+        if not self.is_chat_shown:
+            self._pages.setCurrentWidget(self._chat)
+            self.pane.composer.setFocus()
+
+    @property
+    def is_chat_shown(self) -> bool:
+        """Whether the chats are on show, and not a page in their place."""
+        return self._pages.currentWidget() is self._chat
 
     def show_title(self, chat_title: str) -> None:
         """Name the chat that is open in the title bar."""

@@ -28,12 +28,13 @@ from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
-from app.engine_settings import engine_settings
+from app.engine_settings import engine_settings, kv_bits
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
+from app.models_door import ModelsDoor
 from app.paths import Paths, default_paths
 from app.settings import KvCache, Settings, SettingsFile, Switch, Theme
 from app.store.records import Chat
@@ -93,6 +94,14 @@ class Desktop:
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
+        self.models_door = ModelsDoor(
+            self.appearance,
+            self.models,
+            self.window,
+            paths,
+            self.queue.post,
+            EngineSettings(kv_bits=kv_bits(loaded.settings.kv_cache)),
+        )
         self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
         self._join_chats()
         self._join_models()
@@ -110,11 +119,13 @@ class Desktop:
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
         if model is not None:
             self.models.open(str(model))
+        self.queue.post(self.models_door.resume_downloads)  # not before the window is painted
 
     def close(self) -> None:
         """Save and end the threads. The engine may be deep in a step: it is given a few seconds."""
         self.window.hide()
         self.conversation.save_now()
+        self.models_door.close(CLOSE_SECONDS)
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
@@ -153,6 +164,7 @@ class Desktop:
     def _join_models(self) -> None:
         self.models.opened.connect(self._remember_model)
         self.pane.model_button.files_wanted.connect(self.window.browse_files)
+        self.pane.model_button.page_wanted.connect(self.models_door.toggle)
         self.pane.model_button.folders_wanted.connect(self.window.browse_folders)
         self.window.model_chosen.connect(self.models.open)
 
@@ -163,6 +175,7 @@ class Desktop:
             {
                 "stop": self.conversation.stop,
                 "new_chat": self._new_chat,
+                "models": self.models_door.toggle,
                 "open_model": self.pane.model_button.open_menu,
                 "search": self.window.search,
                 "toggle_sidebar": self.window.toggle_sidebar,
@@ -175,6 +188,7 @@ class Desktop:
         self.conversation.state_changed.connect(lambda state: stop.setEnabled(state.busy))
 
     def _new_chat(self) -> None:
+        self.window.show_chat()
         self.conversation.new_chat()
         self.pane.composer.setFocus()
 

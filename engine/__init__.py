@@ -17,6 +17,7 @@ from engine.cache_events import (
     WayOut,
 )
 from engine.commands import (
+    AS_SET,
     Cancel,
     Command,
     Forget,
@@ -78,18 +79,32 @@ from engine.kernel_report import (
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv_loss import KvLoss, measure_kv_loss
 from engine.loading.files import StoredKind
+from engine.loading.gguf.config import ARCHITECTURES as GGUF_FAMILIES
+from engine.loading.gguf.header import GGUF_TYPES
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
+from engine.outline import ModelOutline, outline_model
 from engine.peer import Peer, PeerRun
+from engine.preview import (
+    ModelShape,
+    ModelSizes,
+    StoredWeights,
+    shape_in_config,
+    shape_in_gguf,
+    sizes_here,
+)
 from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 
 __all__ = [
+    "AS_SET",
     "CONVERT_DTYPES",
     "CONVERT_QUANTS",
     "EXECUTORS",
     "EXECUTOR_VARIABLE",
     "FAMILIES",
+    "GGUF_FAMILIES",
+    "GGUF_TYPES",
     "QUANTS",
     "SHAPES",
     "BatchRun",
@@ -131,7 +146,10 @@ __all__ = [
     "MissReason",
     "ModelError",
     "ModelInfo",
+    "ModelOutline",
     "ModelReady",
+    "ModelShape",
+    "ModelSizes",
     "ModelSummary",
     "ModelUnloaded",
     "NoModel",
@@ -153,6 +171,7 @@ __all__ = [
     "SsdSettings",
     "Stats",
     "StoredKind",
+    "StoredWeights",
     "TextChunk",
     "Timing",
     "TokenLogprob",
@@ -169,6 +188,10 @@ __all__ = [
     "machine_report",
     "measure_kv_loss",
     "model_fit",
+    "outline_model",
     "peer_quant",
+    "shape_in_config",
+    "shape_in_gguf",
+    "sizes_here",
     "write_shape",
 ]

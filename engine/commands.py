@@ -16,9 +16,17 @@ class Message:
     content: str
 
 
+AS_SET = 0
+"""As bits of the KV cache: those of the engine's settings."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadModel:
     """Load the model folder `path`, replacing the loaded one.
+
+    Attributes:
+        context: most tokens of one chat with it; None is what the engine's settings say.
+        kv_bits: of a stored key or value element: None as computed, 8, 4, or AS_SET.
 
     Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. When loading fails the model
     that was loaded before is gone: two models are never held at once.
@@ -26,6 +34,8 @@ class LoadModel:
 
     id: str
     path: str
+    context: int | None = None
+    kv_bits: int | None = AS_SET
 
 
 @dataclass(frozen=True, slots=True)

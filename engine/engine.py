@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from engine.cache_events import Freed
 from engine.commands import (
+    AS_SET,
     Cancel,
     Command,
     Forget,
@@ -196,9 +197,10 @@ class Engine:
     def _load(self, command: LoadModel) -> None:
         self._unload()
         try:
+            settings = _settings_for(command, self._settings)
             model = load_model(
                 Path(command.path),
-                self._settings,
+                settings,
                 lambda done, total: self._progress(command.id, done, total),
             )
             size = model.info.weight_bytes
@@ -209,7 +211,7 @@ class Engine:
         except BaseException:
             mx.clear_cache()
             raise
-        self._serving = Serving(model, self._settings, self._emit, draft)
+        self._serving = Serving(model, settings, self._emit, draft)
         self._emit(ModelReady(command.id, model.info))
         while self._forgotten:
             self._serving.forget(self._forgotten.pop())
@@ -218,7 +220,7 @@ class Engine:
     def _load_draft(self, target: LoadedModel) -> DraftModel | None:
         if self._settings.draft_model is None:
             return None
-        settings = replace(self._settings, ssd=None, kv_bits=None)
+        settings = replace(self._settings, ssd=None, kv_bits=None, context=None)
         return DraftModel(load_model(self._settings.draft_model, settings, lambda done, total: None), target)
 
     def _progress(self, request_id: str, done: int, total: int) -> None:
@@ -267,3 +269,12 @@ class Engine:
             self._emit_to(event)
         except Exception:  # the receiver's mistake must not take the engine down
             log.exception("an event's receiver raised")
+
+
+def _settings_for(command: LoadModel, settings: EngineSettings) -> EngineSettings:
+    """The engine's settings with those of one model. Raises EngineError for what makes no sense."""
+    if command.context is not None:
+        settings = replace(settings, context=command.context)
+    if command.kv_bits != AS_SET:
+        settings = replace(settings, kv_bits=command.kv_bits)
+    return settings

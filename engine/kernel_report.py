@@ -19,8 +19,9 @@ from engine.machine import compute_dtype
 from engine.settings import EngineSettings, choose_executor
 from metal import agreement, candidates
 from metal.errors import KernelError
+from metal.executors import Executor
 from metal.selection import Selection
-from metal.trial_case import CaseSpec
+from metal.trial_case import Case, CaseSpec
 from metal.trial_record import OpRecord as KernelOp
 from metal.trial_runner import TrialRunner
 from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, Scope, open_executor, this_scope
@@ -106,7 +107,9 @@ def kernel_table(
     selection = Selection(folder, scope)
     problems: list[str] = []
     if model is not None:
-        problems = _choose_all(selection, scope, model, folder)
+        cases, problems = model_cases(model, open_executor(scope.executor, folder / "emulated"))
+        for case in cases:
+            selection.choose(case)
         if measures and scope.executor != "emulated" and selection.pending:
             say(f"trying kernels for {len(selection.pending)} operations")
             selection.run_pending()
@@ -115,7 +118,7 @@ def kernel_table(
 
 
 def check_kernels(folder: Path) -> Iterator[KernelCheck]:
-    """Runs the agreement suite in processes of their own; yields what came of each kernel, as it comes.
+    """Runs the agreement suite in processes of its own; yields what came of each kernel, as it comes.
 
     Args:
         folder: where the emulator keeps what it compiles.
@@ -131,12 +134,35 @@ def check_kernels(folder: Path) -> Iterator[KernelCheck]:
         )
     try:
         executor = open_executor(scope.executor, folder / "emulated")
-        for check in agreement.run_suite(TrialRunner(scope.executor, folder / "emulated"), executor):
+        runner = TrialRunner(scope.executor, folder / "emulated")
+        processes = agreement.processes_at_once(scope.executor)
+        for check in agreement.run_suite(runner, executor, processes=processes):
             yield KernelCheck(
                 check.key, check.candidate, check.error, check.tolerance, check.has_passed, check.reason
             )
     except KernelError as error:
         raise EngineError(str(error)) from error
+
+
+def model_cases(model: Path, executor: Executor) -> tuple[list[Case], list[str]]:
+    """A case for every op of the model, and why others cannot be built.
+
+    Raises EngineError when the model cannot be read.
+    """
+    files = open_model(model)
+    dtype = compute_dtype(files.stored_dtype)
+    cases: list[Case] = []
+    problems: list[str] = []
+    for specs in (
+        lambda: attention_specs(files.config, dtype, EngineSettings().page_size),
+        lambda: _product_specs(files, dtype),
+        lambda: _end_specs(files, dtype),
+    ):
+        try:
+            cases.extend(build_case(spec, executor) for spec in specs())  # those before a failure stay
+        except KernelError as error:
+            problems.append(str(error))
+    return cases, problems
 
 
 def known_kernels() -> tuple[str, ...]:
@@ -148,25 +174,6 @@ def _scope(machine: KernelMachine) -> Scope | None:
     if machine.executor is None:
         return None
     return Scope(machine.machine, machine.mlx_version, cast("ExecutorName", machine.executor))
-
-
-def _choose_all(selection: Selection, scope: Scope, model: Path, folder: Path) -> list[str]:
-    """Asks for every op of the model, so that those without a verdict are pending; returns what cannot be."""
-    files = open_model(model)
-    dtype = compute_dtype(files.stored_dtype)
-    executor = open_executor(scope.executor, folder / "emulated")
-    problems: list[str] = []
-    for specs in (
-        lambda: attention_specs(files.config, dtype, EngineSettings().page_size),
-        lambda: _product_specs(files, dtype),
-        lambda: _end_specs(files, dtype),
-    ):
-        try:
-            for spec in specs():
-                selection.choose(build_case(spec, executor))
-        except KernelError as error:
-            problems.append(str(error))
-    return problems
 
 
 def _product_specs(files: ModelFiles, dtype: mx.Dtype) -> tuple[CaseSpec, ...]:

@@ -14,9 +14,12 @@ _WARNING = 2  # macOS: 1 is normal, 2 a warning, 4 critical (kern.memorystatus_v
 _MEMINFO = Path("/proc/meminfo")
 
 
-def is_short_of_memory() -> bool:
-    """True when macOS warns of memory pressure, or Linux has less than a twentieth available."""
-    return _mac_warns() if sys.platform == "darwin" else _linux_has_little(_MEMINFO)
+def is_short_of_memory(more: int = 0) -> bool:
+    """True when macOS warns of memory pressure, or Linux has less than a twentieth available.
+
+    Linux also when it would have, were `more` bytes in use; macOS does not tell.
+    """
+    return _mac_warns() if sys.platform == "darwin" else _linux_has_little(_MEMINFO, more)
 
 
 def _mac_warns() -> bool:
@@ -27,10 +30,12 @@ def _mac_warns() -> bool:
     return not failed and level.value >= _WARNING
 
 
-def _linux_has_little(meminfo: Path) -> bool:
+def _linux_has_little(meminfo: Path, more: int) -> bool:
     try:
         lines = meminfo.read_text("ascii").splitlines()
     except OSError:
         return False
     fields = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if rest}
-    return fields.get("MemAvailable", 1) < _LITTLE * fields.get("MemTotal", 0)
+    if "MemAvailable" not in fields:
+        return False
+    return fields["MemAvailable"] - more / 1024 < _LITTLE * fields.get("MemTotal", 0)

@@ -27,6 +27,7 @@ class EngineSettings:
         page_size: tokens per KV page.
         kv_bytes: most bytes the KV arena may take; None derives it from the machine's memory.
         kv_pages: the same in pages; both together: the smaller.
+        context: most tokens of one chat, prompt and answer together; None is as many as the model allows.
         kv_bits: bits of a stored key or value element: None as computed, or 8 or 4, quantised.
         ssd: pages spill there, and come back; None switches that off.
         speculation: guess tokens ahead where text repeats, and check several at once.
@@ -40,6 +41,7 @@ class EngineSettings:
     page_size: int = 16
     kv_bytes: int | None = None
     kv_pages: int | None = None
+    context: int | None = None
     kv_bits: int | None = None
     ssd: SsdSettings | None = None
     speculation: bool = True
@@ -59,6 +61,8 @@ class EngineSettings:
             raise EngineError(f"kv_bytes is {self.kv_bytes}; it must be at least 1")
         if self.kv_pages is not None and self.kv_pages < 1:
             raise EngineError(f"kv_pages is {self.kv_pages}; it must be at least 1")
+        if self.context is not None and self.context < 1:
+            raise EngineError(f"context is {self.context}; it must be at least 1")
         if self.kv_bits not in (None, 4, 8):
             raise EngineError(f"kv_bits is {self.kv_bits}; it must be 4 or 8, or left out")
 

@@ -1,4 +1,4 @@
-"""KV memory at rest: pages go to SSD while nobody asks for anything, and leave memory when it is needed."""
+"""KV memory at rest: makes room for the next request, puts pages on SSD, and frees them when it is needed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import mlx.core as mx
 
 from engine.loading.model import LoadedModel
 from engine.pressure import is_short_of_memory
+
+GROW_AFTER = 0.5
+"""Seconds of rest after which an arena that is more than half full is doubled, within the budget."""
 
 SPILL_AFTER = 3.0
 """Seconds of rest after which pages are written to SSD, SPILL_PAGES at a time."""
@@ -30,14 +33,17 @@ _NEXT_SPILL = 0.02
 class Tidying:
     """Puts the pages of a model away, and frees its arena when the system needs memory or long rest comes.
 
-    Without an SSD cache pages leave memory only when the system is short of it: what is freed is lost then.
+    Before that it doubles an arena that is more than half full, once a rest, so that no request has to wait
+    for it; not where the system would be short of memory then. Without an SSD cache pages leave memory only
+    when the system is short of it: what is freed is lost then.
     """
 
-    def __init__(self, model: LoadedModel, is_short: Callable[[], bool] = is_short_of_memory) -> None:
-        """`is_short`: whether the system is short of memory."""
+    def __init__(self, model: LoadedModel, is_short: Callable[[int], bool] = is_short_of_memory) -> None:
+        """`is_short`: whether the system is short of memory, or would be with so many bytes more in use."""
         self._model = model
         self._is_short = is_short
         self._due: float | None = None
+        self._is_tight = False
 
     @property
     def due(self) -> float | None:
@@ -46,21 +52,46 @@ class Tidying:
 
     def rest_began(self) -> None:
         """There is no request any more."""
-        self._due = SPILL_AFTER
+        self._is_tight = self._missing_pages > 0
+        self._due = GROW_AFTER if self._is_tight else SPILL_AFTER
 
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long."""
+        if self._is_tight:
+            self._is_tight, self._due = False, max(0.0, SPILL_AFTER - idle_seconds)
+            self._grow()
+            return
         memory = self._model.memory
         if memory.spill(SPILL_PAGES):
             self._due = _NEXT_SPILL
             return
         may_free = self._model.tier is not None and idle_seconds >= FREE_AFTER
-        if may_free or self._is_short():
+        if may_free or self._is_short(0):
             memory.evict_all()
             if not memory.cached_pages:  # pinned pages stay, and the arena with them
                 self._model.arena.release()
             mx.clear_cache()
         self._due = LOOK_EVERY if memory.cached_pages else None
+
+    @property
+    def _missing_pages(self) -> int:
+        """Pages that the arena should have beside those it has: as many, where more than half are in use."""
+        pages, pager = self._model.arena.pages, self._model.pager
+        is_tight = 2 * (pager.total_pages - pager.free_pages) > pages
+        return min(pages, pager.total_pages - pages) if is_tight else 0
+
+    def _grow(self) -> None:
+        arena, missing = self._model.arena, self._missing_pages
+        if not missing or self._is_short(missing * arena.page_bytes):
+            return
+        try:
+            arena.reserve(pages := arena.pages + missing, limit=pages)
+        except BaseException:  # some layers may have grown: what they hold goes, as after a step that broke
+            self._model.memory.drop()
+            arena.release()
+            raise
+        finally:
+            mx.clear_cache()
 
     def close(self) -> None:
         """Put what is worth keeping on SSD, for CLOSING_SECONDS at most; no request holds pages."""

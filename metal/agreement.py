@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import product
+from queue import SimpleQueue
+from threading import Event
 
 import mlx.core as mx
 
@@ -16,11 +20,13 @@ from metal.candidates_matvec import Product
 from metal.candidates_prefill import chunk_spec
 from metal.candidates_scene import Attention
 from metal.executors import Executor
-from metal.trial_case import Case, CaseBuilder, CaseSpec
+from metal.trial_case import CaseBuilder, CaseSpec
 from metal.trial_messages import Task
-from metal.trial_runner import Checked, Dropped, Postponed, TrialRunner
+from metal.trial_runner import Checked, Dropped, Outcome, Postponed, TrialRunner
+from metal.trial_scope import ExecutorName
 
 _DTYPES = ("float32", "float16", "bfloat16")
+_MOST_PROCESSES = 4
 
 # Widths around a simdgroup, a vector and a threadgroup; those of models; one row and many.
 RMS_NORM = tuple(
@@ -148,36 +154,74 @@ class Check:
         return not self.reason
 
 
+def processes_at_once(executor: ExecutorName, cores: int = os.cpu_count() or 1) -> int:
+    """How many processes check at the same time: most of a check is compiling, a process compiles one by one.
+
+    One on an Apple GPU, whose driver keeps what it compiled, and where a kernel that hangs fails what other
+    processes have there, too.
+    """
+    return 1 if executor == "metal" else max(1, min(_MOST_PROCESSES, cores // 2))
+
+
+def shares(count: int, processes: int) -> list[range]:
+    """`count` tasks dealt out like cards: neighbours in the suite take about as long."""
+    return [range(first, count, processes) for first in range(min(count, processes))]
+
+
 def run_suite(
     runner: TrialRunner,
     executor: Executor,
     specs: Sequence[CaseSpec] = SUITE,
     builders: Mapping[str, CaseBuilder] = CASES,
-) -> Iterator[Check]:
-    """Runs each kernel candidate of each case once and yields what came of it, in order.
+    *,
+    processes: int = 1,
+) -> Generator[Check]:
+    """Runs each kernel candidate of each case once and yields what came of it, as it comes.
 
     Args:
         runner: makes the processes.
         executor: of the same kind as the runner's; nothing is launched on it.
         specs: the cases.
         builders: by op.
+        processes: at a time, each with its share of the cases; one keeps their order.
 
     Raises:
         TrialError: the processes cannot be started.
     """
     cases = [builders[spec.op](spec.params, executor) for spec in specs]
-    tasks = [
-        Task(spec, tuple(one.name for one in case.contenders[1:]), is_timed=False)
-        for spec, case in zip(specs, cases, strict=True)
-    ]
-    for outcome in runner.run(tasks):
-        case = cases[outcome.index]
+    left = [[one.name for one in case.contenders[1:]] for case in cases]
+    tasks = [Task(spec, tuple(names), is_timed=False) for spec, names in zip(specs, left, strict=True)]
+    for outcome in _outcomes(runner, tasks, processes):
+        case, names = cases[outcome.index], left[outcome.index]
         if isinstance(outcome, Checked):
+            names.remove(outcome.candidate)
             yield Check(case.key, outcome.candidate, outcome.error, case.tolerance, outcome.reason)
         elif isinstance(outcome, Dropped | Postponed):
-            yield from _all_failed(case, outcome.reason)
+            for name in names:
+                yield Check(case.key, name, None, case.tolerance, outcome.reason)
 
 
-def _all_failed(case: Case, reason: str) -> Iterator[Check]:
-    for one in case.contenders[1:]:
-        yield Check(case.key, one.name, None, case.tolerance, reason)
+def _outcomes(runner: TrialRunner, tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
+    """What becomes of all tasks, each share on a thread that watches its process. Closing it ends them."""
+    said: SimpleQueue[Outcome | Future[None]] = SimpleQueue()
+    is_over = Event()
+
+    def watch(share: range) -> None:
+        for outcome in runner.run([tasks[at] for at in share], stop=is_over.is_set):
+            said.put(replace(outcome, index=share[outcome.index]))
+
+    with ThreadPoolExecutor(processes) as threads:
+        watched = [threads.submit(watch, share) for share in shares(len(tasks), processes)]
+        for one in watched:
+            one.add_done_callback(said.put)
+        try:
+            running = len(watched)
+            while running:
+                item = said.get()
+                if isinstance(item, Future):
+                    item.result()  # raises what ended it
+                    running -= 1
+                else:
+                    yield item
+        finally:
+            is_over.set()

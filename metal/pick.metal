@@ -2,8 +2,11 @@
 // exactly when the row makes no distribution.
 //
 // One threadgroup a row. Each thread runs an online log-sum-exp (Milakov and Gimelshein 2018, arXiv:1805.02867) over its
-// share; lanes and then simdgroups join theirs.
+// share, PIECES loads of WIDTH logits at a time; lanes and then simdgroups join theirs.
 #define LOWEST -3.0e38f
+#define MINUS_INFINITY as_float(0xff800000u)
+#define PIECES 4
+#define SPAN (SIMDGROUPS * 32 * WIDTH)
 
 struct best_so_far {
   float value, sum;  // the largest, and Σ exp(v - value)
@@ -33,16 +36,32 @@ const uint index = thread_index_in_threadgroup;
 const device float* all = logits + size_t(row) * N;
 
 best_so_far mine = {LOWEST, 0.0f, N};
-for (uint i = index * WIDTH; i < N; i += SIMDGROUPS * 32 * WIDTH) {
+for (uint first = 0; first < N; first += PIECES * SPAN) {
+  // All of a thread's loads are under way before the first is waited for; beyond the row there is no mass.
+  float v[PIECES * WIDTH];
+#pragma unroll
+  for (uint piece = 0; piece < PIECES; ++piece) {
+    const uint at = first + piece * SPAN + index * WIDTH;
 #if WIDTH == 4
-  const vec4 v = load4(all + i);
-  const float top = max(max(max(v.x, v.y), max(v.z, v.w)), LOWEST);
-  const uint at = i + (v.x == top ? 0 : v.y == top ? 1 : v.z == top ? 2 : 3);
-  mine = joined(mine, {top, exp(v.x - top) + exp(v.y - top) + exp(v.z - top) + exp(v.w - top), at});
+    const vec4 four = at < N ? load4(all + at) : make_vec4(MINUS_INFINITY);
+    v[piece * 4] = four.x;
+    v[piece * 4 + 1] = four.y;
+    v[piece * 4 + 2] = four.z;
+    v[piece * 4 + 3] = four.w;
 #else
-  const float top = max(all[i], LOWEST);
-  mine = joined(mine, {top, exp(all[i] - top), i});
+    v[piece] = at < N ? all[at] : MINUS_INFINITY;
 #endif
+  }
+  simdgroup_barrier(mem_flags::mem_none);
+  best_so_far next = {LOWEST, 0.0f, N};
+#pragma unroll
+  for (uint i = 0; i < PIECES * WIDTH; ++i) {
+    if (v[i] > next.value) next.at = first + (i / WIDTH) * SPAN + index * WIDTH + i % WIDTH;
+    next.value = max(next.value, v[i]);
+  }
+#pragma unroll
+  for (uint i = 0; i < PIECES * WIDTH; ++i) next.sum += exp(v[i] - next.value);
+  mine = joined(mine, next);
 }
 mine = joined_lanes(mine);
 if (thread_index_in_simdgroup == 0) {

@@ -12,6 +12,7 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its worker threads and our forks do not mix
+os.environ["MLX_ENABLE_TF32"] = "0"  # on an NVIDIA GPU, float32 products are to be compared as such
 
 import engine  # noqa: F401  # isort: skip — loads OpenBLAS, which must come before any import of mlx
 import mlx.core as mx

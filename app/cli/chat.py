@@ -16,6 +16,7 @@ from app.cli.prompt_line import PromptLine
 from app.cli.sampling_options import add_sampling_options, sampling_params
 from app.cli.terminal import Terminal
 from app.errors import AppError, RequestFailed
+from app.library.lookup import settings_at
 from app.model_location import remembered
 from app.paths import default_paths
 from app.settings import SettingsFile
@@ -61,8 +62,10 @@ def run(args: Namespace) -> int:
                 "choose a model made for chat (instruct), or use `mlxr generate --raw`"
             )
         _remember(args, terminal)
-        sampling = sampling_params(args, chat_sampling(Path(model.path)))
-        chat = Conversation(session, model, terminal, sampling, args.system, args.max_tokens)
+        own = settings_at(Path(model.path), default_paths())
+        sampling = sampling_params(args, chat_sampling(Path(model.path), own=own))
+        system = own.system if args.system is None else args.system
+        chat = Conversation(session, model, terminal, sampling, system, args.max_tokens)
         if question is not None:
             return INTERRUPTED if chat.ask(question).reason == "cancelled" else 0
         _converse(chat, terminal)

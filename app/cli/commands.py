@@ -47,6 +47,12 @@ def _doctor() -> Subcommand:
     return doctor
 
 
+def _pull() -> Subcommand:
+    from app.cli import pull
+
+    return pull
+
+
 def _kernels() -> Subcommand:
     from app.cli import kernels
 
@@ -71,9 +77,31 @@ def _convert() -> Subcommand:
     return convert
 
 
+def _models() -> Subcommand:
+    from app.cli import models
+
+    return models
+
+
+def _rm() -> Subcommand:
+    from app.cli import rm
+
+    return rm
+
+
+def _import() -> Subcommand:
+    from app.cli import import_model
+
+    return import_model
+
+
 COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("chat", "chat in the terminal; reads standard input when piped", _chat),
     CommandSpec("generate", "write one completion and end, for scripts", _generate),
+    CommandSpec("models", "list the models on this machine, rename them, choose favourites", _models),
+    CommandSpec("import", "list models from a folder or file of yours, where they lie", _import),
+    CommandSpec("rm", "remove a model, and say what that frees", _rm),
+    CommandSpec("pull", "download a model, or go on with unfinished downloads", _pull),
     CommandSpec("convert", "write a Hugging Face model in MLX form, quantised or not", _convert),
     CommandSpec("doctor", "say what this machine has and what is wrong with it", _doctor),
     CommandSpec("bench", "measure speed on this machine, side by side with a peer", _bench),

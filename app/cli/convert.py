@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from app.cli.findings import size
+from app.amounts import duration, size
 from app.cli.inputs import positive
 from app.cli.terminal import Terminal
 from app.errors import AppError, UsageError
@@ -83,17 +83,10 @@ def progress_line(
         words = f"converting: {size(done)} of {size(total)}"
         if done and now > began:
             rate = done / (now - began)
-            words += f", {size(round(rate))}/s, {_duration((total - done) / rate)} left"
+            words += f", {size(rate)}/s, {duration((total - done) / rate)} left"
         terminal.progress(words)
 
     return show
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def result_lines(done: Converted, title: str) -> list[str]:

@@ -6,7 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from app.cli.findings import Finding, amount, size
+from app.amounts import size
+from app.cli.findings import Finding, amount
 from app.paths import Paths
 from engine import (
     EngineError,

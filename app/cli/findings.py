@@ -27,16 +27,6 @@ class Finding:
     advice: str = ""
 
 
-def size(count: int) -> str:
-    """Bytes for people, in decimal units: 8.8 MB."""
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def amount(count: int) -> str:
     """A number of weights for people: 8.9 million."""
     for limit, word in ((10**9, "billion"), (10**6, "million"), (10**3, "thousand")):

@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 from app import VERSION
-from app.cli.findings import Finding, size
+from app.amounts import size
+from app.cli.findings import Finding
 from app.display import display_problem
 from app.errors import ModelNotFound
 from app.model_location import GUIDE_NAME, locate

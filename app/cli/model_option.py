@@ -11,8 +11,8 @@ def add_model_option(parser: ArgumentParser, otherwise: str = "the last one used
         "--model",
         metavar="M",
         default=SUPPRESS,
-        help='a model\'s folder, a .gguf file, a Hugging Face repository in the local cache, or "guide"; '
-        f"without it {otherwise}",
+        help="a model's folder, a .gguf file, a Hugging Face repository in the local cache, a name that "
+        f'`mlxr models` lists, or "guide"; without it {otherwise}',
     )
 
 

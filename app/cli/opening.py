@@ -10,6 +10,8 @@ from dataclasses import replace
 from app.cli.session import Session
 from app.cli.terminal import Terminal
 from app.engine_settings import engine_settings
+from app.library.lookup import note_use, settings_at
+from app.library.records import NOTHING_SET
 from app.model_location import locate, model_title
 from app.paths import default_paths
 from app.settings import SettingsFile
@@ -36,7 +38,10 @@ def open_session(
     if is_measured:
         settings = replace(settings, speculation=False, ssd=None)
     with Session(lambda emit: Engine(emit, settings)) as session:
-        model = session.load(path, lambda event: show_progress(event, terminal))
+        own = NOTHING_SET if is_measured else settings_at(path, paths)
+        model = session.load(path, lambda event: show_progress(event, terminal), own)
+        if not is_measured and (problem := note_use(path, paths)):
+            terminal.note(problem)
         yield session, replace(model, name=model_title(path))
 
 

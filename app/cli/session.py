@@ -13,7 +13,9 @@ from queue import SimpleQueue
 from types import FrameType, TracebackType
 from typing import Protocol
 
+from app.engine_settings import load_command
 from app.errors import RequestFailed
+from app.library.records import NOTHING_SET, ModelSettings
 from engine import (
     Cancel,
     Command,
@@ -22,7 +24,6 @@ from engine import (
     Failed,
     Finished,
     Generate,
-    LoadModel,
     ModelInfo,
     ModelReady,
     Stats,
@@ -65,10 +66,10 @@ class Session:
     ) -> None:
         self._engine.close(CLOSE_SECONDS)
 
-    def load(self, path: Path, on_event: OnEvent) -> ModelInfo:
-        """Load a model; `on_event` gets its LoadProgress. Raises RequestFailed."""
+    def load(self, path: Path, on_event: OnEvent, own: ModelSettings = NOTHING_SET) -> ModelInfo:
+        """Load a model with its `own` settings; `on_event` gets its LoadProgress. Raises RequestFailed."""
         request = f"load-{next(self._numbers)}"
-        self._engine.submit(LoadModel(request, str(path)))
+        self._engine.submit(load_command(request, path, own))
         ready = self._follow(request, on_event)
         if not isinstance(ready, ModelReady):
             raise TypeError(f"a load ended in {type(ready).__name__}")

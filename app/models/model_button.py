@@ -17,9 +17,10 @@ from app.theme import Theme
 
 
 class ModelButton(QToolButton):
-    """Names the model. Intents: `chosen(path)`, `files_wanted` and `folders_wanted`."""
+    """Names the model. Intents: `chosen(path)`, `files_wanted`, `folders_wanted` and `page_wanted`."""
 
     chosen = Signal(str)
+    page_wanted = Signal()
     files_wanted = Signal()
     folders_wanted = Signal()
 
@@ -74,6 +75,7 @@ class ModelButton(QToolButton):
             self._offer(model_title(Path(path)), path)
         self._menu.addSeparator()
         for words, name, wanted in (
+            (text.MANAGE_MODELS, "models", self.page_wanted),
             (text.OPEN_MODEL, "file", self.files_wanted),
             (text.OPEN_FOLDER, "folder", self.folders_wanted),
         ):

@@ -22,6 +22,7 @@ from engine import (
     ModelReady,
     ModelUnloaded,
     SamplingParams,
+    UnloadModel,
 )
 
 ModelPhase = Literal["none", "loading", "ready", "failed"]
@@ -102,6 +103,10 @@ class ModelsViewModel(QObject):
         self._load_id = f"load-{uuid.uuid4().hex}"
         self._set(ModelState("loading", path))
         self._submit(LoadModel(self._load_id, path))
+
+    def unload(self) -> None:
+        """Ask the engine to free the model; the state changes when it says so."""
+        self._submit(UnloadModel())
 
     def add_recent(self, paths: list[str]) -> None:
         """Take in models that were opened before those already known."""

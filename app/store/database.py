@@ -7,9 +7,27 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.store.schema import NewerDatabase, check_version, migrate
+from app.store.schema import MIGRATIONS, Migration, NewerDatabase, check_version, migrate
 
 BUSY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a database is for.
+
+    Attributes:
+        migrations: its schema.
+        holds: what is in it, in lower case and the plural: "chats".
+        probe: a statement that writes and changes nothing.
+    """
+
+    migrations: tuple[Migration, ...]
+    holds: str
+    probe: str
+
+
+CHATS = Kind(MIGRATIONS, "chats", "UPDATE chats SET title = title WHERE id = ''")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,75 +42,77 @@ class Opened:
     saved: bool
 
 
-def open_database(path: Path) -> Opened:
+def open_database(path: Path, kind: Kind = CHATS) -> Opened:
     """Open or create `path`. A broken file is moved aside; what cannot be written is replaced by memory."""
     try:
-        return Opened(_connect(path), "", saved=True)
+        return Opened(_connect(path, kind), "", saved=True)
     except NewerDatabase:
-        return _in_memory(
-            f"{path} was written by a newer MLXR. It is left as it is; this session's chats are kept in "
-            "memory only. Update MLXR to see your chats."
+        problem = (
+            f"{path} was written by a newer MLXR. It is left as it is; this session's {kind.holds} are kept "
+            f"in memory only. Update MLXR to see your {kind.holds}."
         )
+        return _in_memory(kind, problem)
     except OSError as error:
-        return _in_memory(_unwritable(path, error.strerror or str(error)))
+        return _in_memory(kind, _unwritable(path, kind, error.strerror or str(error)))
     except sqlite3.OperationalError as error:
-        return _in_memory(_unwritable(path, str(error)))
+        return _in_memory(kind, _unwritable(path, kind, str(error)))
     except sqlite3.DatabaseError:
-        return _start_over(path)
+        return _start_over(path, kind)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, kind: Kind) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Created first, so that it is private from the start; SQLite gives its side files the same mode.
     path.touch(mode=0o600, exist_ok=True)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        _prepare(connection)
+        _prepare(connection, kind)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, kind: Kind) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    if check_version(connection) == 0:
+    if check_version(connection, kind.migrations) == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
     # WAL with NORMAL survives the death of the process; only a power cut may lose the last moments.
     connection.execute("PRAGMA synchronous = NORMAL")
-    migrate(connection)
+    migrate(connection, kind.migrations)
     if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise sqlite3.DatabaseError("quick_check failed")
     # A read-only file opens without complaint; a write that changes nothing finds out now.
     connection.execute("BEGIN IMMEDIATE")
-    connection.execute("UPDATE chats SET title = title WHERE id = ''")
+    connection.execute(kind.probe)
     connection.execute("COMMIT")
 
 
-def _in_memory(problem: str) -> Opened:
+def _in_memory(kind: Kind, problem: str) -> Opened:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA foreign_keys = ON")
-    migrate(connection)
+    migrate(connection, kind.migrations)
     return Opened(connection, problem, saved=False)
 
 
-def _start_over(path: Path) -> Opened:
+def _start_over(path: Path, kind: Kind) -> Opened:
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
         path.replace(aside)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        connection = _connect(path)
+        connection = _connect(path, kind)
     except (OSError, sqlite3.Error) as error:
-        return _in_memory(_unwritable(path, str(error)))
+        return _in_memory(kind, _unwritable(path, kind, str(error)))
     return Opened(
         connection, f"{path} was damaged. It was moved to {aside.name} and a new one was started.", saved=True
     )
 
 
-def _unwritable(path: Path, reason: str) -> str:
+def _unwritable(path: Path, kind: Kind, reason: str) -> str:
     return (
-        f"Chats cannot be saved in {path.parent} ({reason}); this session's chats are kept in memory only. "
+        f"{kind.holds.capitalize()} cannot be saved in {path.parent} ({reason}); this session's {kind.holds} "
+        "are kept in memory only. "
         "Free some space or make the folder writable, then start MLXR again."
     )

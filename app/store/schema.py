@@ -1,9 +1,9 @@
-"""The database's schema as numbered migrations; `PRAGMA user_version` counts those that ran."""
+"""The schema of conversations as numbered migrations; `PRAGMA user_version` counts those that ran."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class NewerDatabase(Exception):
@@ -69,7 +69,9 @@ def _pins(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE chats ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+Migration = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: tuple[Migration, ...] = (
     _tables,
     _search,
     _opened_models,
@@ -84,21 +86,21 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def check_version(connection: sqlite3.Connection) -> int:
+def check_version(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> int:
     """The database's version. Raises NewerDatabase when it is ahead of this program; changes nothing."""
     version = version_of(connection)
-    if version > len(MIGRATIONS):
-        raise NewerDatabase(f"version {version}; this MLXR knows up to {len(MIGRATIONS)}")
+    if version > len(migrations):
+        raise NewerDatabase(f"version {version}; this MLXR knows up to {len(migrations)}")
     return version
 
 
-def migrate(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Bring the database to the newest version, each step in a transaction of its own.
 
     The connection must be in autocommit mode. Raises NewerDatabase when it is ahead of this program.
     """
-    version = check_version(connection)
-    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+    version = check_version(connection, migrations)
+    for number, step in enumerate(migrations[version:], start=version + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
             step(connection)

@@ -101,11 +101,11 @@ class Arena:
         mx.eval(self._fences)
 
     def reserve(self, pages: int, limit: int) -> None:
-        """Make room for `pages` pages, at most `limit`; what is stored stays."""
+        """Make room for `pages` pages and some more, at most `limit` in all; what is stored stays."""
         if pages <= self._pages:
             return
         self.synchronize()
-        self._pages = min(limit, max(pages, 2 * self._pages, 1024 // self.page_size))
+        self._pages = min(limit, max(pages + pages // 16, 2 * self._pages, 1024 // self.page_size))
         for name, plane in self._planes.items():
             pools = self._pools[name]
             for layer, old in enumerate(pools):

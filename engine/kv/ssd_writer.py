@@ -38,6 +38,7 @@ class SsdWriter:
         self._waiting_bytes = 0
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._is_writing = False
         self.reason = ""
         self.written_pages = 0
 
@@ -82,9 +83,9 @@ class SsdWriter:
                     self._take_out(run)
 
     def flush(self, timeout: float) -> bool:
-        """Wait, at most `timeout` seconds, until nothing waits; whether that is so."""
+        """Wait, at most `timeout` seconds, until nothing waits or is being written; whether that is so."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, timeout)
+            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
 
     def close(self, timeout: float) -> None:
         """Write what waits within `timeout` seconds, drop the rest, and end the thread.
@@ -124,9 +125,19 @@ class SsdWriter:
             log.exception("the writer of the cache on SSD broke")
             self.turn_off(f"an internal error ({error!r})")
 
+        finally:
+            with self._changed:
+                self._wrote()
+
+    def _wrote(self) -> None:
+        self._is_writing = False
+        self._changed.notify_all()
+
     def _next(self) -> SpilledRun | None:
         with self._changed:
+            self._wrote()
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            self._is_writing = bool(self._waiting)
             return next(iter(self._waiting.values()), None)
 
     def _store(self, run: SpilledRun) -> None:

@@ -26,27 +26,43 @@ _FLOAT_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 def open_folder(folder: Path) -> ModelFiles:
     """Read and check everything but the weights. Raises ModelError or TokenizerError, one line."""
-    if not folder.is_dir():
-        raise ModelError(
-            f"there is no model folder {folder}; give a folder with config.json and .safetensors files, "
-            "or a .gguf file"
-        )
-    raw = read_json(folder / "config.json")
+    raw = read_config(folder)
     config = configure(raw)
-    headers = read_headers(folder)
-    if config.tied_embeddings:  # some files hold the output projection all the same
-        headers = {name: header for name, header in headers.items() if not name.startswith("lm_head.")}
+    weights = weight_files(raw, config, read_headers(folder))
     tokenizer = load_tokenizer(
         folder,
         vocab_size=config.vocab_size,
         config_eos=_token_ids(raw.get("eos_token_id")),
         config_bos=next(iter(_token_ids(raw.get("bos_token_id"))), None),
     )
-    stored = raw.get("torch_dtype") or raw.get("dtype") or "bfloat16"
-    weights = SafetensorsFiles(raw, config, headers)
     return ModelFiles(
-        folder, folder.resolve().name, config, tokenizer, weights, str(stored), _quantization_words(config)
+        folder,
+        folder.resolve().name,
+        config,
+        tokenizer,
+        weights,
+        weights.stored_dtype,
+        weights.quantization_words,
     )
+
+
+def read_config(folder: Path) -> dict[str, object]:
+    """The folder's config.json. Raises ModelError, one line."""
+    if not folder.is_dir():
+        raise ModelError(
+            f"there is no model folder {folder}; give a folder with config.json and .safetensors files, "
+            "or a .gguf file"
+        )
+    return read_json(folder / "config.json")
+
+
+def weight_files(
+    raw: Mapping[str, object], config: DecoderConfig, headers: Mapping[str, TensorHeader]
+) -> SafetensorsFiles:
+    """The weights that the files' `headers` list, of the model whose config.json is `raw`."""
+    if config.tied_embeddings:  # some files hold the output projection all the same
+        headers = {name: header for name, header in headers.items() if not name.startswith("lm_head.")}
+    return SafetensorsFiles(raw, config, headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,20 @@ class SafetensorsFiles:
     raw: Mapping[str, object]
     config: DecoderConfig
     headers: Mapping[str, TensorHeader]
+
+    @property
+    def stored_dtype(self) -> str:
+        """What computing starts from, as config.json says it."""
+        return str(self.raw.get("torch_dtype") or self.raw.get("dtype") or "bfloat16")
+
+    @property
+    def quantization_words(self) -> str | None:
+        """Such as "4-bit, groups of 64 (affine)"; None where nothing is quantised."""
+        quantization = self.config.quantization
+        if quantization is None:
+            return None
+        mixed = ", some layers differ" if quantization.overrides else ""
+        return f"{quantization.default}{mixed}"
 
     def total_bytes(self) -> int:
         """Bytes of all tensors on disk."""
@@ -135,13 +165,6 @@ def _runs(packed: QuantizationSpec) -> str:
 def _memory_bytes(header: TensorHeader, float_bytes: int) -> int:
     stored = _FLOAT_BYTES.get(header.dtype)
     return header.bytes if stored is None else header.bytes // stored * float_bytes
-
-
-def _quantization_words(config: DecoderConfig) -> str | None:
-    if config.quantization is None:
-        return None
-    mixed = ", some layers differ" if config.quantization.overrides else ""
-    return f"{config.quantization.default}{mixed}"
 
 
 def _token_ids(value: object) -> list[int]:

@@ -119,7 +119,7 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     """
     files = open_model(path)
     dtype = compute_dtype(files.stored_dtype)
-    config, page_size = files.config, settings.page_size
+    config, page_size = _limited(files.config, settings.context), settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
     executor = choose_executor(settings.executor)
     decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
@@ -153,6 +153,13 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     return LoadedModel(
         info, fingerprint, config, decoder, files.tokenizer, arena, pager, memory, tier, kernels, resident
     )
+
+
+def _limited(config: DecoderConfig, context: int | None) -> DecoderConfig:
+    """`config` with a context of at most `context` tokens."""
+    if context is None or context >= config.context_length:
+        return config
+    return replace(config, context_length=context)
 
 
 def _open_kernels(choice: ExecutorChoice, decoder: Decoder, settings: EngineSettings) -> Kernels | None:

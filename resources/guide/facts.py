@@ -12,11 +12,9 @@ from app.shortcuts import SHORTCUTS
 from engine import FAMILIES, EngineSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
-SINCE: frozenset[str] = frozenset()
-"""Commands and shortcuts that have come since the guide was trained: the next training takes them in."""
-
-AHEAD = frozenset({"import", "models", "pull", "rm"})
-"""Commands that the guide tells of already; the facts are the same before and after `COMMANDS` has them."""
+NEW_COMMANDS: frozenset[str] = frozenset()
+NEW_SHORTCUTS = frozenset({"models"})
+"""Commands, and actions of shortcuts, that came since the guide was trained: the next one takes them in."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,8 +68,10 @@ def collect_facts() -> Facts:
     settings = EngineSettings()
     paths = Paths(Path())
     return Facts(
-        shortcuts={s.action: s.keys.replace("Return", "Enter") for s in SHORTCUTS if s.action not in SINCE},
-        commands=tuple(sorted({command.name for command in COMMANDS} - SINCE | AHEAD)),
+        shortcuts={
+            s.action: s.keys.replace("Return", "Enter") for s in SHORTCUTS if s.action not in NEW_SHORTCUTS
+        },
+        commands=tuple(sorted({command.name for command in COMMANDS} - NEW_COMMANDS)),
         families=tuple(name.capitalize() for name in FAMILIES),
         home_variable=HOME_VARIABLE,
         mac_home=MAC_HOME,

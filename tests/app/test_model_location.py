@@ -81,7 +81,7 @@ def test_a_folder_called_guide_comes_before_the_guide(
         (__file__, "is no .gguf file"),
         ("a/b/c", "no such folder"),
         ("bad name/model", "no such folder"),
-        ("nobody/never-downloaded", "hf download nobody/never-downloaded"),
+        ("nobody/never-downloaded", "mlxr pull nobody/never-downloaded"),
         ("a" * 5000, "File name too long"),
         ("~no-such-user/model", "home directory"),
         ("nobody/a..b", "neither a folder nor"),

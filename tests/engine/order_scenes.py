@@ -19,6 +19,7 @@ from engine.loading.model import load_model
 from engine.request import Request, accept_command
 from engine.serving import Serving
 from engine.settings import EngineSettings
+from engine.tidying import GROW_AFTER
 from metal.executors import EmulatedExecutor, Launcher, Signature
 from metal.prefill_attention import PrefillAttention
 from metal.recorder import Recorder
@@ -196,19 +197,48 @@ def chunks(folder: Path) -> None:
     chat.work()
 
 
+def _grows_by_what_is_asked(arena: Arena, more: int = 0) -> None:
+    """And `more` pages, so that a short chat outgrows it."""
+    reserve = arena.reserve
+
+    def reserve_few(pages: int, limit: int) -> None:
+        if pages > arena.pages:
+            reserve(pages + more, pages + more)
+
+    arena.reserve = reserve_few  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def growth(folder: Path) -> None:
-    """The arena grows between two decode steps, the second being sent while the first is in flight."""
+    """The arena grows between two decode steps, the second being sent while the first is in flight.
+
+    It was built for the prompt and one answer, and there are two.
+    """
     chat = Chat(folder)
     arena = chat.model.arena
-    reserve = arena.reserve
-    # No more than is asked for, so that a short chat outgrows it.
-    arena.reserve = lambda pages, limit: reserve(pages, pages)  # pyright: ignore[reportAttributeAccessIssue]
-    chat.ask("a", 30, 40)
+    _grows_by_what_is_asked(arena, more=1)
+    chat.ask("a", 20, 20, n=2)
     chat.work(5)
-    assert arena.pages == 3
+    assert arena.pages == 4
     assert chat.in_flight
     chat.work()
-    assert arena.pages > 3
+    assert arena.pages > 4
+
+
+def growth_at_rest(folder: Path) -> None:
+    """The arena doubles after a chat was cancelled with a step in flight; another goes on in the new one."""
+    chat = Chat(folder)
+    arena = chat.model.arena
+    _grows_by_what_is_asked(arena)
+    chat.ask("a", 30, 40, seed=0)
+    chat.work(6)
+    assert chat.in_flight
+    chat.serving.cancel("a")
+    pages = arena.pages
+    chat.serving.tidy(GROW_AFTER)
+    assert arena.pages == 2 * pages
+    chat.ask("b", 34, 6, seed=0)
+    chat.work()
+    assert arena.pages == 2 * pages
 
 
 def shared(folder: Path) -> None:
@@ -250,6 +280,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
         window_in_place,
         chunks,
         growth,
+        growth_at_rest,
         shared,
         beside,
         gives_way,

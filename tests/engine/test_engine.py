@@ -152,6 +152,29 @@ def test_a_small_budget_shortens_the_context(folder: Path) -> None:
         assert len(listener.finished("a").tokens) == model.context_length - 50
 
 
+def test_a_model_is_loaded_with_a_context_and_bits_of_its_own(listener: Listener, tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "m", head_dim=64)
+    listener.submit(LoadModel("own", str(folder), context=100, kv_bits=8))
+    own = listener.end_of("own")
+    assert isinstance(own, ModelReady)
+    assert own.model.context_length == 100
+    listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
+    assert len(listener.finished("a").tokens) == 100 - len(PROMPT)
+    listener.submit(Generate("b", tokens=PROMPT * 2))
+    assert listener.failed("b").kind == "PromptTooLong"
+    usual = listener.load(folder).model  # the next one is loaded as the engine's settings say
+    assert usual.context_length == 1024
+    assert own.model.page_bytes < usual.page_bytes
+
+
+@pytest.mark.parametrize("wrong", [{"context": 0}, {"kv_bits": 3}])
+def test_a_model_is_not_loaded_with_what_makes_no_sense(
+    listener: Listener, folder: Path, wrong: dict[str, int]
+) -> None:
+    listener.submit(LoadModel("load", str(folder), **wrong))
+    assert f"{next(iter(wrong))} is" in listener.failed("load").error
+
+
 def test_a_budget_below_one_page_is_a_clear_failure(folder: Path) -> None:
     with running_engine(EngineSettings(kv_bytes=10)) as listener:
         listener.submit(LoadModel("load", str(folder)))
@@ -257,7 +280,7 @@ def test_an_executor_this_build_lacks_is_refused(folder: Path, monkeypatch: pyte
         assert "MLXR_EXECUTOR=metal" in listener.failed("load").error
 
 
-@pytest.mark.parametrize("wrong", [{"page_size": 0}, {"prefill_chunk": 0}, {"kv_bytes": 0}])
+@pytest.mark.parametrize("wrong", [{"page_size": 0}, {"prefill_chunk": 0}, {"kv_bytes": 0}, {"context": 0}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(EngineError, match="must be at least 1"):
         EngineSettings(**wrong)

@@ -29,6 +29,7 @@ KERNELS = {
     "window_in_place": {"page_write", "prefill_attention", "decode_attention"},
     "chunks": {"page_write", "page_gather", "decode_attention"},
     "growth": {"page_write", "decode_attention", "growth", "wait"},
+    "growth_at_rest": {"page_write", "decode_attention", "growth", "wait"},
     "shared": {"page_write", "page_copy", "decode_attention"},
     "beside": {"page_write", "page_gather", "decode_attention"},
     "gives_way": {"page_write", "decode_attention"},
@@ -83,12 +84,15 @@ def test_one_forgotten_fence_is_found(kernel: str, way: Way, at: int, scene: str
     assert Replay(recorder).run(order(recorder.steps, latest_first))
 
 
-def test_growing_an_arena_without_waiting_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scene", ["growth", "growth_at_rest"])
+def test_growing_an_arena_without_waiting_is_found(
+    scene: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def wait_for_nothing(arena: Arena) -> None:
         pass
 
     monkeypatch.setattr(Arena, "synchronize", wait_for_nothing)
-    recorder = recorded("growth", tmp_path / "model")
+    recorder = recorded(scene, tmp_path / "model")
     assert {recorder.steps[pair.second].name for pair in unordered(recorder.steps)} == {"growth"}
     assert Replay(recorder).run(order(recorder.steps, latest_first))
 

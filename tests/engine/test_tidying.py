@@ -9,15 +9,18 @@ import mlx.core as mx
 import pytest
 
 from engine.cache_events import CacheReport
-from engine.commands import Generate
-from engine.events import Event, Finished
+from engine.commands import Generate, LoadModel
+from engine.events import Event, Finished, ModelReady, Stats
+from engine.kv.coding import Plane
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
 from engine.request import accept_command
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
-from engine.tidying import FREE_AFTER, LOOK_EVERY, SPILL_AFTER
+from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
+from tests.engine.watched import restore_always
+from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
@@ -26,16 +29,18 @@ PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
 class Model:
     """A served model, without the engine's thread."""
 
-    def __init__(self, folder: Path, ssd: Path | None) -> None:
+    def __init__(self, folder: Path, ssd: Path | None, pages: int | None = None) -> None:
         stored = None if ssd is None else SsdSettings(ssd, cap_bytes=64 << 20, floor_bytes=0)
-        settings = EngineSettings(ssd=stored, cache=folder / "cache")
+        settings = EngineSettings(ssd=stored, cache=folder / "cache", kv_pages=pages)
         self.model = load_model(write_random_model(folder / "model"), settings, lambda done, total: None)
         self.events: list[Event] = []
         self.serving = Serving(self.model, settings, self.events.append)
 
-    def ask(self, name: str) -> tuple[Finished, CacheReport]:
+    def ask(
+        self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6
+    ) -> tuple[Finished, CacheReport]:
         command = Generate(
-            name, tokens=PROMPT, max_tokens=6, sampling=SamplingParams(temperature=0), ignore_eos=True
+            name, tokens=tokens, max_tokens=answer, sampling=SamplingParams(temperature=0), ignore_eos=True
         )
         self.serving.add(
             accept_command(command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter())
@@ -88,7 +93,7 @@ def test_without_a_disk_a_long_rest_loses_nothing_but_a_shortage_does(
     first, _ = model.ask("a")
     model.rest(10 * FREE_AFTER)
     assert model.model.memory.cached_pages == 13
-    monkeypatch.setattr(model.serving._tidying, "_is_short", lambda: True)
+    monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more: True)
     model.rest(SPILL_AFTER)
     assert model.model.memory.cached_pages == 0
     assert model.model.arena.pages == 0
@@ -100,9 +105,162 @@ def test_without_a_disk_a_long_rest_loses_nothing_but_a_shortage_does(
 def test_a_shortage_sends_pages_to_disk_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(tmp_path, tmp_path / "kv")
     model.ask("a")
-    monkeypatch.setattr(model.serving._tidying, "_is_short", lambda: True)
+    monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more: True)
     model.rest(SPILL_AFTER)
     assert model.model.memory.cached_pages == 0
     _, report = model.ask("b")
     assert report.restored_tokens == 192
     model.serving.close()
+
+
+def long_prompt(number: int, pages: int) -> tuple[int, ...]:
+    return tuple(3 + (7 * place + place // 290 + number) % 290 for place in range(16 * pages - 8))
+
+
+def test_an_arena_more_than_half_full_is_doubled_at_rest_and_the_next_request_grows_nothing(
+    tmp_path: Path,
+) -> None:
+    model = Model(tmp_path, None)
+    arena = model.model.arena
+    model.ask("a", long_prompt(0, 30))
+    assert arena.pages == 64
+    assert model.serving.next_tidying == SPILL_AFTER  # 30 of 64 pages are no reason to grow
+    model.ask("b", long_prompt(1, 10))
+    assert model.serving.next_tidying == GROW_AFTER
+    first, _ = model.ask("c", long_prompt(2, 20))
+    assert arena.pages == 64
+    model.serving.tidy(GROW_AFTER)
+    assert arena.pages == 128
+    assert model.serving.next_tidying == SPILL_AFTER - GROW_AFTER
+    model.serving.tidy(GROW_AFTER)
+    assert arena.pages == 128
+    model.ask("d", long_prompt(3, 60))
+    assert arena.pages == 128
+    again, report = model.ask("e", long_prompt(2, 20))
+    assert again.tokens == first.tokens
+    assert report.cached_tokens == len(long_prompt(2, 20)) - 1
+
+
+def test_an_arena_is_built_for_a_prompt_and_its_answer_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, sizes = Model(tmp_path, None), list[int]()
+    arena, reserve = model.model.arena, model.model.arena.reserve
+
+    def watched(pages: int, limit: int) -> None:
+        reserve(pages, limit)
+        sizes.append(arena.pages)
+
+    model.ask("a", long_prompt(0, 30))
+    monkeypatch.setattr(arena, "reserve", watched)
+    model.ask("b", long_prompt(1, 30), answer=100)
+    assert len(sizes) > 6
+    assert set(sizes) == {128}
+
+
+def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    model, sizes = Model(tmp_path, tmp_path / "kv"), list[int]()
+    arena, reserve = model.model.arena, model.model.arena.reserve
+    for number in range(2):
+        model.ask(f"{number}", long_prompt(number, 50))
+    model.rest(FREE_AFTER)
+    assert arena.pages == 0
+    model.ask("small", long_prompt(2, 3))
+
+    def watched(pages: int, limit: int) -> None:
+        reserve(pages, limit)
+        sizes.append(arena.pages)
+
+    monkeypatch.setattr(arena, "reserve", watched)
+    for number, expected in ((0, 64), (1, 128)):
+        _, report = model.ask(f"{number} again", long_prompt(number, 50))
+        assert report.restored_tokens == 16 * 49
+        assert len(sizes) > 3
+        assert set(sizes) == {expected}
+        sizes.clear()
+    model.serving.close()
+
+
+def test_the_engine_s_thread_grows_while_it_waits(tmp_path: Path) -> None:
+    with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
+        listener.submit(LoadModel("load", str(write_random_model(tmp_path / "model"))))
+        ready = listener.end_of("load")
+        listener.submit(Generate("a", tokens=long_prompt(0, 40), max_tokens=4, ignore_eos=True))
+        listener.finished("a")
+        before = listener.wait(lambda event: isinstance(event, Stats))
+        after = listener.wait(lambda event: isinstance(event, Stats))
+    assert isinstance(ready, ModelReady)
+    assert isinstance(before, Stats)
+    assert isinstance(after, Stats)
+    assert round((after.memory_bytes - before.memory_bytes) / ready.model.page_bytes) == 64
+
+
+@pytest.mark.parametrize("pages", [8, 65, 100])
+def test_growth_at_rest_keeps_to_the_budget(pages: int, tmp_path: Path) -> None:
+    model = Model(tmp_path, None, pages)
+    for number in range(2 * pages // 7):
+        model.ask(f"{number}", long_prompt(number, 7))
+        while model.serving.next_tidying == GROW_AFTER:
+            model.serving.tidy(GROW_AFTER)
+        assert model.model.arena.pages <= pages
+    assert model.model.arena.pages == pages
+    assert model.serving.next_tidying == SPILL_AFTER
+
+
+def test_growth_at_rest_gives_way_where_memory_is_short_or_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, asked = Model(tmp_path, None), list[int]()
+    arena = model.model.arena
+
+    def is_short(more: int) -> bool:
+        asked.append(more)
+        return more > 0
+
+    monkeypatch.setattr(model.serving._tidying, "_is_short", is_short)
+    model.ask("a", long_prompt(0, 40))
+    model.serving.tidy(GROW_AFTER)
+    assert asked == [64 * arena.page_bytes]
+    assert model.serving.next_tidying == SPILL_AFTER - GROW_AFTER
+    model.serving.tidy(SPILL_AFTER)
+    assert asked[1:] == [0]  # it is not tried again
+    assert arena.pages == 64
+
+
+def test_memory_that_was_freed_at_rest_is_not_built_again_before_it_is_needed(tmp_path: Path) -> None:
+    model = Model(tmp_path, tmp_path / "kv")
+    model.ask("a", long_prompt(0, 40))
+    model.serving.tidy(GROW_AFTER)
+    assert model.model.arena.pages == 128
+    model.rest(FREE_AFTER)
+    assert model.model.arena.pages == 0
+    model.serving.tidy(GROW_AFTER)
+    assert model.model.arena.pages == 0
+    model.serving.close()
+
+
+def test_growth_that_breaks_loses_pages_and_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(tmp_path, None)
+    first, _ = model.ask("a", long_prompt(0, 40))
+    arena, build, built = model.model.arena, model.model.arena._pool, list[object]()
+
+    def build_one(plane: Plane) -> mx.array:
+        if built and arena.pages:
+            raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
+        built.append(plane)
+        return build(plane)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arena, "_pool", build_one)
+        with pytest.raises(RuntimeError, match="allocate"):
+            model.serving.tidy(GROW_AFTER)
+    assert built
+    assert arena.pages == 0
+    again, report = model.ask("b", long_prompt(0, 40))
+    assert report.cached_tokens == 0
+    assert again.tokens == first.tokens

@@ -26,6 +26,7 @@ from engine import (
     MissReason,
     ModelInfo,
     ModelReady,
+    ModelUnloaded,
     Predict,
     Predicted,
     PrefillProgress,
@@ -36,6 +37,7 @@ from engine import (
     Stats,
     TextChunk,
     Timing,
+    UnloadModel,
 )
 
 TOTAL_PAGES = 512
@@ -87,6 +89,7 @@ class ScriptedEngine:
         self._cancelled: set[tuple[str, int | None]] = set()
         self._closing = False
         self._released = False
+        self._loaded = ""
         self._cached: dict[str, list[tuple[int, ...]]] = {}
         self._thread = threading.Thread(target=self._run, name="scripted-engine", daemon=True)
         self.reply: tuple[str, ...] = ("Pages ", "hold ", "tokens.")
@@ -149,6 +152,8 @@ class ScriptedEngine:
                 case Keep(chat=chat, others=others):
                     pages = sum(_pages([other]) for other in others)
                     self._emit(Freed(chat, pages, pages * PAGE_BYTES))
+                case UnloadModel():
+                    self._unload()
                 case Forget(chat=chat):
                     self._cached.pop(chat, None)
                     self._tell_cached()
@@ -160,7 +165,13 @@ class ScriptedEngine:
         if self.fail_loads:
             self._emit(Failed(load.id, self.fail_loads, "ModelError"))
         else:
+            self._loaded = load.path
             self._emit(ModelReady(load.id, model_info(load.path)))
+
+    def _unload(self) -> None:
+        if self._loaded:
+            self._emit(ModelUnloaded(self._loaded))
+        self._loaded = ""
 
     def _predict(self, request: Generate) -> None:
         prompt = self._prompt(request)

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import mlx.core as mx
@@ -41,6 +42,19 @@ def _slowly(seconds: float) -> Callable[[Arrays], Step]:
         return [x + x]
 
     return lambda _: step
+
+
+@cache
+def _compile() -> None:
+    time.sleep(0.6)
+
+
+def _compiled_once(_: Arrays) -> Step:
+    def step(x: mx.array) -> list[mx.array]:
+        _compile()
+        return [x + x]
+
+    return step
 
 
 def _abort(_: Arrays) -> Step:
@@ -117,6 +131,7 @@ BEHAVIOURS: Mapping[str, Callable[[Arrays], Step]] = {
     "fast": _twice,
     "as fast": _slowly(0.00297),
     "slow": _slowly(0.006),
+    "compiles once": _compiled_once,
     "aborts": _abort,
     "strays": _stray,
     "sleeps": _sleep,

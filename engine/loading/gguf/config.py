@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -42,10 +42,24 @@ _CHANGES_RESULTS = (
 """Entries of other models, which these families' layers would ignore, to give wrong text."""
 
 
-def read_config(header: GgufHeader, file: Path) -> DecoderConfig:
-    """The decoder that a file describes. Raises ModelError naming the file and the field."""
-    architecture = architecture_of(header, file)
-    config = _section(header.metadata, architecture, file)
+@dataclass(frozen=True, slots=True)
+class GgufShape:
+    """What a file's metadata alone tells of its decoder; names as in DecoderConfig."""
+
+    architecture: str
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    context_length: int
+    window: int | None
+
+
+def read_shape(metadata: Mapping[str, object], file: Path) -> GgufShape:
+    """The shape that `metadata` describes. Raises ModelError naming the file and the field."""
+    architecture = architecture_of(metadata, file)
+    config = _section(metadata, architecture, file)
     _refuse_others(config, architecture)
     width, layers = config.integer("embedding_length"), config.integer("block_count", most=1000)
     heads = config.integer("attention.head_count", most=4096)
@@ -54,32 +68,38 @@ def read_config(header: GgufHeader, file: Path) -> DecoderConfig:
         raise config.wrong("attention.head_count_kv", kv_heads, f"a divisor of head_count ({heads})")
     head_dim = _head_dim(config, width, heads)
     context = config.integer("context_length", most=1 << 31)
-    window = _window(config)
+    return GgufShape(architecture, width, layers, heads, kv_heads, head_dim, context, _window(config))
+
+
+def read_config(header: GgufHeader, file: Path) -> DecoderConfig:
+    """The decoder that a file describes. Raises ModelError naming the file and the field."""
+    shape = read_shape(header.metadata, file)
+    config = _section(header.metadata, shape.architecture, file)
     return DecoderConfig(
-        family=architecture,
-        hidden_size=width,
+        family=shape.architecture,
+        hidden_size=shape.width,
         intermediate_size=config.integer("feed_forward_length"),
-        layers=layers,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
+        layers=shape.layers,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
         vocab_size=_matrix(header, "token_embd.weight", file).shape[0],
-        context_length=context,
+        context_length=shape.context_length,
         norm_eps=config.number("attention.layer_norm_rms_epsilon"),
-        rope=_rope(config, header, context, head_dim),
-        windows=(window,) * layers,
+        rope=_rope(config, header, shape.context_length, shape.head_dim),
+        windows=(shape.window,) * shape.layers,
         tied_embeddings="output.weight" not in header.tensors,
         attention_bias="blk.0.attn_q.bias" in header.tensors,
         output_bias="blk.0.attn_output.bias" in header.tensors,
         mlp_bias="blk.0.ffn_down.bias" in header.tensors,
-        qk_norm=architecture == "qwen3",
+        qk_norm=shape.architecture == "qwen3",
         quantization=None,
     )
 
 
-def architecture_of(header: GgufHeader, file: Path) -> str:
+def architecture_of(metadata: Mapping[str, object], file: Path) -> str:
     """`general.architecture`. Raises ModelError for one that is not run."""
-    architecture = header.metadata.get("general.architecture")
+    architecture = metadata.get("general.architecture")
     if architecture not in ARCHITECTURES:
         raise ModelError(
             f"{file}: general.architecture is {architecture!r:.80}; supported are "

@@ -14,7 +14,7 @@ from engine.loading.config import DecoderConfig
 from engine.loading.files import ModelFiles, StoredKind
 from engine.loading.fingerprint import tensors_fingerprint
 from engine.loading.gguf.config import INTERLEAVED, read_config, shape_entries
-from engine.loading.gguf.header import DENSE_BYTES, GgufTensor
+from engine.loading.gguf.header import DENSE_BYTES, GgufHeader, GgufTensor
 from engine.loading.gguf.names import ROPE_FACTORS
 from engine.loading.gguf.parts import model_name, read_parts
 from engine.loading.gguf.placement import place
@@ -32,11 +32,16 @@ def open_gguf(file: Path) -> ModelFiles:
     header = read_parts(file)
     config = read_config(header, file)
     tokenizer = load_gguf_tokenizer(header.metadata, where=str(file), rows=config.vocab_size)
-    tensors = {name: tensor for name, tensor in header.tensors.items() if name != ROPE_FACTORS}
-    weights = GgufFiles(tensors, config, shape_entries(header.metadata))
+    weights = weight_files(header, config)
     return ModelFiles(
         file, model_name(file), config, tokenizer, weights, weights.stored_dtype, weights.block_names
     )
+
+
+def weight_files(header: GgufHeader, config: DecoderConfig) -> GgufFiles:
+    """The weights that a header lists."""
+    tensors = {name: tensor for name, tensor in header.tensors.items() if name != ROPE_FACTORS}
+    return GgufFiles(tensors, config, shape_entries(header.metadata))
 
 
 @dataclass(frozen=True, slots=True)

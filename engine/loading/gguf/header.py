@@ -8,6 +8,7 @@ process.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from metal.block_types import BLOCK_TYPES, BY_NUMBER, BlockType
 
 DENSE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """Unquantised types that are read, and the bytes of an element."""
+
+GGUF_TYPES = (*DENSE_BYTES, *(one.name for one in BLOCK_TYPES))
+"""Every type of tensor that is read, by the names that GGUF files' names are made of."""
 
 _DENSE = {0: "F32", 1: "F16", 30: "BF16"}
 _VERSIONS = (2, 3)
@@ -74,6 +78,29 @@ def read_header(file: Path) -> GgufHeader:
         raise ModelError(
             f"{file} cannot be read ({error.strerror}); check the disk and its permissions"
         ) from error
+
+
+def read_beginning(begin: bytes, file: Path, size: int) -> dict[str, object]:
+    """The metadata that lie wholly in the first bytes of a file of `size` bytes which is not here.
+
+    Those of the model's shape are among them, all of them: every writer puts them before the tokenizer's.
+    Raises ModelError naming `file` and the field, also where the bytes end too early for that.
+    """
+    opened = io.BytesIO(begin)
+    cursor = Cursor(opened, file, size)
+    metadata: dict[str, object] = {}
+    try:
+        _check_version(cursor)
+        cursor.count("tensor count", _LEAST_TENSOR)
+        for index in range(cursor.count("metadata count", _LEAST_ENTRY)):
+            key = cursor.name(f"metadata key {index}")
+            metadata[key] = cursor.value(key)
+    except ModelError:
+        if opened.tell() < len(begin):
+            raise  # it is damage; else it is where the bytes end
+        if not any(key.startswith("tokenizer.") for key in metadata):
+            raise ModelError(f"{file}: its first {len(begin):,} bytes do not tell its shape") from None
+    return metadata
 
 
 def _read(cursor: Cursor, size: int) -> GgufHeader:
@@ -167,8 +194,9 @@ def _dense_name(cursor: Cursor, listed: _Listed) -> str:
         named = GGMLQuantizationType(number).name
     except ValueError:
         named = f"type {number}"
-    supported = ", ".join([*DENSE_BYTES, *(one.name for one in BLOCK_TYPES)])
-    raise cursor.wrong(listed.name, f"is stored as {named}, which is not supported; {supported} are")
+    raise cursor.wrong(
+        listed.name, f"is stored as {named}, which is not supported; {', '.join(GGUF_TYPES)} are"
+    )
 
 
 def _check_overlaps(cursor: Cursor, tensors: dict[str, GgufTensor]) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from app.amounts import size
 from app.cli.engine_checks import check_model
-from app.cli.findings import amount, size
+from app.cli.findings import amount
 from app.cli.kv_checks import HOLDS
 from app.cli.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
 from engine import machine_report

@@ -21,12 +21,22 @@ def test_help_lists_every_command(mlxr: Run) -> None:
         assert spec.summary in done.stdout
 
 
+ABOUT_ITS_OWN = {
+    "convert": "SRC DST",
+    "import": "PATH",
+    "models": "[NAME]",
+    "pull": "REPO[:QUANT]",
+    "rm": "NAME",
+}
+"""What the usage of commands has that open no model."""
+
+
 @pytest.mark.parametrize("name", [spec.name for spec in COMMANDS])
 def test_every_command_explains_itself(mlxr: Run, name: str) -> None:
     done = mlxr(name, "--help")
     assert done.returncode == 0
     assert f"usage: mlxr {name}" in done.stdout
-    assert ("SRC DST" if name == "convert" else "--model M") in done.stdout
+    assert ABOUT_ITS_OWN.get(name, "--model M") in done.stdout
 
 
 def test_help_does_not_load_the_engine(mlxr: Run, tmp_path: Path) -> None:

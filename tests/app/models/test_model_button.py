@@ -46,6 +46,7 @@ def test_it_offers_the_guide_recent_models_and_a_folder(qtbot: QtBot, button: Mo
         text.RECENT_MODELS,
         "tiny",
         "big",
+        text.MANAGE_MODELS,
         text.OPEN_MODEL,
         text.OPEN_FOLDER,
     ]
@@ -57,7 +58,9 @@ def test_it_offers_the_guide_recent_models_and_a_folder(qtbot: QtBot, button: Mo
     assert chosen.args == ["/models/tiny"]
     with qtbot.waitSignal(button.files_wanted):
         by_name[text.OPEN_MODEL].trigger()
+    with qtbot.waitSignal(button.page_wanted):
+        by_name[text.MANAGE_MODELS].trigger()
 
 
 def test_without_recent_models_there_is_no_heading(button: ModelButton) -> None:
-    assert offered(button) == [text.GUIDE_NAME, text.OPEN_MODEL, text.OPEN_FOLDER]
+    assert offered(button) == [text.GUIDE_NAME, text.MANAGE_MODELS, text.OPEN_MODEL, text.OPEN_FOLDER]

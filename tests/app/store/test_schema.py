@@ -81,16 +81,13 @@ def test_newer_database_is_refused_untouched(connection: sqlite3.Connection) -> 
     assert list(connection.iterdump()) == before
 
 
-def test_failed_step_leaves_the_version_before_it(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_step_leaves_the_version_before_it(connection: sqlite3.Connection) -> None:
     def breaks(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE half (x)")
         raise sqlite3.OperationalError("disk full")
 
     bring_to(connection, 1)
-    monkeypatch.setattr("app.store.schema.MIGRATIONS", (MIGRATIONS[0], breaks))
     with pytest.raises(sqlite3.OperationalError):
-        migrate(connection)
+        migrate(connection, (MIGRATIONS[0], breaks))
     assert version_of(connection) == 1
     assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchall()

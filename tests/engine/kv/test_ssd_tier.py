@@ -538,6 +538,29 @@ def test_a_file_that_another_process_replaced_is_learnt_anew(tmp_path: Path) -> 
     assert second.quarantined_files == 0
 
 
+def test_flush_waits_for_a_write_that_nobody_wants_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,), sync = chain(1), os.fsync
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def slow(descriptor: int) -> None:
+        has_begun.set()
+        assert may_end.wait(10)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    tier = opened(tmp_path)
+    assert tier.put(run)
+    assert has_begun.wait(10)
+    tier.quarantine(run.keys)
+    assert not tier.flush(0.05)
+    may_end.set()
+    assert tier.flush(10)
+    assert [path for path in tmp_path.rglob("*") if run.keys[-1].hex() in path.name] == []
+    tier.close(10)
+
+
 def refuses_to_write(tier: SsdTier, caplog: pytest.LogCaptureFixture, run: SpilledRun) -> None:
     """Writing is off with a reason, said once; nothing was raised and nothing is half there."""
     tier.put(run)

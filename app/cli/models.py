@@ -1,0 +1,285 @@
+"""`mlxr models`: the models on this machine, and what a person calls them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import date
+from typing import Any
+
+from app.amounts import size
+from app.cli.columns import Column, table, terminal_width
+from app.cli.terminal import Terminal, one_line
+from app.errors import AppError, UsageError
+from app.library.library import Library, open_library
+from app.library.look import look
+from app.library.model_settings import ENTRIES, shown, with_setting
+from app.library.names import folded
+from app.library.records import LeftOut, Model, ModelSettings
+from app.paths import default_paths
+from app.settings import SettingsFile
+from engine import Fit, machine_report, model_fit
+
+SOURCES = {
+    "built in": "built in",
+    "hugging face": "Hugging Face",
+    "lm studio": "LM Studio",
+    "ollama": "Ollama",
+    "folder": "folder",
+}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="tell all about this one")
+    parser.add_argument("--all", action="store_true", help="also what cannot be run here, and why")
+    parser.add_argument(
+        "--rescan", action="store_true", help="look at every model anew, also where its files did not change"
+    )
+    parser.add_argument(
+        "--rename", nargs=2, metavar=("NAME", "NEW"), help="call a model NEW; `--model NEW` opens it then"
+    )
+    parser.add_argument("--favourite", metavar="NAME", help="let this one stand in front")
+    parser.add_argument("--no-favourite", metavar="NAME", help="let it stand in front no more")
+    parser.add_argument(
+        "--set",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "KEY=VALUE"),
+        help=f"set something for one model, may be repeated; without a VALUE as before: "
+        f"{', '.join(shown(name) for name in ENTRIES)}",
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+
+
+def run(args: Namespace) -> int:
+    """Change what is to be changed, then list."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    changes = bool(args.rename or args.set or args.favourite or args.no_favourite)
+    with open_library(default_paths(), terminal.say, must_save=changes) as library:
+        notes = scan(library, terminal, again=args.rescan)
+        _change(args, library)
+        models = library.models() if args.name is None else [library.named(args.name)]
+        left_out = library.left_out()
+    for note in notes:
+        terminal.say(note)
+    memory = machine_report().memory_bytes
+    if args.json:
+        terminal.answer(json.dumps(as_json(models, left_out, memory), indent=2, ensure_ascii=False) + "\n")
+        return 0
+    if args.name is not None:
+        lines = details(models[0], memory)
+    else:
+        lines = listing(models, left_out, memory, everything=args.all, width=terminal_width(sys.stdout))
+    terminal.answer("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def scan(library: Library, terminal: Terminal, *, again: bool = False) -> tuple[str, ...]:
+    """Bring the library up to date, with progress; returns what people should know."""
+    return library.refresh(look, lambda done, total: show_progress(terminal, done, total), again=again)
+
+
+def show_progress(terminal: Terminal, done: int, total: int) -> None:
+    """Show how many models' headers were read, as a passing line."""
+    if done < total:
+        terminal.progress(f"looking at models: {done + 1} of {total}")
+
+
+def _change(args: Namespace, library: Library) -> None:
+    if args.rename:
+        name, new = args.rename
+        _rename(library, library.named(name), new)
+    for name, setting in args.set:
+        model, (what, equals, value) = library.named(name), setting.partition("=")
+        if not equals:
+            raise UsageError(f"--set {name} {setting}: a setting is KEY=VALUE, such as context=4096")
+        library.save_settings(model, with_setting(model.settings, what, value))
+    if args.favourite is not None:
+        library.set_favourite(library.named(args.favourite), True)
+    if args.no_favourite is not None:
+        library.set_favourite(library.named(args.no_favourite), False)
+
+
+def _rename(library: Library, model: Model, new: str) -> None:
+    """Call it `new`, also where the settings remember it as the model to open. Raises AppError."""
+    new = library.rename(model, new)
+    settings = SettingsFile(default_paths().settings)
+    last = settings.load().settings.last_model
+    if last is not None and folded(last) == folded(model.name):
+        problem = settings.update(lambda values: replace(values, last_model=new))
+        if problem:
+            raise AppError(problem)
+
+
+def fit_of(model: Model, memory: int) -> Fit | None:
+    """How the model goes into `memory` bytes; None where it is not run here or not there."""
+    return model_fit(model, memory, context=model.settings.context) if model.is_runnable else None
+
+
+def listing(
+    models: Sequence[Model],
+    left_out: Sequence[LeftOut],
+    memory: int,
+    *,
+    everything: bool,
+    width: int | None,
+) -> Iterable[str]:
+    """The table, and what is not in it; `width` is the terminal's."""
+    shown = [model for model in models if everything or not _is_hidden(model)]
+    columns = (
+        Column("NAME", [_marked(model) for model in shown]),
+        Column("FAMILY", [one_line(model.facts.family) for model in shown], weight=3),
+        Column("SIZE", [size(model.facts.size) for model in shown], is_number=True, weight=8),
+        Column("PARAMS", [_count(model.facts.parameters) for model in shown], is_number=True, weight=5),
+        Column("QUANT", [_quant(model) for model in shown], weight=6),
+        Column("CONTEXT", [_tokens(model.context_length) for model in shown], is_number=True, weight=2),
+        Column("FITS", [_fits(model, memory) for model in shown], weight=7),
+        Column("FROM", [SOURCES[model.source] for model in shown], weight=4),
+        Column("LAST USED", [_when(model.last_used) for model in shown], weight=1),
+    )
+    yield from table(columns, width)
+    hidden = len(models) - len(shown)
+    if not everything and (hidden or left_out):
+        yield ""
+        yield f"{_more(hidden, len(left_out))}; `mlxr models --all` says why"
+    if everything:
+        unrun = [model for model in shown if model.facts.problem]
+        yield from _section("Cannot be run here:", [(one.name, one.facts.problem) for one in unrun])
+        yield from _section("Left out:", [(str(one.path), one.problem) for one in left_out])
+
+
+def _is_hidden(model: Model) -> bool:
+    """Whether only `--all` lists it: one that is whole and not run here, and one that is whole no more."""
+    return bool(model.facts.problem) and not model.favourite
+
+
+def _more(hidden: int, left_out: int) -> str:
+    parts = [f"{hidden} more cannot be run here"] if hidden else []
+    parts += [f"{left_out} {'is' if left_out == 1 else 'are'} not whole or not readable"] if left_out else []
+    return " and ".join(parts)
+
+
+def _section(title: str, entries: Sequence[tuple[str, str]]) -> Iterable[str]:
+    if entries:
+        yield ""
+        yield title
+        for name, problem in entries:
+            yield f"  {one_line(name)}"
+            yield f"    {one_line(problem)}"
+
+
+def details(model: Model, memory: int) -> Iterable[str]:
+    """All about one model."""
+    facts, fit = model.facts, fit_of(model, memory)
+    used = (
+        "never"
+        if model.last_used is None
+        else time.strftime("%Y-%m-%d %H:%M", time.localtime(model.last_used))
+    )
+    rows = [
+        ("name", _marked(model)),
+        ("path", str(model.path)),
+        ("from", " ".join(filter(None, (SOURCES[model.source], model.origin, model.revision)))),
+        (
+            "state",
+            {"here": "here", "gone": "its files are gone", "damaged": "its files are not whole"}[model.state],
+        ),
+        ("format", facts.format),
+        ("family", facts.family),
+        ("size", size(facts.size)),
+        ("weights", f"{facts.parameters:,}"),
+        ("quantised", facts.quantization or "no"),
+        ("context", f"{facts.context_length:,} tokens" if facts.context_length else ""),
+        ("memory", size(facts.weight_bytes) if facts.weight_bytes else ""),
+        ("fits here", _fit_words(fit)),
+        ("set for it", _settings_words(model.settings)),
+        ("licence", facts.licence),
+        ("fingerprint", facts.fingerprint),
+        ("last used", used),
+        ("problem", facts.problem),
+    ]
+    return [f"{what:<12}{one_line(words)}" for what, words in rows if words]
+
+
+def _settings_words(settings: ModelSettings) -> str:
+    there = {name: value for name, value in asdict(settings).items() if value not in (None, "")}
+    return ", ".join(f"{shown(name)}={value}" for name, value in there.items())
+
+
+def _fit_words(fit: Fit | None) -> str:
+    if fit is None:
+        return ""
+    if fit.verdict == "does not fit":
+        return f"no: {size(fit.weight_bytes)} of weights in {size(fit.memory_bytes)} of memory"
+    return f"{'yes' if fit.verdict == 'fits' else 'tight'}: up to {fit.most_context:,} tokens in one chat"
+
+
+def as_json(models: Sequence[Model], left_out: Sequence[LeftOut], memory: int) -> dict[str, Any]:
+    """Models and what was left out, as plain values."""
+    return {
+        "models": [_model_json(model, fit_of(model, memory)) for model in models],
+        "left_out": [{"path": str(one.path), "problem": one.problem} for one in left_out],
+    }
+
+
+def _model_json(model: Model, fit: Fit | None) -> dict[str, Any]:
+    facts = asdict(model.facts)
+    del facts["whole"]
+    return {
+        "name": model.name,
+        "path": str(model.path),
+        "source": model.source,
+        "origin": model.origin,
+        "revision": model.revision or None,
+        "state": model.state,
+        "favourite": model.favourite,
+        "last_used": model.last_used,
+        "settings": asdict(model.settings),
+        **facts,
+        "fits": asdict(fit) if fit else None,
+    }
+
+
+def _marked(model: Model) -> str:
+    return f"★ {model.name}" if model.favourite else model.name
+
+
+def _count(number: int) -> str:
+    for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= limit:
+            value = number / limit
+            return f"{value:.0f}{letter}" if value >= 100 else f"{value:.1f}{letter}"
+    return str(number) if number else "–"
+
+
+def _quant(model: Model) -> str:
+    return one_line((model.facts.quantization or "–").partition(",")[0])
+
+
+def _tokens(number: int) -> str:
+    if not number:
+        return "–"
+    return f"{number // 1024}k" if number >= 1024 and not number % 1024 else f"{number:,}"
+
+
+def _fits(model: Model, memory: int) -> str:
+    if model.state != "here":
+        return "gone" if model.state == "gone" else "damaged"
+    fit = fit_of(model, memory)
+    return "not run" if fit is None else {"fits": "yes", "tight": "tight", "does not fit": "no"}[fit.verdict]
+
+
+def _when(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    day = date.fromtimestamp(seconds)
+    ago = (date.today() - day).days
+    if ago < 1:
+        return "today"
+    return "yesterday" if ago == 1 else f"{ago} days ago" if ago < 30 else day.isoformat()

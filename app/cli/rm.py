@@ -1,0 +1,74 @@
+"""`mlxr rm`: removing a model, with what that frees said before and after."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+
+from app.amounts import size
+from app.cli.models import scan
+from app.cli.terminal import Terminal
+from app.errors import UsageError
+from app.library.library import open_library
+from app.library.removal import Removal, carry_out, plan_removal
+from app.paths import default_paths
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("name", metavar="NAME", help="the model, as `mlxr models` calls it")
+    parser.add_argument("--yes", action="store_true", help="do it without asking")
+    parser.add_argument(
+        "--files",
+        action="store_true",
+        help="also delete the files of a model that you imported; those in the Hugging Face cache go anyway, "
+        "and those of other apps never",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was done as one JSON object")
+
+
+def run(args: Namespace) -> int:
+    """Say what will be, ask, do it, say what was; 1 when the answer was no. Raises AppError."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_library(default_paths(), terminal.say, must_save=True) as library:
+        for note in scan(library, terminal):
+            terminal.say(note)
+        removal = plan_removal(library.named(args.name), library.models(), files=args.files)
+        for line in plan_lines(removal):
+            terminal.say(line)
+        if not args.yes and not _asked(terminal):
+            terminal.say("nothing was changed")
+            return 1
+        freed = carry_out(removal, library)
+    if args.json:
+        done = {"name": removal.model.name, "freed": freed, "deleted": bool(removal.deletes)}
+        terminal.answer(json.dumps(done, ensure_ascii=False) + "\n")
+    else:
+        words = f"deleted: {size(freed)} freed" if removal.deletes else "forgotten; its files stay"
+        terminal.answer(f"{removal.model.name} is {words}\n")
+    return 0
+
+
+def plan_lines(removal: Removal) -> list[str]:
+    """What will happen, for people."""
+    model = removal.model
+    if not removal.deletes:
+        if model.state == "gone":
+            return [f"{model.name}: {removal.why_kept}; it is only forgotten"]
+        return [
+            f"{model.name} is only forgotten; {size(removal.kept)} in {model.path} stay: {removal.why_kept}"
+        ]
+    stays = f"; {size(removal.kept)} stay, since others need them" if removal.kept else ""
+    lines = [f"{model.name}: {size(removal.freed)} will be freed by deleting {model.path}{stays}"]
+    if removal.also_lost:
+        lines.append(f"links to these files, and lost with them: {', '.join(removal.also_lost)}")
+    return lines
+
+
+def _asked(terminal: Terminal) -> bool:
+    """Whether a person says yes. Raises UsageError where nobody can be asked."""
+    if not (sys.stdin.isatty() and terminal.interactive):
+        raise UsageError("nobody can be asked here; say --yes if this is meant")
+    print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")

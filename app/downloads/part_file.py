@@ -1,0 +1,128 @@
+"""The bytes of a file that is not whole yet, under a name that the next run finds again.
+
+Beside the bytes lies a mark, JSON: what the server called the file, and how many bytes surely are on the
+disk itself. A process that dies loses nothing of what was written; only after a power cut may bytes beyond
+the mark be wrong, which the sum shows at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+ENDING = ".mlxr-part"
+SYNC_EVERY = 64 << 20
+"""Bytes between two writes through to the disk."""
+_READ = 1 << 20
+
+
+class PartFile:
+    """The part of blob `blob` (its final path) that is there. Open until `close`; one thread at a time.
+
+    Attributes:
+        length: bytes written.
+        safe: bytes that were on the disk itself at the last mark.
+        etag: the server's validator when the first byte came, "" while unknown.
+        was_resumed: whether bytes of an earlier run were there.
+    """
+
+    def __init__(self, blob: Path) -> None:
+        """Open the part, or begin it. Raises OSError."""
+        self._blob = blob
+        self._path = part_of(blob)
+        self._mark = mark_of(blob)
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        self.length = os.fstat(self._handle).st_size
+        self.etag, self.safe = _read_mark(self._mark)
+        self.was_resumed = self.length > 0
+
+    def append(self, data: bytes) -> None:
+        """Write behind the last byte, into the system's cache. Raises OSError, such as a full disk."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._handle, view, self.length)
+            self.length += written
+            view = view[written:]
+        if self.length - self.safe >= SYNC_EVERY:
+            self.sync()
+
+    def cut(self, length: int) -> None:
+        """Forget what is behind `length`."""
+        os.ftruncate(self._handle, length)
+        self.length = length
+        self.safe = min(self.safe, length)
+        self.was_resumed = self.was_resumed and length > 0
+        if not length:
+            self.etag = ""
+        self._write_mark()
+
+    def remember(self, etag: str) -> None:
+        """Note what the server calls the file."""
+        if etag != self.etag:
+            self.etag = etag
+            self._write_mark()
+
+    def sync(self) -> None:
+        """Bring everything to the disk itself, and note it."""
+        os.fsync(self._handle)
+        self.safe = self.length
+        self._write_mark()
+
+    def chunks(self) -> Iterator[bytes]:
+        """What is there, from the start."""
+        at = 0
+        while data := os.pread(self._handle, min(_READ, self.length - at), at):
+            at += len(data)
+            yield data
+
+    def become_blob(self) -> None:
+        """Take the blob's name: from here on the cache has it."""
+        os.fsync(self._handle)
+        self._path.replace(self._blob)
+        self._mark.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file; the part stays."""
+        os.close(self._handle)
+
+    def _write_mark(self) -> None:
+        """Whole or not at all: it is replaced."""
+        new = self._mark.with_name(self._mark.name + ".new")
+        new.unlink(missing_ok=True)
+        with new.open("x", encoding="utf-8") as file:
+            json.dump({"etag": self.etag, "safe": self.safe}, file)
+        new.replace(self._mark)
+
+
+def part_of(blob: Path) -> Path:
+    """Where the part of `blob` lies."""
+    return blob.with_name(blob.name + ENDING)
+
+
+def mark_of(blob: Path) -> Path:
+    """Where the mark of its part lies."""
+    return blob.with_name(f"{blob.name}{ENDING}.json")
+
+
+def length_of_part(blob: Path) -> int:
+    """Bytes that are there of `blob`."""
+    try:
+        return part_of(blob).stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
+
+
+def _read_mark(path: Path) -> tuple[str, int]:
+    """The mark, or that of a part nothing is known about: a mark is a help, never needed."""
+    try:
+        mark = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return "", 0
+    if not isinstance(mark, dict):
+        return "", 0
+    values = cast(dict[str, object], mark)
+    etag, safe = values.get("etag"), values.get("safe")
+    return (etag if isinstance(etag, str) else ""), (safe if isinstance(safe, int) and safe >= 0 else 0)

@@ -1,0 +1,95 @@
+"""Models in the Hugging Face cache, each revision on its own.
+
+The layout is the one that the hub client documents ("Understand caching"): `models--OWNER--NAME` holds
+`refs/`, of which each file has a commit in it, `blobs/`, and `snapshots/COMMIT/` with links to blobs.
+Files that are still coming have names of their own in `blobs/` and no link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.library.names import file_title
+from app.library.records import Candidate, Found
+from app.library.tree import Place, is_text, walk_tree
+
+_PREFIX = "models--"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def cache_folder() -> Path:
+    """The cache's folder, as HF_HOME and HF_HUB_CACHE say; it need not be there."""
+    # Imported here: the client takes a moment, and not every start needs it.
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def find_in_cache(cache: Path) -> Found:
+    """The models of every repository in `cache`: of the main revision first, then of others, newest first."""
+    cache = Path(os.path.realpath(cache))
+    try:
+        with os.scandir(cache) as entries:
+            names = sorted(entry.name for entry in entries)
+    except FileNotFoundError:
+        return Found()
+    except OSError:
+        return Found(unread=(cache,))
+    candidates: list[Candidate] = []
+    unread: list[Path] = []
+    for name in names:
+        if not name.startswith(_PREFIX) or not is_text(name):
+            continue
+        try:
+            snapshots = _snapshots(cache / name)
+        except OSError:
+            unread.append(cache / name)
+            continue
+        for snapshot in snapshots:
+            walk = walk_tree(snapshot)
+            unread += walk.unread
+            repository = name.removeprefix(_PREFIX).replace("--", "/")
+            candidates += [_candidate(repository, snapshot, place) for place in walk.places]
+    return Found(tuple(candidates), tuple(unread))
+
+
+def _snapshots(repository: Path) -> Iterator[Path]:
+    """Its revisions' folders, the main one first, then the newest. Raises OSError."""
+    folder = repository / "snapshots"
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if _COMMIT.fullmatch(entry.name) and entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):  # nothing was downloaded yet, or it is no repository
+        return iter(())
+    main = _main(repository)
+    found.sort(key=lambda entry: (entry.name != main, -entry.stat().st_mtime_ns, entry.name))
+    return iter([folder / entry.name for entry in found])
+
+
+def _main(repository: Path) -> str:
+    try:
+        return (repository / "refs" / "main").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _candidate(repository: str, snapshot: Path, place: Place) -> Candidate:
+    owner, _, name = repository.rpartition("/")
+    is_file = place.path in place.files
+    within = place.path.relative_to(snapshot).as_posix()
+    key = f"hf:{repository}" + ("" if within == "." else f":{within}")
+    title = file_title(place.title, name) if is_file else name if within == "." else f"{name}-{place.title}"
+    return Candidate(
+        key=key,
+        spare_key=f"{key}@{snapshot.name}",
+        path=place.path,
+        source="hugging face",
+        origin=repository,
+        title=title,
+        publisher=owner,
+        revision=snapshot.name,
+        files=place.files,
+    )

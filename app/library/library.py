@@ -1,0 +1,234 @@
+"""The library's face: scanning all places, the models with their names, and what a person changes of them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from app import VERSION
+from app.library.folders import find_in_folder, find_named, lm_studio_folders
+from app.library.hugging_face import cache_folder, find_in_cache
+from app.library.names import checked_name, folded, near_names
+from app.library.ollama import drop_links, find_in_store, ollama_stores
+from app.library.records import (
+    NOTHING_SET,
+    Candidate,
+    Facts,
+    Found,
+    LeftOut,
+    LibraryError,
+    Model,
+    ModelSettings,
+)
+from app.library.registry import Registry
+from app.library.schema import LIBRARY
+from app.library.stamp import stamp_of
+from app.model_location import GUIDE, GUIDE_NAME
+from app.paths import Paths
+from app.store.database import open_database
+
+Look = Callable[[Path], Facts]
+"""Reads a model's headers; app.library.look has the one that does."""
+
+_GUIDE_FILES = tuple(GUIDE / name for name in ("config.json", "model.safetensors", "tokenizer.model"))
+_GUIDE = Candidate("guide", "guide", GUIDE, "built in", "MLXR", GUIDE_NAME, "", "", _GUIDE_FILES)
+
+
+class Library:
+    """All models that this account's MLXR knows. Used by one thread, within `open_library`."""
+
+    def __init__(self, registry: Registry, paths: Paths) -> None:
+        self._registry = registry
+        self._paths = paths
+
+    def refresh(
+        self,
+        look: Look,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        *,
+        again: bool = False,
+    ) -> tuple[str, ...]:
+        """Look through all places, and at what is new or changed there.
+
+        Args:
+            look: reads headers.
+            on_progress: told of models looked at and of all that must be, before each one and at the end.
+            again: look at everything, also where nothing changed.
+
+        Returns what people should know, a line each.
+        """
+        found = self._find()
+        candidates = {str(one.path): one for one in reversed(found.candidates)}  # the first of a path stays
+        ordered = [one for one in found.candidates if candidates[str(one.path)] is one]
+        stamps = {one.path: stamp_of(one.files) for one in ordered}
+        known = {
+            one.path: None
+            if again
+            else self._registry.facts_of(one.path, stamps[one.path], self._reader(one))
+            for one in ordered
+        }
+        unknown = [one for one in ordered if known[one.path] is None]
+        for done, one in enumerate(unknown):
+            on_progress(done, len(unknown))
+            known[one.path] = facts = Facts(False, one.fault) if one.fault else look(one.path)
+            self._registry.save_facts(one.path, stamps[one.path], self._reader(one), facts)
+        on_progress(len(unknown), len(unknown))
+        whole = [one for one in ordered if (facts := known[one.path]) is not None and facts.whole]
+        self._registry.take_in(_by_key(whole), found.unread, [one.path for one in ordered])
+        if not found.unread:
+            drop_links(self._paths.library_links, [one.path for one in whole])
+        closed = (f"{path} cannot be looked into; check its permissions" for path in found.unread)
+        return (*closed, *found.notes)
+
+    def _find(self) -> Found:
+        homes = _homes()
+        links = self._paths.library_links
+        all_found = [
+            Found((_GUIDE,)),
+            find_in_cache(cache_folder()),
+            *(find_in_folder(folder, "lm studio") for home in homes for folder in lm_studio_folders(home)),
+            *(find_in_store(store, links) for home in homes for store in ollama_stores(home)),
+            find_named(self._registry.places()),
+        ]
+        return Found(
+            tuple(one for found in all_found for one in found.candidates),
+            tuple(one for found in all_found for one in found.unread),
+            tuple(one for found in all_found for one in found.notes),
+        )
+
+    @staticmethod
+    def _reader(candidate: Candidate) -> str:
+        """Who reads: another version may run more, and another executor needs other memory."""
+        return f"{VERSION} {os.environ.get('MLXR_EXECUTOR', '')} {candidate.fault}"
+
+    def models(self) -> list[Model]:
+        """All models, favourites first, then by name."""
+        return self._registry.models()
+
+    def left_out(self) -> list[LeftOut]:
+        """What looks like a model and is none."""
+        return self._registry.left_out()
+
+    def find(self, name: str) -> Model | None:
+        """The model of that name, whatever the case."""
+        return next((model for model in self.models() if folded(model.name) == folded(name)), None)
+
+    def named(self, name: str) -> Model:
+        """The model of that name. Raises LibraryError with names that may have been meant."""
+        model = self.find(name)
+        if model is None:
+            raise LibraryError(f"{name}: {self.missing(name)}")
+        return model
+
+    def missing(self, name: str) -> str:
+        """What to say where no model has this name."""
+        near = near_names(name, [model.name for model in self.models()])
+        if near:
+            return f"the library has no model of this name; did you mean {' or '.join(near)}?"
+        return "the library has no model of this name; `mlxr models` lists what there is"
+
+    def rename(self, model: Model, name: str) -> str:
+        """Give `model` another name, and return it. Raises LibraryError where that cannot be."""
+        name = checked_name(name)
+        if not self._registry.rename(model.key, name):
+            raise LibraryError(
+                f"another model is called {name}; choose another name, or rename that one first"
+            )
+        return name
+
+    def set_favourite(self, model: Model, favourite: bool) -> None:
+        """Note whether it stands in front."""
+        self._registry.set_favourite(model.key, favourite)
+
+    def save_settings(self, model: Model, settings: ModelSettings) -> None:
+        """Keep what a person set for `model`."""
+        self._registry.save_settings(model.key, settings)
+
+    def settings_at(self, path: Path) -> ModelSettings:
+        """What is set for the model at `path`; nothing where the library does not know it."""
+        key = self._registry.key_at(real_place(path))
+        return next((model.settings for model in self.models() if model.key == key), NOTHING_SET)
+
+    def note_use(self, path: Path) -> None:
+        """Note that the model at `path` was opened now."""
+        self._registry.note_use(real_place(path))
+
+    def places(self) -> list[Path]:
+        """Folders and files that the user named."""
+        return self._registry.places()
+
+    def add_place(self, path: Path) -> frozenset[Path]:
+        """Look into a folder, or at a GGUF file, from now on; paths of what may be models there."""
+        place = real_place(path)
+        paths = frozenset(one.path for one in find_named([place]).candidates)
+        self._registry.add_place(place)
+        self._registry.recall(paths)
+        return paths
+
+    def drop_place(self, path: Path) -> None:
+        """Look there no more."""
+        self._registry.drop_place(real_place(path))
+
+    def forget(self, model: Model) -> None:
+        """Do not list it any more; its files stay."""
+        if model.path in self._registry.places():
+            self._registry.drop_place(model.path)
+        if model.state == "here":
+            self._registry.forget(model.key)
+        else:
+            self._registry.delete(model.key)
+
+    def delete(self, model: Model) -> None:
+        """Drop it with all that was kept of it: its files were deleted."""
+        self._registry.drop_place(model.path)
+        self._registry.delete(model.key)
+
+
+def _homes() -> list[Path]:
+    """The account's home folder; an account may have none."""
+    try:
+        return [Path.home()]
+    except RuntimeError:
+        return []
+
+
+def _by_key(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
+    """Whole models by key: the first one takes it, and those that come later their spare one."""
+    keyed: dict[str, Candidate] = {}
+    for one in candidates:
+        keyed.setdefault(one.spare_key if one.key in keyed else one.key, one)
+    return keyed
+
+
+def real_place(path: Path) -> Path:
+    """Where `path` is, behind links of its folders; a file's own name stays, since it tells what it is."""
+    if path.is_dir():
+        return Path(os.path.realpath(path))
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+@contextmanager
+def open_library(
+    paths: Paths, say: Callable[[str], None] = lambda line: None, *, must_save: bool = False
+) -> Generator[Library]:
+    """The library of the data home `paths`; `say` is told where it cannot be kept.
+
+    Raises LibraryError where the disk refuses later; with `must_save`, for changes that a person makes, also
+    where the library could be kept in memory only.
+    """
+    opened = open_database(paths.library, LIBRARY)
+    with closing(opened.connection):
+        if must_save and not opened.saved:
+            raise LibraryError(opened.problem)
+        if opened.problem:
+            say(opened.problem)
+        try:
+            yield Library(Registry(opened.connection), paths)
+        except sqlite3.Error as error:  # such as a full disk, or another process that writes for long
+            raise LibraryError(
+                f"{paths.library} cannot be used now ({error}); free some space or end what holds it, then "
+                "try again"
+            ) from error

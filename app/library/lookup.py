@@ -1,0 +1,46 @@
+"""Finding a model by its name, and noting that it was opened, without a scan and without the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.library.library import open_library
+from app.library.records import NOTHING_SET, LibraryError, Model, ModelSettings
+from app.paths import Paths
+
+_UNKNOWN = "the library is still empty; `mlxr models` looks for models"
+
+
+def find_model(name: str, paths: Paths) -> Model | None:
+    """The model that the library calls `name`; None where it knows none, or where there is no library yet."""
+    if not paths.library.exists():
+        return None
+    with open_library(paths) as library:
+        return library.find(name)
+
+
+def words_for_missing(name: str, paths: Paths) -> str:
+    """What to say of a name that no model has, with those that may have been meant."""
+    if not paths.library.exists():
+        return _UNKNOWN
+    with open_library(paths) as library:
+        return library.missing(name)
+
+
+def settings_at(path: Path, paths: Paths) -> ModelSettings:
+    """What is set for the model at `path`. Raises LibraryError."""
+    if not paths.library.exists():
+        return NOTHING_SET
+    with open_library(paths) as library:
+        return library.settings_at(path)
+
+
+def note_use(path: Path, paths: Paths) -> str:
+    """Note that the model at `path` was opened now; "" or one line on why that was not kept."""
+    problems: list[str] = []
+    try:
+        with open_library(paths, problems.append) as library:
+            library.note_use(path)
+    except LibraryError as error:
+        problems.append(str(error))
+    return " ".join(problems)

@@ -1,0 +1,147 @@
+"""The rows of the library, for Qt's list view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+
+from app import text
+from app.library.library import real_place
+from app.library.records import Model
+from app.models.library_view_model import Shelf
+from app.models.model_words import fit_words, joined, model_details, model_line
+from app.models.models_view_model import ModelState
+
+MODEL_ROLE = Qt.ItemDataRole.UserRole + 1
+"""The library's Model of a row."""
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class LibraryListModel(QAbstractListModel):
+    """Shows a shelf, with what the engine says. An edited name is a wish: `renamed(key, name)`."""
+
+    renamed = Signal(str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shelf = Shelf()
+        self._rows: Sequence[Model] = ()
+        self._words = ""
+        self._state = ModelState()
+        self._path = ""
+        self._updates: Set[str] = frozenset()
+
+    def show_shelf(self, shelf: Shelf) -> None:
+        """Replace the rows; where only their content changed, views keep their place."""
+        self._shelf = shelf
+        self._refill()
+
+    def filter(self, words: str) -> None:
+        """Show only models whose name, family or origin contains each of the words."""
+        self._words = words
+        self._refill()
+
+    def show_state(self, state: ModelState) -> None:
+        """Show what the engine has loaded, or is loading."""
+        before, self._state = self._path, state
+        self._path = str(real_place(Path(state.path))) if state.path else ""
+        for place, model in enumerate(self._rows):
+            if str(model.path) in (before, self._path):
+                self.dataChanged.emit(self.index(place), self.index(place))
+
+    def show_updates(self, keys: Set[str]) -> None:
+        """Mark the models that the Hub has a newer commit of."""
+        self._updates = keys
+        self._tell_all()
+
+    def model(self, index: Index) -> Model:
+        """The model at `index`."""
+        return self._rows[index.row()]
+
+    def index_of(self, key: str) -> QModelIndex:
+        """Where the model stands; an invalid index when it does not."""
+        for place, model in enumerate(self._rows):
+            if model.key == key:
+                return self.index(place)
+        return QModelIndex()
+
+    def is_open(self, model: Model) -> bool:
+        """Whether the engine has it, or is loading it."""
+        return str(model.path) == self._path and self._state.phase in ("loading", "ready")
+
+    def has_update(self, model: Model) -> bool:
+        """Whether the Hub has a newer commit of it."""
+        return model.key in self._updates
+
+    def button_words(self, model: Model) -> str:
+        """What can be done with it at once; "" where nothing can."""
+        if self.is_open(model):
+            return text.UNLOAD if self._state.phase == "ready" else ""
+        return text.OPEN if model.is_runnable else ""
+
+    def label(self, model: Model) -> str:
+        """What the engine or the memory says of it, in one or two words."""
+        if self.is_open(model):
+            is_ready = self._state.phase == "ready"
+            return "Loaded" if is_ready else f"Loading {self._state.progress:.0%}"
+        if model.state != "here":
+            return "Gone" if model.state == "gone" else "Damaged"
+        if model.facts.problem:
+            return "Does not run here"
+        if self.has_update(model):
+            return "Update available"
+        fit = self._shelf.fits.get(model.key)
+        return fit_words(fit) if fit else ""
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008 (Qt's signature)
+        """How many rows there are."""
+        return 0 if parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Name of a row, and words about it."""
+        model = self._rows[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
+                return model.name
+            case Qt.ItemDataRole.ToolTipRole:
+                return model_details(model, self._shelf.fits.get(model.key))
+            case Qt.ItemDataRole.AccessibleTextRole:
+                favourite = "favourite" if model.favourite else ""
+                return joined(model.name, favourite, self.label(model), model_line(model))
+            case _ if role == MODEL_ROLE:
+                return model
+            case _:
+                return None
+
+    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:  # noqa: N802
+        """Wish for another name."""
+        self.renamed.emit(self._rows[index.row()].key, str(value))
+        return True
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Rows can be selected, and their names edited."""
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+
+    def _refill(self) -> None:
+        wanted = self._words.casefold().split()
+        rows = [model for model in self._shelf.models if _matches(model, wanted)]
+        if [model.key for model in rows] == [model.key for model in self._rows]:
+            self._rows = rows
+            self._tell_all()
+            return
+        self.beginResetModel()
+        self._rows = rows
+        self.endResetModel()
+
+    def _tell_all(self) -> None:
+        if self._rows:
+            self.dataChanged.emit(self.index(0), self.index(len(self._rows) - 1))
+
+
+def _matches(model: Model, wanted: Sequence[str]) -> bool:
+    told = f"{model.name} {model.facts.family} {model.origin} {model.source}".casefold()
+    return all(word in told for word in wanted)

@@ -1,0 +1,203 @@
+"""My models: the library's list with a filter, and what to do while it is empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from app.appearance import Appearance
+from app.icons import icon
+from app.models.add_button import AddButton
+from app.models.library_row import HEIGHT
+from app.models.library_view import LibraryView
+from app.models.library_view_model import LibraryViewModel
+from app.models.model_words import shelf_words
+from app.models.models_view_model import ModelsViewModel
+from app.models.removal_dialog import RemovalDialog
+from app.models.updates_view_model import UpdatesViewModel
+from app.theme import Theme
+from app.widgets.icon_button import IconButton
+
+if TYPE_CHECKING:
+    from app.library.removal import Removal
+
+QWIDGETSIZE_MAX = (1 << 24) - 1
+FILTER = "Filter by name, family or place"
+LOOKING = "Looking through your models…"
+LOOKING_AT = "Looking at models: {done:,} of {total:,}"
+FEW = 3
+"""Models from which on nobody needs to be told how to get some."""
+
+INVITATION_WIDTH = 480
+INVITATION = (
+    "Models that other apps keep in the Hugging Face cache, in LM Studio's or in Ollama's folders are listed "
+    "here by themselves. Drop a folder or a .gguf file here to add yours, or get one from the Hub."
+)
+DISCOVER = "Discover models"
+NOTHING_FOUND = "No model here has these words."
+
+
+class LibraryPane(QWidget):
+    """Shows a LibraryViewModel. Intents: `opened(path)`, and `discover_wanted` where there is little."""
+
+    opened = Signal(str)
+    discover_wanted = Signal()
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        library: LibraryViewModel,
+        models: ModelsViewModel,
+        updates: UpdatesViewModel,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._appearance = appearance
+        self._library = library
+        self._models = models
+        self._updates = updates
+        self._filter = QLineEdit()
+        self._filter.setPlaceholderText(FILTER)
+        self._filter.setAccessibleName(FILTER)
+        self._filter.setClearButtonEnabled(True)
+        self._filter_icon = QAction(self)
+        self._filter.addAction(self._filter_icon, QLineEdit.ActionPosition.LeadingPosition)
+        self._again = IconButton(appearance, "again", "Look through all places again")
+        self._add = AddButton(appearance)
+        self._list = LibraryView(appearance)
+        self._invitation = QWidget()
+        self._note = QLabel()
+        self._note.setProperty("role", "muted")
+        self._note.setWordWrap(True)
+        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self._arrange()
+        self._connect()
+        appearance.changed.connect(self._paint)
+        self._paint(appearance.theme)
+        self._list.show_state(models.state)
+        self._show()
+
+    @property
+    def list(self) -> LibraryView:
+        """The list of models."""
+        return self._list
+
+    @property
+    def filter_field(self) -> QLineEdit:
+        """Where words are typed that a model is to have."""
+        return self._filter
+
+    @property
+    def note(self) -> str:
+        """What it says under the list."""
+        return self._note.text() if not self._note.isHidden() else ""
+
+    def _arrange(self) -> None:
+        top = QHBoxLayout()
+        top.setContentsMargins(16, 0, 12, 8)
+        top.setSpacing(4)
+        top.addWidget(self._filter, 1)
+        top.addWidget(self._add)
+        top.addWidget(self._again)
+        self._note.setContentsMargins(20, 8, 20, 12)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self._list, 1)
+        column.addWidget(self._make_invitation(), 1)
+        column.addWidget(self._note)
+
+    def _make_invitation(self) -> QWidget:
+        words = QLabel(INVITATION)
+        words.setObjectName("emptyText")
+        words.setWordWrap(True)
+        words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        words.setFixedWidth(INVITATION_WIDTH)
+        discover = QPushButton(DISCOVER)
+        discover.setProperty("kind", "primary")
+        discover.clicked.connect(self.discover_wanted)
+        column = QVBoxLayout(self._invitation)
+        column.setContentsMargins(24, 40, 24, 24)
+        column.setSpacing(16)
+        column.addWidget(words, 0, Qt.AlignmentFlag.AlignCenter)
+        column.addWidget(discover, 0, Qt.AlignmentFlag.AlignCenter)
+        column.addStretch(1)
+        return self._invitation
+
+    def _connect(self) -> None:
+        self._filter.textChanged.connect(self._list.rows.filter)
+        self._filter.textChanged.connect(self._show)
+        self._again.clicked.connect(lambda: self._library.scan(again=True))
+        self._add.place_chosen.connect(self._library.take_in)
+        self._list.update_looked_for.connect(self._updates.look)
+        self._list.update_wanted.connect(self._updates.update)
+        self._updates.changed.connect(self._show)
+        self._list.opened.connect(self.opened)
+        self._list.unloaded.connect(self._models.unload)
+        self._list.renamed.connect(self._rename)
+        self._list.favoured.connect(lambda model, favour: self._library.set_favourite(model, favour))
+        self._list.removal_wanted.connect(lambda model, files: self._library.plan_removal(model, files=files))
+        self._models.state_changed.connect(self._list.show_state)
+        self._library.changed.connect(self._show)
+        self._library.scanning.connect(self._show_scan)
+        self._library.scanned.connect(self._show)
+        self._library.removal_planned.connect(self._confirm)
+
+    @Slot(str, str)
+    def _rename(self, key: str, name: str) -> None:
+        model = self._library.find(key)
+        if model:
+            self._library.rename(model, name)
+
+    @Slot(object)
+    def _confirm(self, removal: Removal) -> None:
+        """Ask before files go; what is only taken off the list can be brought back."""
+        if not removal.deletes:
+            self._library.remove(removal)
+            return
+        dialog = RemovalDialog(removal, self)
+        dialog.accepted.connect(lambda: self._delete(removal))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def _delete(self, removal: Removal) -> None:
+        if self._list.rows.is_open(removal.model):
+            self._models.unload()
+        self._library.remove(removal)
+
+    @Slot(int, int)
+    def _show_scan(self, done: int, total: int) -> None:
+        self._say(LOOKING_AT.format(done=done + 1, total=total) if done < total else LOOKING)
+
+    @Slot()
+    def _show(self) -> None:
+        shelf = self._library.shelf
+        self._list.show_shelf(shelf)
+        self._list.rows.show_updates(self._updates.newer(shelf.models))
+        self._invite(bool(shelf.models) and len(shelf.models) < FEW)
+        if self._library.is_scanning:
+            return
+        shown = self._list.rows.rowCount()
+        if shelf.models and not shown:
+            self._say(NOTHING_FOUND)
+            return
+        lines = [shelf_words(shelf.models), *self._library.notes]
+        self._say("\n".join(line for line in lines if line))
+
+    def _invite(self, invited: bool) -> None:
+        """Say right under a short list how to get more models."""
+        self._invitation.setVisible(invited)
+        rows = self._list.rows.rowCount()
+        self._list.setMaximumHeight(rows * HEIGHT + 4 if invited else QWIDGETSIZE_MAX)
+
+    def _say(self, words: str) -> None:
+        self._note.setText(words)
+        self._note.setVisible(bool(words))
+
+    @Slot(object)
+    def _paint(self, theme: Theme) -> None:
+        self._filter_icon.setIcon(icon("search", theme.muted, 16))

@@ -1,0 +1,170 @@
+"""The library as a list: open, unload, rename in place, favourite, delete."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt, QUrl, Signal, Slot
+from PySide6.QtGui import QContextMenuEvent, QDesktopServices, QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
+
+from app import text
+from app.appearance import Appearance
+from app.icons import icon
+from app.library.records import Model
+from app.models.library_list_model import LibraryListModel
+from app.models.library_row import LibraryRow
+from app.models.library_view_model import Shelf
+from app.models.models_view_model import ModelState
+
+FORGET = "Take off the list"
+DELETE = "Delete…"
+DELETE_FILES = "Delete its files…"
+LOOK_FOR_UPDATE = "Look for an update"
+UPDATE = "Update"
+SHOW_FOLDER = "Show in its folder"
+
+
+class LibraryView(QListView):
+    """Shows the models.
+
+    Intents: `opened(path)`, `unloaded`, `renamed(key, name)`, `favoured(Model, whether)`, and
+    `removal_wanted(Model, whether files that the user brought go too)`, `update_looked_for(Model)` and
+    `update_wanted(Model)`.
+    """
+
+    opened = Signal(str)
+    unloaded = Signal()
+    renamed = Signal(str, str)
+    favoured = Signal(object, bool)
+    removal_wanted = Signal(object, bool)
+    update_looked_for = Signal(object)
+    update_wanted = Signal(object)
+
+    def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("modelList")
+        self.setAccessibleName(text.MY_MODELS)
+        self._appearance = appearance
+        self._rows = LibraryListModel()
+        row = LibraryRow(appearance, self._rows, self)
+        self.setModel(self._rows)
+        self.setItemDelegate(row)
+        self.setMouseTracking(True)
+        self.setUniformItemSizes(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.doubleClicked.connect(self._open)
+        row.opened.connect(self._press)
+        row.more_wanted.connect(self._show_menu_at)
+        self._rows.renamed.connect(self.renamed)
+        appearance.changed.connect(self.viewport().update)
+
+    @property
+    def rows(self) -> LibraryListModel:
+        """What it shows."""
+        return self._rows
+
+    def show_shelf(self, shelf: Shelf) -> None:
+        """Replace what the list shows; the row that was current stays so."""
+        index = self.currentIndex()
+        key = self._rows.model(index).key if index.isValid() else ""
+        self._rows.show_shelf(shelf)
+        self.setCurrentIndex(self._rows.index_of(key))
+
+    @Slot(object)
+    def show_state(self, state: ModelState) -> None:
+        """Show what the engine has loaded, or is loading."""
+        self._rows.show_state(state)
+
+    def names(self) -> list[str]:
+        """The names on show, from the top."""
+        return [self._rows.index(place).data() for place in range(self._rows.rowCount())]
+
+    def menu_for(self, index: QModelIndex) -> QMenu:
+        """What can be done with the model at `index`."""
+        model = self._rows.model(index)
+        colour = self._appearance.theme.text
+        menu = QMenu(self)
+        if words := self._rows.button_words(model):
+            is_open = self._rows.is_open(model)
+            act = menu.addAction(icon("unload" if is_open else "play", colour), words)
+            act.triggered.connect(lambda: self._press(index))
+            menu.addSeparator()
+        rename = menu.addAction(icon("rename", colour), "Rename")
+        rename.triggered.connect(lambda: self.edit(index))
+        favour = menu.addAction(
+            icon("star-full" if model.favourite else "star", colour),
+            "No favourite any more" if model.favourite else "Favourite",
+        )
+        favour.triggered.connect(lambda: self.favoured.emit(model, not model.favourite))
+        if model.source == "hugging face":
+            has_newer = self._rows.has_update(model)
+            update = menu.addAction(icon("download", colour), UPDATE if has_newer else LOOK_FOR_UPDATE)
+            wanted = self.update_wanted if has_newer else self.update_looked_for
+            update.triggered.connect(lambda: wanted.emit(model))
+        if model.state == "here":
+            show = menu.addAction(icon("folder", colour), SHOW_FOLDER)
+            show.triggered.connect(lambda: _show_folder(model))
+        for words, files in _removals(model):
+            remove = menu.addAction(icon("trash" if words != FORGET else "close", colour), words)
+            remove.triggered.connect(lambda _=False, files=files: self.removal_wanted.emit(model, files))
+        return menu
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Enter opens, Delete deletes."""
+        index = self.currentIndex()
+        if index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            model = self._rows.model(index)
+            for _, files in _removals(model)[:1]:
+                self.removal_wanted.emit(model, files)
+        elif index.isValid() and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._open(index)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """The row's menu, by the right button or the menu key."""
+        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        index = self.indexAt(event.pos()) if by_mouse else self.currentIndex()
+        if index.isValid():
+            self._pop_up(index, event.globalPos() if by_mouse else self._below(index))
+
+    @Slot(QModelIndex)
+    def _show_menu_at(self, index: QModelIndex) -> None:
+        self._pop_up(index, self._below(index))
+
+    def _below(self, index: QModelIndex) -> QPoint:
+        return self.viewport().mapToGlobal(self.visualRect(index).bottomRight() - QPoint(40, 8))
+
+    def _pop_up(self, index: QModelIndex, place: QPoint) -> None:
+        menu = self.menu_for(index)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(place)
+
+    @Slot(QModelIndex)
+    def _open(self, index: QModelIndex) -> None:
+        model = self._rows.model(index)
+        if self._rows.button_words(model) == text.OPEN:
+            self.opened.emit(str(model.path))
+
+    @Slot(QModelIndex)
+    def _press(self, index: QModelIndex) -> None:
+        if self._rows.is_open(self._rows.model(index)):
+            self.unloaded.emit()
+        else:
+            self._open(index)
+
+
+def _removals(model: Model) -> list[tuple[str, bool]]:
+    """Ways to be rid of a model, the usual one first: words, and whether the user's own files go."""
+    if model.source == "built in":
+        return []
+    if model.source == "hugging face" and model.state != "gone":
+        return [(DELETE, False)]
+    own = model.source == "folder" and model.state != "gone"
+    return [(FORGET, False), *([(DELETE_FILES, True)] if own else [])]
+
+
+def _show_folder(model: Model) -> None:
+    folder = model.path if model.path.is_dir() else model.path.parent
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -1,0 +1,185 @@
+"""The models on this machine, as the library's thread tells them, and what a person does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from app.library.importing import Imported, checked_place, take_in
+from app.library.library import Library, open_library
+from app.library.look import look
+from app.library.records import LeftOut, Model
+from app.models.background import Background
+from app.paths import Paths
+from engine import Fit, machine_report, model_fit
+
+if TYPE_CHECKING:
+    from app.library.removal import Removal
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What the library holds.
+
+    Attributes:
+        models: favourites first, then by name.
+        fits: how each that runs here goes into the memory, by its key.
+        left_out: what looks like a model and is none.
+        memory: bytes that models may use here.
+    """
+
+    models: tuple[Model, ...] = ()
+    fits: Mapping[str, Fit] = field(default_factory=dict[str, Fit])
+    left_out: tuple[LeftOut, ...] = ()
+    memory: int = 0
+
+
+class LibraryViewModel(QObject):
+    """Holds the shelf; everything else happens on the library's thread.
+
+    Signals: `changed` when the shelf is another one, `scanning(done, total)` while headers are read and
+    `scanned` behind it, `failed(words)`, `removal_planned(Removal)`, `removed(name, bytes freed,
+    whether files went)`, and `taken_in(tuple of Models)`.
+    """
+
+    changed = Signal()
+    scanning = Signal(int, int)
+    scanned = Signal()
+    failed = Signal(str)
+    removal_planned = Signal(object)
+    removed = Signal(str, object, bool)
+    taken_in = Signal(object)
+
+    def __init__(self, paths: Paths, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._paths = paths
+        self._background = background
+        self._shelf = Shelf()
+        self._notes: tuple[str, ...] = ()
+        self._is_scanning = False
+
+    @property
+    def shelf(self) -> Shelf:
+        """What the library holds, as far as it is known."""
+        return self._shelf
+
+    @property
+    def is_scanning(self) -> bool:
+        """Whether all places are being looked through."""
+        return self._is_scanning
+
+    def find(self, key: str) -> Model | None:
+        """The model of that key."""
+        return next((model for model in self._shelf.models if model.key == key), None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What people should know of the last look through all places, a line each."""
+        return self._notes
+
+    def scan(self, *, again: bool = False) -> None:
+        """Show what is known, then look through all places; `again` reads every header anew."""
+        if self._is_scanning:
+            return
+        self._is_scanning = True
+        self.scanning.emit(0, 0)
+        self._ask(lambda library: None, lambda _: None)
+
+        def look_through(library: Library) -> tuple[str, ...]:
+            return library.refresh(look, self._tell_scan, again=again)
+
+        def done(notes: tuple[str, ...]) -> None:
+            self._notes = notes
+            self._end_scan()
+
+        self._ask(look_through, done, self._end_scan)
+
+    def rename(self, model: Model, name: str) -> None:
+        """Give the model another name."""
+        if name.strip() != model.name:
+            self._ask(lambda library: library.rename(model, name), lambda _: None)
+
+    def set_favourite(self, model: Model, favourite: bool) -> None:
+        """Let it stand in front, or no more."""
+        self._ask(lambda library: library.set_favourite(model, favourite), lambda _: None)
+
+    def plan_removal(self, model: Model, *, files: bool) -> None:
+        """Find out what removing it would free: `removal_planned`. Nothing is changed."""
+
+        def plan(library: Library) -> Removal:
+            # Imported here, off the GUI thread: the Hub's client that it needs takes a third of a second.
+            from app.library.removal import plan_removal
+
+            return plan_removal(model, library.models(), files=files)
+
+        self._ask(plan, self.removal_planned.emit)
+
+    def remove(self, removal: Removal) -> None:
+        """Delete or forget it as planned: `removed`."""
+
+        def carry_out(library: Library) -> int:
+            from app.library.removal import carry_out
+
+            return carry_out(removal, library)
+
+        name, files_go = removal.model.name, bool(removal.deletes)
+        self._ask(carry_out, lambda freed: self.removed.emit(name, freed, files_go))
+
+    def take_in(self, path: str) -> None:
+        """List the models in a folder, or a GGUF file, from now on where they lie: `taken_in`."""
+
+        def take_in_now(library: Library) -> Imported:
+            return take_in(library, checked_place(path), look, self._tell_scan)
+
+        def done(imported: Imported) -> None:
+            self._notes = imported.notes
+            self._end_scan()
+            self.taken_in.emit(imported.models)
+
+        self._is_scanning = True
+        self._ask(take_in_now, done, self._end_scan)
+
+    def _tell_scan(self, done: int, total: int) -> None:
+        self._background.tell(lambda: self.scanning.emit(done, total))
+
+    def _end_scan(self) -> None:
+        self._is_scanning = False
+        self.scanned.emit()
+
+    def _ask(
+        self,
+        work: Callable[[Library], T],
+        then: Callable[[T], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Do `work`, take the shelf as it is then, and go on with `then`, or with `failed`."""
+
+        def job() -> tuple[T, Shelf]:
+            problems: list[str] = []
+            with open_library(self._paths, problems.append) as library:
+                answer = work(library), _shelf(library)
+            for problem in problems:
+                self._background.tell(lambda problem=problem: self.failed.emit(problem))
+            return answer
+
+        def show(answer: tuple[T, Shelf]) -> None:
+            result, self._shelf = answer
+            then(result)
+            self.changed.emit()
+
+        def tell(words: str) -> None:
+            failed()
+            self.failed.emit(words)
+
+        self._background.ask(job, show, tell)
+
+
+def _shelf(library: Library) -> Shelf:
+    models, memory = tuple(library.models()), machine_report().memory_bytes
+    fits = {model.key: model_fit(model, memory) for model in models if model.is_runnable}
+    return Shelf(models, fits, tuple(library.left_out()), memory)

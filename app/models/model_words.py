@@ -1,0 +1,171 @@
+"""What the models page says of models, hits and downloads, in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from app import text
+from app.amounts import duration, size
+from app.hub.curated import Curated
+from app.hub.search import Hit
+from app.library.records import Model
+from app.models.downloads_view_model import DownloadState
+from app.models.hit_list_model import Listed
+from engine import Fit
+
+SOURCES = {
+    "built in": "Built in",
+    "hugging face": "Hugging Face cache",
+    "lm studio": "LM Studio",
+    "ollama": "Ollama",
+    "folder": "Your folder",
+}
+STATES = {"gone": "Its files are gone", "damaged": "Its files are not whole"}
+FORMATS = {"gguf": "GGUF", "mlx": "MLX", "safetensors": "Safetensors"}
+DOT = " · "
+
+
+def count(number: int) -> str:
+    """Weights or downloads in short: 7.2B, 135M, 12k."""
+    for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= limit:
+            value = number / limit
+            return f"{f'{value:.0f}' if value >= 100 else f'{value:.1f}'.removesuffix('.0')}{letter}"
+    return str(number)
+
+
+def tokens(number: int) -> str:
+    """Tokens in short: 8k, 131k, 2,000."""
+    return f"{number // 1024}k" if number >= 1024 and not number % 1024 else f"{number:,}"
+
+
+def joined(*parts: str) -> str:
+    """The parts that say something, with dots between them."""
+    return DOT.join(part for part in parts if part)
+
+
+def model_line(model: Model) -> str:
+    """What a model is, in one line under its name."""
+    if model.state != "here":
+        return joined(STATES[model.state], str(model.path))
+    facts = model.facts
+    return joined(
+        facts.family,
+        f"{count(facts.parameters)} weights" if facts.parameters else "",
+        (facts.quantization or "").partition(",")[0],
+        size(facts.size),
+        f"{tokens(facts.context_length)} context" if facts.context_length else "",
+        SOURCES[model.source],
+    )
+
+
+def shelf_words(models: Sequence[Model]) -> str:
+    """How many models there are, and what they take; files that some share are counted for each."""
+    here = [model for model in models if model.state == "here"]
+    gone = len(models) - len(here)
+    told = f"{len(here)} model{'s' if len(here) != 1 else ''}, {size(sum(one.facts.size for one in here))}"
+    return joined(told, f"{gone} gone or damaged" if gone else "") if models else ""
+
+
+def fit_words(fit: Fit) -> str:
+    """How a model goes into this machine's memory, in one or two words."""
+    return {"fits": "Fits", "tight": "Tight", "does not fit": "Does not fit"}[fit.verdict]
+
+
+def fit_reason(fit: Fit) -> str:
+    """The numbers behind it."""
+    weights = f"{size(fit.weight_bytes)} of weights, {size(fit.memory_bytes)} of memory for models"
+    if fit.verdict == "does not fit":
+        return weights
+    return f"{weights}; up to {fit.most_context:,} tokens in one chat"
+
+
+def ago(moment: datetime | None) -> str:
+    """How long ago that was, in its largest unit."""
+    if moment is None:
+        return ""
+    days = (datetime.now(UTC) - moment.astimezone(UTC)).days
+    for length, unit in ((365, "year"), (30, "month"), (7, "week"), (1, "day")):
+        if days >= length:
+            number = days // length
+            return f"{number} {unit}{'s' if number > 1 else ''} ago"
+    return "today"
+
+
+def used_words(seconds: float | None) -> str:
+    """When a model was opened last; seconds since the epoch."""
+    if seconds is None:
+        return "Never opened"
+    return f"Opened {time.strftime('%Y-%m-%d %H:%M', time.localtime(seconds))}"
+
+
+def model_details(model: Model, fit: Fit | None) -> str:
+    """Everything about a model, a line each, for its tooltip."""
+    facts = model.facts
+    rows = [
+        model.name,
+        str(model.path),
+        joined(SOURCES[model.source], "" if Path(model.origin).is_absolute() else model.origin),
+        f"Format: {facts.format}" if facts.format else "",
+        f"Licence: {facts.licence}" if facts.licence else "",
+        f"{fit_words(fit)}: {fit_reason(fit)}" if fit else "",
+        used_words(model.last_used),
+        facts.problem,
+    ]
+    return "\n".join(row for row in rows if row)
+
+
+def download_words(state: DownloadState) -> str:
+    """How a download stands: bytes, rate and time left, or why it does not go on."""
+    amount = f"{size(state.done)} of {size(state.total)}" if state.total else ""
+    match state.phase:
+        case "queued":
+            return joined("Waiting", amount)
+        case "running":
+            rate = f"{size(state.rate)}/s" if state.rate else ""
+            left = f"{duration(state.seconds_left)} left" if state.seconds_left is not None else ""
+            return joined(amount, rate, left)
+        case "verifying":
+            return joined("Verifying", amount)
+        case "retrying":
+            return joined(amount, f"Trying again: {state.words}")
+        case "paused":
+            return joined("Paused", amount)
+        case "failed":
+            return state.words
+        case "finished":
+            return joined("Ready", size(state.total))
+
+
+def listed(hit: Hit) -> Listed:
+    """A hit of a search as a row: what it is and how liked, and whether it is gated."""
+    line = joined(
+        f"{count(hit.parameters)}" if hit.parameters else "",
+        "/".join(FORMATS[one] for one in _formats(hit)),
+        f"{count(hit.downloads)} downloads",
+        hit.licence,
+    )
+    return Listed(
+        hit.repo, line, label="Gated" if hit.gated else "", unsupported=text.sentence(hit.unsupported)
+    )
+
+
+def short_list(models: Iterable[Curated]) -> list[Listed]:
+    """The list that is on show before anything is searched for."""
+    return [
+        Listed(
+            one.repo,
+            joined(FORMATS[one.format], f"{count(one.parameters)} weights", size(one.bytes), one.licence),
+            title=one.name,
+            note=one.good_for,
+        )
+        for one in models
+    ]
+
+
+def _formats(hit: Hit) -> tuple[str, ...]:
+    """MLX models are safetensors, too: that is not said twice."""
+    return tuple(one for one in hit.formats if one != "safetensors" or "mlx" not in hit.formats)

@@ -1,0 +1,63 @@
+"""What rows of the models page have in common: their ground, lines of text, and labels."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
+
+from app.theme import Theme
+
+INSET = 8
+PADDING = 12
+SMALL_PX = 12
+LABEL_HEIGHT = 20
+_LABEL_PADDING = 8
+
+
+def paint_ground(painter: QPainter, option: QStyleOptionViewItem, theme: Theme) -> None:
+    """A rounded ground for the selected row and the one under the pointer, with a ring for the keyboard."""
+    selected = bool(option.state & QStyle.StateFlag.State_Selected)
+    if not selected and not option.state & QStyle.StateFlag.State_MouseOver:
+        return
+    focused = selected and bool(option.state & QStyle.StateFlag.State_HasFocus)
+    painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(theme.accent_soft if selected else theme.hover))
+    painter.drawRoundedRect(option.rect.adjusted(INSET, 1, -INSET, -1), 8, 8)
+
+
+def paint_line(painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
+    """One line of text in the middle of `room`, cut where it is too long."""
+    painter.setFont(font)
+    painter.setPen(QColor(colour))
+    shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
+    painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+
+
+def paint_label(
+    painter: QPainter, right: int, middle: int, words: str, colour: str, ground: str, font: QFont
+) -> int:
+    """A short word on a ground of its own that ends at `right`; returns where it begins."""
+    width = QFontMetrics(font).horizontalAdvance(words) + 2 * _LABEL_PADDING
+    room = QRect(right - width, middle - LABEL_HEIGHT // 2, width, LABEL_HEIGHT)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(ground))
+    painter.drawRoundedRect(room, LABEL_HEIGHT / 2, LABEL_HEIGHT / 2)
+    painter.setFont(font)
+    painter.setPen(QColor(colour))
+    painter.drawText(room, Qt.AlignmentFlag.AlignCenter, words)
+    return room.left()
+
+
+def small(font: QFont) -> QFont:
+    """The font of second lines and labels."""
+    made = QFont(font)
+    made.setPixelSize(SMALL_PX)
+    return made
+
+
+def strong(font: QFont) -> QFont:
+    """The font of names."""
+    made = QFont(font)
+    made.setWeight(QFont.Weight.DemiBold)
+    return made

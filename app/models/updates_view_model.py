@@ -1,0 +1,67 @@
+"""Whether the Hub has a newer commit of a model that came from it; asked only when a person asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from PySide6.QtCore import QObject, Signal
+
+from app.hub.client import HubClient
+from app.hub.details import RepoDetails, read_details
+from app.library.records import Model
+from app.models.background import Background
+from app.models.downloads_view_model import DownloadsViewModel
+from app.models.offers import is_choice
+
+UP_TO_DATE = "{name} is up to date"
+GONE = "{repo} has no {name} any more; look for another version of it"
+NEWER = "There is a newer {name}"
+
+
+class UpdatesViewModel(QObject):
+    """Signals: `changed` when more is known, `said(words)` what an answer was, and `failed(words)`."""
+
+    changed = Signal()
+    said = Signal(str)
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        background: Background,
+        client: Callable[[], HubClient],
+        downloads: DownloadsViewModel,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._client = client
+        self._downloads = downloads
+        self._newer: dict[str, RepoDetails] = {}
+
+    def newer(self, models: tuple[Model, ...]) -> Set[str]:
+        """Keys of those of the models that the Hub had a newer commit of, when it was asked."""
+        return {
+            model.key
+            for model in models
+            if model.key in self._newer and self._newer[model.key].is_newer_than(model.revision)
+        }
+
+    def look(self, model: Model) -> None:
+        """Ask the Hub about a model that came from there."""
+
+        def know(details: RepoDetails) -> None:
+            self._newer[model.key] = details
+            words = NEWER if details.is_newer_than(model.revision) else UP_TO_DATE
+            self.said.emit(words.format(name=model.name))
+            self.changed.emit()
+
+        self._background.ask(lambda: read_details(self._client(), model.origin), know, self.failed.emit)
+
+    def update(self, model: Model) -> None:
+        """Download what is newer; files that did not change are not fetched again."""
+        details = self._newer[model.key]
+        for choice in details.choices.choices:
+            if is_choice(model, choice):
+                self._downloads.add(details.repo, choice.key)
+                return
+        self.failed.emit(GONE.format(name=model.name, repo=details.repo))

@@ -1,0 +1,120 @@
+"""Where the objects behind the models page meet; made when they are first needed, not at the start."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app import text
+from app.amounts import size
+from app.appearance import Appearance
+from app.hub.client import HubClient
+from app.hub.curated import curated_models
+from app.hub.keychain import SystemKeychain
+from app.hub.token import TokenStore
+from app.library.records import Model
+from app.models.background import Background, Post
+from app.models.discover_pane import DiscoverPane
+from app.models.downloads_strip import DownloadsStrip
+from app.models.downloads_view_model import DownloadState, DownloadsViewModel, open_queue
+from app.models.library_pane import LibraryPane
+from app.models.library_view_model import LibraryViewModel
+from app.models.model_words import short_list
+from app.models.models_page import ModelsPage
+from app.models.models_view_model import ModelsViewModel
+from app.models.offers import OffersViewModel
+from app.models.repo_view_model import RepoViewModel
+from app.models.search_view_model import SearchViewModel
+from app.models.token_dialog import TokenDialog
+from app.models.token_view_model import TokenViewModel
+from app.models.updates_view_model import UpdatesViewModel
+from app.paths import Paths
+from engine import EngineSettings
+
+
+class ModelsDesk(QObject):
+    """The library, the Hub and the downloads, and the page that shows them once somebody looks.
+
+    Signals: `left` when the page is to give way to the chat; `ready(DownloadState)` when a download is.
+    """
+
+    left = Signal()
+    ready = Signal(object)
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        models: ModelsViewModel,
+        paths: Paths,
+        post: Post,
+        background: Background,
+        settings: EngineSettings,
+    ) -> None:
+        """`background` is where the library is read and written, `settings` are the engine's."""
+        super().__init__()
+        self._appearance = appearance
+        self._models = models
+        self._hub_threads = [Background(f"mlxr-{name}", post) for name in ("downloads", "search", "repo")]
+        downloads, searches, repos = self._hub_threads
+        store = TokenStore(SystemKeychain())
+        self.token = TokenViewModel(Background("mlxr-token", post), store)
+        self.library = LibraryViewModel(paths, background)
+        self.downloads = DownloadsViewModel(paths, downloads, open_queue(store.get))
+        self.search = SearchViewModel(searches, lambda: HubClient(store.get))
+        self.repo = RepoViewModel(repos, lambda: HubClient(store.get))
+        self.updates = UpdatesViewModel(repos, lambda: HubClient(store.get), self.downloads)
+        self.offers = OffersViewModel(self.repo, self.library, self.downloads, models, settings)
+        self._page: ModelsPage | None = None
+        self.downloads.finished.connect(self._take_in)
+
+    @property
+    def page(self) -> ModelsPage:
+        """The page, made when it is first asked for."""
+        if self._page is None:
+            self._page = self._make_page()
+        return self._page
+
+    def close(self, seconds: float) -> bool:
+        """Stop the downloads; the next start goes on with them. Returns whether all ended in time."""
+        return self.downloads.close(seconds)
+
+    def _make_page(self) -> ModelsPage:
+        page = ModelsPage(
+            self._appearance,
+            LibraryPane(self._appearance, self.library, self._models, self.updates),
+            DiscoverPane(self._appearance, self.search, self.repo, self.offers, short_list(curated_models())),
+            DownloadsStrip(self._appearance, self.downloads),
+        )
+        page.left.connect(self.left)
+        page.opened.connect(self._models.open)
+        page.token_wanted.connect(self._ask_for_token)
+        self.library.failed.connect(page.say_problem)
+        self.downloads.failed.connect(page.say_problem)
+        self.updates.failed.connect(page.say_problem)
+        self.updates.said.connect(page.toast.say)
+        page.dropped.connect(self.library.take_in)
+        self.library.taken_in.connect(self._say_taken_in)
+        self.library.removed.connect(self._say_removed)
+        return page
+
+    @Slot()
+    def _ask_for_token(self) -> None:
+        dialog = TokenDialog(self.token, self.page)
+        dialog.done_with.connect(self.page.toast.say)
+        dialog.done_with.connect(self.repo.look_again)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    @Slot(object)
+    def _take_in(self, state: DownloadState) -> None:
+        self.library.scan()
+        self.ready.emit(state)
+
+    @Slot(object)
+    def _say_taken_in(self, models: tuple[Model, ...]) -> None:
+        words = text.LISTED if len(models) == 1 else text.ALL_LISTED
+        self.page.toast.say(words.format(name=models[0].name, count=len(models)))
+
+    @Slot(str, object, bool)
+    def _say_removed(self, name: str, freed: int, files_went: bool) -> None:
+        words = text.REMOVED if files_went else text.FORGOTTEN
+        self.page.toast.say(words.format(name=name, size=size(freed)))

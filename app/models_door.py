@@ -1,0 +1,112 @@
+"""The way to the models page: what is behind it is made when it is first needed, not at the start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app import text
+from app.appearance import Appearance
+from app.models.background import Background, Post
+from app.models.models_view_model import ModelsViewModel
+from app.paths import Paths
+from app.window import MainWindow
+from engine import EngineSettings
+
+if TYPE_CHECKING:
+    from app.models.downloads_view_model import DownloadState
+    from app.models_desk import ModelsDesk
+
+log = logging.getLogger(__name__)
+
+
+class ModelsDoor:
+    """Shows the page, goes on with downloads, and notes which models are opened."""
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        models: ModelsViewModel,
+        window: MainWindow,
+        paths: Paths,
+        post: Post,
+        settings: EngineSettings,
+    ) -> None:
+        self._appearance = appearance
+        self._models = models
+        self._window = window
+        self._paths = paths
+        self._post = post
+        self._settings = settings
+        self._library = Background("mlxr-library", post)
+        self._desk: ModelsDesk | None = None
+        models.opened.connect(self._note_use)
+
+    @property
+    def desk(self) -> ModelsDesk | None:
+        """What is behind the page; None before it was needed."""
+        return self._desk
+
+    def toggle(self) -> None:
+        """Show the models page, or go back to the chats from there."""
+        if self._window.is_chat_shown:
+            self._with_desk(self._show)
+        else:
+            self._window.show_chat()
+
+    def _show(self, desk: ModelsDesk) -> None:
+        self._window.show_page(desk.page)
+        desk.page.show_tab(desk.page.tab)  # the cursor belongs into its field
+        desk.library.scan()  # files may have come and gone
+
+    def resume_downloads(self) -> None:
+        """Go on with what was not finished when the app ended."""
+        if self._paths.downloads.exists():
+            self._with_desk(lambda desk: desk.downloads.resume_pending())
+
+    def close(self, seconds: float) -> None:
+        """End the threads; downloads go on with the next start."""
+        if self._desk is not None and not self._desk.close(seconds):
+            log.warning("the downloads did not end in time")
+        if not self._library.close(seconds):
+            log.warning("the library did not end in time")
+
+    def _with_desk(self, then: Callable[[ModelsDesk], None]) -> None:
+        def work() -> type[ModelsDesk]:
+            # Imported here, off the GUI thread: it takes more than a frame.
+            from app.models_desk import ModelsDesk
+
+            return ModelsDesk
+
+        def go_on(make: type[ModelsDesk]) -> None:
+            if self._desk is None:
+                self._desk = make(
+                    self._appearance, self._models, self._paths, self._post, self._library, self._settings
+                )
+                self._desk.left.connect(self._window.show_chat)
+                self._desk.ready.connect(self._say_ready)
+            then(self._desk)
+
+        self._library.ask(work, go_on, self._window.toast.say)
+
+    def _say_ready(self, state: DownloadState) -> None:
+        """Offer what was downloaded, where the person is."""
+        on_page = self._desk is not None and not self._window.is_chat_shown
+        toast = self._desk.page.toast if self._desk is not None and on_page else self._window.toast
+        toast.offer(text.READY.format(title=state.title), text.OPEN, partial(self._models.open, state.path))
+
+    def _note_use(self, path: str) -> None:
+        def work() -> str:
+            from app.library.lookup import note_use
+
+            return note_use(Path(path), self._paths)
+
+        self._library.ask(work, _log_problem, _log_problem)
+
+
+def _log_problem(problem: str) -> None:
+    if problem:
+        log.warning("%s", problem)

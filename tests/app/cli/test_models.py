@@ -1,0 +1,208 @@
+"""`mlxr models`: what is listed, renamed and marked, at any width and as JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.amounts import size
+from app.cli.columns import Column, table
+from app.paths import default_paths
+from app.settings import SettingsFile
+from tests.app.cli.conftest import Run, TerminalProcess
+from tests.engine.loading.gguf.writer import write_gguf_model
+
+
+@pytest.fixture(autouse=True)
+def _nothing_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home with nothing of other tools in it."""
+    from huggingface_hub import constants
+
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OLLAMA_MODELS", raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+
+
+@pytest.fixture
+def mine(tmp_path: Path, mlxr_here: Run, random_model: Path) -> Path:
+    """Three imported models: two that run here and one that does not."""
+    folder = tmp_path / "mine"
+    shutil.copytree(random_model, folder / "Random")
+    write_gguf_model(folder / "Tiny-Chat.Q8_0.gguf")
+    other = shutil.copytree(random_model, folder / "Strange")
+    config = json.loads((other / "config.json").read_text()) | {"model_type": "mamba"}
+    (other / "config.json").write_text(json.dumps(config))
+    assert mlxr_here("import", folder).returncode == 0
+    return folder
+
+
+def rows(text: str) -> dict[str, str]:
+    """The table's lines by the names in them."""
+    return {line.split()[0]: line for line in text.splitlines()[1:] if line and not line.startswith(" ")}
+
+
+def size_of(mine: Path) -> list[str]:
+    """The words of the GGUF file's size."""
+    return size((mine / "Tiny-Chat.Q8_0.gguf").stat().st_size).split()
+
+
+def test_the_table_tells_what_there_is(mlxr_here: Run, mine: Path) -> None:
+    done = mlxr_here("models")
+    assert done.returncode == 0
+    listed = rows(done.stdout)
+    assert list(listed)[:3] == ["guide", "random", "tiny-chat:q8_0"]
+    assert listed["tiny-chat:q8_0"].split() == (
+        ["tiny-chat:q8_0", "llama", *size_of(mine), "134k", "Q8_0", "1k", "yes", "folder", "–"]
+    )
+    assert "1 more cannot be run here; `mlxr models --all` says why" in done.stdout
+    everything = mlxr_here("models", "--all").stdout
+    assert "not run" in rows(everything)["strange"]
+    assert "model_type is 'mamba'" in everything
+
+
+def test_what_is_not_whole_is_no_model_and_said(mlxr_here: Run, mine: Path) -> None:
+    (mine / "half.gguf").write_bytes((mine / "Tiny-Chat.Q8_0.gguf").read_bytes()[:5000])
+    done = mlxr_here("models", "--all")
+    assert "half" not in rows(done.stdout)
+    assert f"Left out:\n  {mine / 'half.gguf'}\n" in done.stdout
+    report = json.loads(mlxr_here("models", "--json").stdout)
+    assert [Path(one["path"]).name for one in report["left_out"]] == ["half.gguf"]
+
+
+def test_files_that_went_away_are_shown_as_gone(mlxr_here: Run, mine: Path) -> None:
+    file = mine / "Tiny-Chat.Q8_0.gguf"
+    content = file.read_bytes()
+
+    def opened() -> str:
+        done = mlxr_here("generate", "--model", "tiny-chat:q8_0", "--prompt", "x")
+        assert done.returncode == 1
+        return done.stderr
+
+    file.unlink()
+    assert "its files are gone from" in opened()  # also before a scan has seen it
+    assert " gone " in rows(mlxr_here("models").stdout)["tiny-chat:q8_0"]
+    assert "its files are gone from" in opened()
+    file.write_bytes(content[:-1])
+    assert "damaged" in mlxr_here("models", "--all").stdout
+    assert "is not whole any more" in opened()
+
+
+def test_json_tells_everything(mlxr_here: Run, mine: Path) -> None:
+    report = json.loads(mlxr_here("models", "--json").stdout)
+    models = {model["name"]: model for model in report["models"]}
+    assert set(models) == {"guide", "random", "strange", "tiny-chat:q8_0"}
+    tiny = models["tiny-chat:q8_0"]
+    assert tiny["path"] == str(mine / "Tiny-Chat.Q8_0.gguf")
+    assert tiny["size"] == (mine / "Tiny-Chat.Q8_0.gguf").stat().st_size
+    assert (tiny["source"], tiny["format"], tiny["state"], tiny["quantization"]) == (
+        ("folder", "gguf", "here", "Q8_0")
+    )
+    assert tiny["fits"]["verdict"] == "fits"
+    assert models["strange"]["fits"] is None
+    assert "mamba" in models["strange"]["problem"]
+
+
+def test_a_new_name_opens_the_model_and_the_old_one_does_not(mlxr_here: Run, mine: Path) -> None:
+    assert mlxr_here("models", "--rename", "Tiny-Chat:q8_0", "Best").returncode == 0
+    done = mlxr_here("generate", "--model", "BEST", "--prompt", "a", "--max-tokens", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["tokens"]) == 2
+    assert rows(mlxr_here("models").stdout)["Best"].endswith("today")
+    gone = mlxr_here("generate", "--model", "tiny-chat:q8_0", "--prompt", "a")
+    assert gone.returncode == 1
+    assert "the library has no model of this name" in gone.stderr
+    assert "did you mean Best?" in mlxr_here("generate", "--model", "bets", "--prompt", "a").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "says"),
+    [
+        ("random", "tiny-chat:Q8_0", "another model is called tiny-chat:Q8_0"),
+        ("random", "a/b", "cannot be a name"),
+        ("random", "guide", "stands for something else"),
+        ("nobody", "x", "no model of this name"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(mlxr_here: Run, mine: Path, name: str, new: str, says: str) -> None:
+    done = mlxr_here("models", "--rename", name, new)
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "random" in rows(mlxr_here("models").stdout)
+
+
+def test_the_last_model_is_still_opened_after_it_got_another_name(mlxr_here: Run, mine: Path) -> None:
+    file = SettingsFile(default_paths().settings)
+    file.update(lambda values: replace(values, last_model="Random"))
+    mlxr_here("models", "--rename", "random", "second")
+    assert file.load().settings.last_model == "second"
+
+
+def test_favourites_stand_in_front(mlxr_here: Run, mine: Path) -> None:
+    assert (
+        mlxr_here("models", "--favourite", "tiny-chat:q8_0").stdout.splitlines()[1].startswith("★ tiny-chat")
+    )
+    assert mlxr_here("models", "--no-favourite", "tiny-chat:q8_0").stdout.splitlines()[1].startswith("guide")
+
+
+def test_one_model_is_told_in_full(mlxr_here: Run, mine: Path) -> None:
+    done = mlxr_here("models", "random")
+    assert f"path        {mine / 'Random'}\n" in done.stdout
+    assert "context     200,000 tokens\n" in done.stdout
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal(mine: Path, width: int) -> None:
+    terminal = TerminalProcess("models", "--all", env={"COLUMNS": str(width)})
+    assert terminal.end() == 0
+    lines = terminal.screen.replace("\r", "").split("\n")
+    table_lines = lines[next(i for i, line in enumerate(lines) if "NAME" in line) :]
+    table_lines = table_lines[: table_lines.index("")]
+    assert len(table_lines) == 5
+    assert max(map(len, table_lines)) <= width
+    assert all("random" not in line or "yes" in line for line in table_lines)
+
+
+def test_a_table_gives_up_its_least_columns_then_cuts_names() -> None:
+    columns = [
+        Column("NAME", ["x" * 60, "短い名前"]),
+        Column("LESS", ["a" * 20, "b"], weight=1),
+        Column("MORE", ["12", "3"], is_number=True, weight=2),
+    ]
+    assert list(table(columns, None))[1] == f"{'x' * 60}  {'a' * 20}    12"
+    head, wide, japanese = table(columns, 70)  # 40 places of a name are enough to keep other columns
+    assert (head, wide) == (f"{'NAME':<42}  {'LESS':<20}  MORE", f"{'x' * 41}…  {'a' * 20}    12")
+    assert japanese == f"短い名前{' ' * 34}  {'b':<20}     3"  # each character takes two places
+    assert list(table(columns, 50))[1] == f"{'x' * 43}…    12"
+    assert list(table(columns, 10))[1] == f"{'x' * 39}…"
+
+
+def test_settings_of_one_model_hold_in_the_chat(mlxr: Run, mlxr_here: Run, mine: Path) -> None:
+    done = mlxr_here("models", "--set", "random", "context=60", "--set", "random", "system=" + "word " * 10)
+    assert done.returncode == 0, done.stderr
+    assert f"set for it  context=60, system={'word ' * 10}".rstrip() in mlxr_here("models", "random").stdout
+    told = json.loads(mlxr_here("models", "random", "--json").stdout)["models"][0]
+    assert told["settings"]["context"] == told["fits"]["context"] == 60
+    long = mlxr("chat", "--model", "random", "hello")
+    assert long.returncode == 1
+    assert "this model's context holds 60" in long.stderr  # with what it is told before
+    assert mlxr_here("models", "--set", "random", "system=").returncode == 0
+    short = mlxr("chat", "--model", "random", "hello")
+    assert short.returncode == 0, short.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [("context=0", "must be a whole number of tokens"), ("context", "KEY=VALUE"), ("x=1", "no such setting")],
+)
+def test_a_setting_that_makes_no_sense_is_refused(
+    mlxr_here: Run, mine: Path, setting: str, says: str
+) -> None:
+    done = mlxr_here("models", "--set", "random", setting)
+    assert done.returncode > 0
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,67 @@
+"""`mlxr rm`: it says what will be, asks, does it, and says what was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.amounts import size
+from tests.app.cli.conftest import Run, TerminalProcess
+from tests.engine.loading.gguf.writer import write_gguf_model
+
+
+@pytest.fixture
+def mine(tmp_path: Path, mlxr_here: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An imported model, and a home with nothing else in it."""
+    from huggingface_hub import constants
+
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home" / "hf"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hf" / "hub"))
+    write_gguf_model(tmp_path / "tiny.gguf")
+    assert mlxr_here("import", tmp_path / "tiny.gguf").returncode == 0
+    return tmp_path / "tiny.gguf"
+
+
+def test_files_of_the_users_stay_unless_he_says_so(mlxr_here: Run, mine: Path) -> None:
+    done = mlxr_here("rm", "tiny", "--yes")
+    assert done.stdout == "tiny is forgotten; its files stay\n"
+    assert f"is only forgotten; {size(mine.stat().st_size)} in {mine} stay" in done.stderr
+    assert mine.exists()
+    assert "tiny" not in mlxr_here("models").stdout
+
+
+def test_with_files_they_go_and_the_bytes_are_said_before_and_after(mlxr_here: Run, mine: Path) -> None:
+    freed = mine.stat().st_size
+    done = mlxr_here("rm", "TINY", "--files", "--yes", "--json")
+    assert json.loads(done.stdout) == {"name": "tiny", "freed": freed, "deleted": True}
+    assert f"tiny: {size(freed)} will be freed by deleting {mine}" in done.stderr
+    assert not mine.exists()
+    assert "tiny" not in mlxr_here("models").stdout
+
+
+def test_where_nobody_can_be_asked_nothing_is_done(mlxr: Run, mine: Path) -> None:
+    done = mlxr("rm", "tiny", "--files")
+    assert done.returncode == 2
+    assert "say --yes if this is meant" in done.stderr
+    assert mine.exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
+def test_a_person_is_asked(mine: Path, answer: str, code: int) -> None:
+    terminal = TerminalProcess("rm", "tiny", "--files")
+    terminal.wait_for(f"{size(mine.stat().st_size)} will be freed")
+    terminal.wait_for("Do it? [y/N] ")
+    terminal.type(f"{answer}\n")
+    assert terminal.end() == code
+    assert mine.exists() == bool(code)
+
+
+def test_unknown_names_and_the_guide_are_refused(mlxr_here: Run, mine: Path) -> None:
+    for name, says in (("tyni", "did you mean tiny?"), ("guide", "part of MLXR")):
+        done = mlxr_here("rm", name, "--yes")
+        assert done.returncode == 1
+        assert says in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -1,0 +1,89 @@
+"""Settings of one model: read from words, checked, kept."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.library.importing import take_in
+from app.library.library import Library, open_library
+from app.library.look import look
+from app.library.model_settings import ENTRIES, from_json, to_json, with_setting
+from app.library.records import NOTHING_SET, LibraryError, ModelSettings
+from app.library.schema import LIBRARY
+from tests.app.library.conftest import Account
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "value"),
+    [
+        ("context", "4096", 4096),
+        ("kv-cache", "8", "8"),
+        ("kv_cache", "full", "full"),
+        ("system", "Be brief.\nAlways.", "Be brief.\nAlways."),
+        ("temperature", "0", 0.0),
+        ("top-k", "40", 40),
+        ("top-p", "0.95", 0.95),
+        ("min-p", "1", 1.0),
+        ("repetition-penalty", "1.1", 1.1),
+    ],
+)
+def test_words_become_settings_and_no_words_set_them_back(name: str, words: str, value: object) -> None:
+    settings = with_setting(NOTHING_SET, name, words)
+    assert getattr(settings, name.replace("-", "_")) == value
+    assert from_json(to_json(settings)) == settings
+    assert with_setting(settings, name, "") == NOTHING_SET
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("context", "0"),
+        ("context", "many"),
+        ("kv-cache", "16"),
+        ("system", "x" * 100_001),
+        ("temperature", "-1"),
+        ("temperature", "nan"),
+        ("temperature", "inf"),
+        ("top-k", "1.5"),
+        ("top-p", "0"),
+        ("top-p", "1.01"),
+        ("min-p", "2"),
+        ("repetition-penalty", "0"),
+        ("colour", "red"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(name: str, words: str) -> None:
+    with pytest.raises(LibraryError, match=f"^{name}"):
+        with_setting(NOTHING_SET, name, words)
+
+
+def test_every_field_has_an_entry_and_what_is_unknown_is_passed_over() -> None:
+    assert set(ENTRIES) == set(ModelSettings.__dataclass_fields__)
+    assert from_json('{"context": 5, "colour": "red", "top_p": 9}') == ModelSettings(context=5)
+
+
+def test_they_stay_with_the_model(account: Account, gguf_bytes: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes)
+    own = ModelSettings(context=64, system="Be brief.")
+    with open_library(account.paths) as library:
+        take_in(library, tmp_path / "m.gguf", look)
+        library.save_settings(library.named("m"), own)
+    with open_library(account.paths) as library:
+        library.refresh(look)
+        assert library.settings_at(tmp_path / "m.gguf") == library.named("m").settings == own
+        assert library.settings_at(tmp_path / "other.gguf") == NOTHING_SET
+
+
+def test_a_library_of_the_version_before_is_brought_up(account: Account, library: Library) -> None:
+    library.refresh(look)
+    old = sqlite3.connect(account.paths.library)
+    old.execute("ALTER TABLE models DROP COLUMN settings")
+    old.execute("PRAGMA user_version = 1")
+    old.commit()
+    old.close()
+    with open_library(account.paths) as again:
+        assert again.named("guide").settings == NOTHING_SET
+    assert len(LIBRARY.migrations) == 2
