@@ -170,6 +170,7 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
         model.ask(f"{number}", long_prompt(number, 50))
     model.rest(FREE_AFTER)
     assert arena.pages == 0
+    assert tier.flush(10)
     model.ask("small", long_prompt(2, 3))
 
     def watched(pages: int, limit: int) -> None:
