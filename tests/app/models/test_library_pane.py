@@ -152,9 +152,13 @@ def test_the_engine_says_what_is_loaded(scene: Scene, model: Path) -> None:
     choose(view, "tiny-random", text.OPEN)
     scene.wait(lambda: scene.desktop.models.state.phase == "failed")
     assert scene.labels()["tiny-random"] == "Fits"
+    assert scene.page.banner.text == "tiny-random could not be opened: out of memory"
     engine.fail_loads = ""
     choose(view, "tiny-random", text.OPEN)
     scene.wait(lambda: scene.labels()["tiny-random"] == "Loaded")
+    assert scene.page.banner.isHidden()
+    scene.page.toast._button.click()
+    assert scene.desktop.window.is_chat_shown
     choose(view, "tiny-random", text.UNLOAD)
     scene.wait(lambda: scene.labels()["tiny-random"] == "Fits")
     assert isinstance(engine.commands[-1], UnloadModel)
