@@ -20,7 +20,7 @@ from app.models.library_pane import LibraryPane
 from app.models.library_view_model import LibraryViewModel
 from app.models.model_words import short_list
 from app.models.models_page import ModelsPage
-from app.models.models_view_model import ModelsViewModel
+from app.models.models_view_model import ModelState, ModelsViewModel
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
 from app.models.search_view_model import SearchViewModel
@@ -87,6 +87,7 @@ class ModelsDesk(QObject):
         page.left.connect(self.left)
         page.opened.connect(self._models.open)
         page.token_wanted.connect(self._ask_for_token)
+        self._models.state_changed.connect(self._tell_model)
         self.library.failed.connect(page.say_problem)
         self.downloads.failed.connect(page.say_problem)
         self.updates.failed.connect(page.say_problem)
@@ -103,6 +104,19 @@ class ModelsDesk(QObject):
         dialog.done_with.connect(self.repo.look_again)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+
+    @Slot(object)
+    def _tell_model(self, state: ModelState) -> None:
+        """Say on the page what came of opening a model from it; the chat says it for itself."""
+        if self.page.isHidden():
+            return
+        name = text.model_title(state.name, self._models.is_guide)
+        if state.phase == "failed":
+            self.page.say_problem(text.LOAD_FAILED.format(name=name, error=state.error))
+        elif state.phase == "loading":
+            self.page.banner.say("")
+        elif state.phase == "ready":
+            self.page.toast.offer(text.LOADED.format(name=name), text.CHAT, self.left.emit)
 
     @Slot(object)
     def _take_in(self, state: DownloadState) -> None:

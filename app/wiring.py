@@ -34,6 +34,7 @@ from app.garbage import GarbageCollector
 from app.icons import icon
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
+from app.models.own_settings import OwnSettings
 from app.models_door import ModelsDoor
 from app.paths import Paths, default_paths
 from app.settings import KvCache, Settings, SettingsFile, Switch, Theme
@@ -83,7 +84,7 @@ class Desktop:
         self.engine = make_engine(EventInbox(self.queue.post, self._dispatch).emit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, loaded.settings.theme)
-        self.models = ModelsViewModel(self.engine.submit, GUIDE)
+        self.models = ModelsViewModel(self.engine.submit, GUIDE, OwnSettings(paths, self.queue.post).find)
         self.chats = ChatListViewModel(self.store)
         self.pins = PinsViewModel(self.engine.submit, self.store)
         self.conversation = ConversationViewModel(

@@ -13,9 +13,6 @@ from engine.request import Request, Sequence
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 
-ANSWER_ROOM = 512
-"""Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
-
 
 class Batcher:
     """The sequences of one model's requests, waiting and running.
@@ -62,8 +59,6 @@ class Batcher:
         sequence.table = self._memory.begin(
             sequence.tokens(0, sequence.length), sequence.request.command.chat
         )
-        answer = sequence.request.most_tokens - len(sequence.generated)
-        self._memory.prepare(sequence.table, sequence.length + min(answer, ANSWER_ROOM))
         sequence.may_restore = True
         self._scheduler.start(sequence)
         return sequence

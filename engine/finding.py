@@ -10,6 +10,7 @@ from engine.batch import Sent
 from engine.cache_events import CacheReport, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.foresight import Foresight
+from engine.kv.restoring import Ahead
 from engine.loading.model import LoadedModel
 from engine.machine import device_name
 from engine.request import Request, Sequence
@@ -33,6 +34,12 @@ class Finding:
             model.arena.page_bytes,
             settings.page_size,
         )
+
+    def expect(self, sequence: Sequence) -> None:
+        """It has begun: what `restore` is going to read back is read meanwhile."""
+        tokens = sequence.tokens(0, sequence.length)
+        if self._should_restore(self._memory.ahead(sequence.table, tokens)):
+            self._memory.expect(sequence.table, tokens)
 
     def restore(self, sequence: Sequence, runner: Runner) -> bool:
         """Read the next run of its pages back from SSD, where that is quicker than computing them.
@@ -87,9 +94,7 @@ class Finding:
     def _read_run(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
         """The tokens gained."""
         memory, size = self._memory, self._model.pager.page_size
-        ahead = memory.ahead(sequence.table, tokens)
-        gains, reads = (ahead.end - ahead.begin) * size, (ahead.end - ahead.first) * size
-        if not self._foresight.should_restore(gains, ahead.begin * size, reads):
+        if not self._should_restore(memory.ahead(sequence.table, tokens)):
             return 0
         began, before = time.perf_counter(), memory.counts.restored_pages
         gained = memory.restore(sequence.table, tokens, sequence.request.command.chat)
@@ -97,6 +102,11 @@ class Finding:
             pages = memory.counts.restored_pages - before
             self._foresight.restored(pages * size, time.perf_counter() - began)
         return gained
+
+    def _should_restore(self, ahead: Ahead) -> bool:
+        size = self._model.pager.page_size
+        gains, reads = (ahead.end - ahead.begin) * size, (ahead.end - ahead.first) * size
+        return self._foresight.should_restore(gains, ahead.begin * size, reads)
 
     def _sample(self, sequence: Sequence, tokens: tuple[int, ...], runner: Runner) -> None:
         """Of some prompts that came back from SSD, see whether the pages are right."""

@@ -36,6 +36,9 @@ from engine.tidying import Tidying
 
 log = logging.getLogger(__name__)
 
+ANSWER_ROOM = 512
+"""Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
+
 
 class Serving:
     """Requests on `model`, on the engine's thread; a failing request ends in Failed and harms no other.
@@ -188,8 +191,14 @@ class Serving:
         self._tell.beat()
 
     def _started(self, sequence: Sequence) -> None:
-        """It began, for the first time or again after it gave way."""
+        """It began, for the first time or again after it gave way.
+
+        The arena is built for all of it at once, while the SSD reads what comes back first.
+        """
         sequence.begun_at = sequence.table.length
+        self._finding.expect(sequence)
+        answer = sequence.request.most_tokens - len(sequence.generated)
+        self._memory.prepare(sequence.table, sequence.length + min(answer, ANSWER_ROOM))
         if not sequence.request.clock.prefill_began:
             sequence.request.clock.prefill_began = time.perf_counter()
             sequence.request.launched_before = self._live.launches

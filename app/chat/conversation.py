@@ -72,7 +72,7 @@ class ConversationViewModel(QObject):
     @property
     def can_send(self) -> bool:
         """Whether a message can be sent now; also while a model loads, as the engine takes it up then."""
-        return self._state.phase == "idle" and self._models.state.phase in ("loading", "ready")
+        return self._state.phase == "idle" and self._models.takes_requests
 
     def refused(self, message_id: str) -> Refused | None:
         """What KV memory could not hold for this answer, in this run of the app."""
@@ -265,11 +265,12 @@ class ConversationViewModel(QObject):
         self, request_id: str, chat_id: str, path: tuple[ChatMessage, ...], answers: int = 1
     ) -> Generate:
         """The request for answers to the last message of `path`."""
+        opening = self._models.opening
         return Generate(
             request_id,
-            messages=history(path),
+            messages=(*opening, *history(path)),
             sampling=self._models.sampling(answers),
-            history=exact_history(path, self._models.state.path),
+            history=exact_history(path, self._models.state.path, len(opening)),
             chat=chat_id,
             lane="window",
             n=answers,

@@ -28,11 +28,12 @@ def history(path: Sequence[ChatMessage]) -> tuple[Message, ...]:
     return tuple(told)
 
 
-def exact_history(path: Sequence[ChatMessage], model: str) -> History | None:
+def exact_history(path: Sequence[ChatMessage], model: str, before: int = 0) -> History | None:
     """The ids that the first messages of `history(path)` were computed as; None before the first answer.
 
     They reach to the last answer whose ids are of the model in folder `model`. Where there is none, to the
     last answer of another: the engine cannot use its ids, but can say why it reads all of it again.
+    `before` messages are told before those of the path; what a chat began with stays, whatever they are now.
     """
     answers = [
         place
@@ -42,5 +43,5 @@ def exact_history(path: Sequence[ChatMessage], model: str) -> History | None:
     own = [place for place in answers if path[place].model == model]
     if not answers:
         return None
-    before = path[: (own or answers)[-1] + 1]
-    return History(tokens_along(before), len(history(before)), before[-1].model)
+    known = path[: (own or answers)[-1] + 1]
+    return History(tokens_along(known), before + len(history(known)), known[-1].model)

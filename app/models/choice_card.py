@@ -20,8 +20,9 @@ TONES: dict[Verdict, str] = {
     "does not run": "danger",
 }
 DOWNLOAD = "Download"
+BEST_REASON = "The best quality that leaves room for chats in this machine's memory"
 BUTTON_WIDTH = 104
-BEST = "Best for this machine"
+BEST = "Best here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class ChoiceCard(QFrame):
         self._name.setProperty("role", "strong")
         self._best = QLabel(BEST)
         self._best.setProperty("role", "label")
+        self._best.setToolTip(BEST_REASON)
+        self._best.setAccessibleName(BEST_REASON)
         self._words = QLabel()
         self._words.setProperty("role", "muted")
         self._words.setWordWrap(True)

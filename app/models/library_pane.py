@@ -10,10 +10,12 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBox
 
 from app.appearance import Appearance
 from app.icons import icon
+from app.library.records import Model
 from app.models.add_button import AddButton
 from app.models.library_row import HEIGHT
 from app.models.library_view import LibraryView
 from app.models.library_view_model import LibraryViewModel
+from app.models.model_settings_dialog import ModelSettingsDialog
 from app.models.model_words import shelf_words
 from app.models.models_view_model import ModelsViewModel
 from app.models.removal_dialog import RemovalDialog
@@ -135,6 +137,7 @@ class LibraryPane(QWidget):
         self._add.place_chosen.connect(self._library.take_in)
         self._list.update_looked_for.connect(self._updates.look)
         self._list.update_wanted.connect(self._updates.update)
+        self._list.settings_wanted.connect(self._show_settings)
         self._updates.changed.connect(self._show)
         self._list.opened.connect(self.opened)
         self._list.unloaded.connect(self._models.unload)
@@ -152,6 +155,13 @@ class LibraryPane(QWidget):
         model = self._library.find(key)
         if model:
             self._library.rename(model, name)
+
+    @Slot(object)
+    def _show_settings(self, model: Model) -> None:
+        dialog = ModelSettingsDialog(model, self)
+        dialog.saved.connect(lambda settings: self._library.save_settings(model, settings))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
 
     @Slot(object)
     def _confirm(self, removal: Removal) -> None:

@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QColor, QMouseEvent, QPainter
-from PySide6.QtWidgets import QLineEdit, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -119,7 +119,10 @@ class LibraryRow(QStyledItemDelegate):
         words = self._rows.label(model)
         if not words:
             return right
-        colour, ground = label_colours(words, self._appearance.theme)
+        theme = self._appearance.theme
+        colour, ground = label_colours(words, theme)
+        if ground == theme.accent_soft and option.state & QStyle.StateFlag.State_Selected:
+            ground = theme.surface  # the row itself is of that colour
         middle = option.rect.center().y() + 1
         return paint_label(painter, right, middle, words, colour, ground, small(option.font))
 

@@ -19,6 +19,7 @@ FORGET = "Take off the list"
 DELETE = "Delete…"
 DELETE_FILES = "Delete its files…"
 LOOK_FOR_UPDATE = "Look for an update"
+SETTINGS = "Settings…"
 UPDATE = "Update"
 SHOW_FOLDER = "Show in its folder"
 
@@ -27,8 +28,8 @@ class LibraryView(QListView):
     """Shows the models.
 
     Intents: `opened(path)`, `unloaded`, `renamed(key, name)`, `favoured(Model, whether)`, and
-    `removal_wanted(Model, whether files that the user brought go too)`, `update_looked_for(Model)` and
-    `update_wanted(Model)`.
+    `removal_wanted(Model, whether files that the user brought go too)`, `update_looked_for(Model)`,
+    `update_wanted(Model)`, and `settings_wanted(Model)`.
     """
 
     opened = Signal(str)
@@ -38,6 +39,7 @@ class LibraryView(QListView):
     removal_wanted = Signal(object, bool)
     update_looked_for = Signal(object)
     update_wanted = Signal(object)
+    settings_wanted = Signal(object)
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -97,6 +99,8 @@ class LibraryView(QListView):
             "No favourite any more" if model.favourite else "Favourite",
         )
         favour.triggered.connect(lambda: self.favoured.emit(model, not model.favourite))
+        settings = menu.addAction(icon("settings", colour), SETTINGS)
+        settings.triggered.connect(lambda: self.settings_wanted.emit(model))
         if model.source == "hugging face":
             has_newer = self._rows.has_update(model)
             update = menu.addAction(icon("download", colour), UPDATE if has_newer else LOOK_FOR_UPDATE)

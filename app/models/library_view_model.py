@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.library.importing import Imported, checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
-from app.library.records import LeftOut, Model
+from app.library.records import LeftOut, Model, ModelSettings
 from app.models.background import Background
 from app.paths import Paths
 from engine import Fit, machine_report, model_fit
@@ -107,6 +107,10 @@ class LibraryViewModel(QObject):
     def set_favourite(self, model: Model, favourite: bool) -> None:
         """Let it stand in front, or no more."""
         self._ask(lambda library: library.set_favourite(model, favourite), lambda _: None)
+
+    def save_settings(self, model: Model, settings: ModelSettings) -> None:
+        """Keep what is set for the model alone."""
+        self._ask(lambda library: library.save_settings(model, settings), lambda _: None)
 
     def plan_removal(self, model: Model, *, files: bool) -> None:
         """Find out what removing it would free: `removal_planned`. Nothing is changed."""

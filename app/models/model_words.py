@@ -135,7 +135,7 @@ def download_words(state: DownloadState) -> str:
         case "paused":
             return joined("Paused", amount)
         case "failed":
-            return state.words
+            return text.sentence(state.words)
         case "finished":
             return joined("Ready", size(state.total))
 

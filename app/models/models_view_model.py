@@ -11,13 +11,15 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.chat_sampling import chat_sampling
+from app.engine_settings import load_command
+from app.library.records import NOTHING_SET, ModelSettings
 from app.model_location import model_title
 from engine import (
     Command,
     Event,
     Failed,
-    LoadModel,
     LoadProgress,
+    Message,
     ModelInfo,
     ModelReady,
     ModelUnloaded,
@@ -25,6 +27,7 @@ from engine import (
     UnloadModel,
 )
 
+FindOwn = Callable[[str, Callable[[ModelSettings], None]], None]
 ModelPhase = Literal["none", "loading", "ready", "failed"]
 
 RECENT = 8
@@ -66,12 +69,22 @@ class ModelsViewModel(QObject):
     recent_changed = Signal(object)
     opened = Signal(str)
 
-    def __init__(self, submit: Callable[[Command], None], guide: Path, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        submit: Callable[[Command], None],
+        guide: Path,
+        find_own: FindOwn = lambda path, then: then(NOTHING_SET),
+        parent: QObject | None = None,
+    ) -> None:
+        """`find_own` tells, now or later on this thread, what is set for a model alone."""
         super().__init__(parent)
         self._submit = submit
+        self._find_own = find_own
+        self._own = NOTHING_SET
         self._guide = str(guide)
         self._state = ModelState()
         self._load_id = ""
+        self._is_asked = False
         self._recent: tuple[str, ...] = ()
 
     @property
@@ -94,15 +107,34 @@ class ModelsViewModel(QObject):
         """Models opened before, the last one first, without the guide."""
         return self._recent
 
+    @property
+    def takes_requests(self) -> bool:
+        """Whether a request reaches the model on show: it waits in the engine while that loads."""
+        return self._state.phase == "ready" or (self._state.phase == "loading" and self._is_asked)
+
+    @property
+    def opening(self) -> tuple[Message, ...]:
+        """What the model is told before each chat."""
+        return (Message("system", self._own.system),) if self._own.system else ()
+
     def sampling(self, answers: int = 1) -> SamplingParams:
         """How the loaded model's words are drawn for so many answers to one question."""
-        return chat_sampling(Path(self._state.path), answers)
+        return chat_sampling(Path(self._state.path), answers, self._own)
 
     def open(self, path: str) -> None:
         """Ask the engine to load the model in place of what is loaded."""
-        self._load_id = f"load-{uuid.uuid4().hex}"
+        self._load_id = load_id = f"load-{uuid.uuid4().hex}"
+        self._is_asked = False
         self._set(ModelState("loading", path))
-        self._submit(LoadModel(self._load_id, path))
+
+        def load(own: ModelSettings) -> None:
+            if load_id == self._load_id:
+                self._own = own
+                self._submit(load_command(load_id, Path(path), own))
+                self._is_asked = True
+                self._set(self._state)
+
+        self._find_own(path, load)
 
     def unload(self) -> None:
         """Ask the engine to free the model; the state changes when it says so."""

@@ -61,8 +61,9 @@ class OffersViewModel(QObject):
     @Slot(str)
     def download(self, key: str) -> None:
         """Download one of them."""
-        if self._repo.details is not None:
-            self._downloads.add(self._repo.details.repo, key)
+        details = self._repo.details
+        if details is not None:
+            self._downloads.add(details.repo, key if len(details.choices.choices) > 1 else "")
 
     @Slot()
     def _judge(self) -> None:
@@ -123,8 +124,11 @@ class OffersViewModel(QObject):
         return None
 
     def _progress(self, choice: Choice) -> str:
+        details = self._repo.details
+        is_only = details is not None and len(details.choices.choices) == 1
         for state in self._downloads.states:
-            is_this = choice.key in (state.choice, state.wanted.quant)
+            wanted = state.choice or state.wanted.quant
+            is_this = wanted == choice.key or (not wanted and is_only)
             if state.wanted.repo == self._repo.repo and is_this and state.phase != "finished":
                 return f"{state.done / state.total:.0%}" if state.total else "Waiting"
         return ""

@@ -60,8 +60,9 @@ class UpdatesViewModel(QObject):
     def update(self, model: Model) -> None:
         """Download what is newer; files that did not change are not fetched again."""
         details = self._newer[model.key]
-        for choice in details.choices.choices:
+        choices = details.choices.choices
+        for choice in choices:
             if is_choice(model, choice):
-                self._downloads.add(details.repo, choice.key)
+                self._downloads.add(details.repo, choice.key if len(choices) > 1 else "")
                 return
         self.failed.emit(GONE.format(name=model.name, repo=details.repo))

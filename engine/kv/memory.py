@@ -39,7 +39,7 @@ class KVMemory:
         self.tree = PrefixTree(pager, window)
         self._order = EvictionOrder(self.tree, pager)
         self._batch = max(1, min(RUN_PAGES, pager.total_pages // 64))
-        self._restoring = Restoring(pager, self.tree, tier) if tier else None
+        self._restoring = Restoring(pager, self.tree, tier, store.page_bytes) if tier else None
         self.counts = MemoryCounts()
 
     @property
@@ -87,6 +87,11 @@ class KVMemory:
         Where it has begun to read what a window sees, all that it would add to nothing.
         """
         return Ahead(0, 0, 0) if self._restoring is None else self._restoring.ahead(table, tokens)
+
+    def expect(self, table: PageTable, tokens: Sequence[int]) -> None:
+        """`restore` will be asked for this: let the SSD read meanwhile."""
+        if self._restoring is not None:
+            self._restoring.expect(table, tokens)
 
     def restore(self, table: PageTable, tokens: Sequence[int], chat: str) -> int:
         """Read the next pages of a prompt behind `table` from SSD, at most RUN_PAGES.

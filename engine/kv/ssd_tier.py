@@ -114,9 +114,9 @@ class SsdTier:
             done += part.pages
         return join(parts) if parts else None
 
-    def expect(self, key: bytes | None) -> None:
-        """`get` will be asked for page `key` next: its file is read meanwhile. None: for no page."""
-        self._reader.expect(key)
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """`get` will be asked for runs that begin with these pages next: their files are read meanwhile."""
+        self._reader.expect(keys)
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The pages among `keys` that are stored, or wait to be, are `chat`'s too."""
@@ -126,14 +126,14 @@ class SsdTier:
 
     def forget_chat(self, chat: str) -> None:
         """Remove the files, of every model, with a page that is only `chat`'s."""
-        self._reader.expect(None)
+        self._reader.expect(())
         self._writer.drop_chat(chat)
         self._files.forget_chat(chat)
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """The restored pages `keys` disagreed with what the model computes: remove their files, and count."""
         wanted = list(keys)
-        self._reader.expect(None)
+        self._reader.expect(())
         self._writer.drop(wanted)
         self._files.quarantine(wanted)
 

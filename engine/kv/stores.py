@@ -59,8 +59,8 @@ class Tier(Protocol):
         """Consecutive pages, verified; None when one is gone or damaged."""
         ...
 
-    def expect(self, key: bytes | None) -> None:
-        """`get` will be asked for page `key` next, or for none."""
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """`get` will be asked for runs that begin with these pages next, in this order, and for no other."""
         ...
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:

@@ -12,6 +12,7 @@ from engine.cache_events import CacheReport
 from engine.commands import Generate, LoadModel
 from engine.events import Event, Finished, ModelReady, Stats
 from engine.kv.coding import Plane
+from engine.kv.restoring import AHEAD_RUNS
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
 from engine.request import accept_command
@@ -162,15 +163,18 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore_always(monkeypatch)
-    model, sizes = Model(tmp_path, tmp_path / "kv"), list[int]()
-    arena, reserve = model.model.arena, model.model.arena.reserve
+    model, sizes, ahead = Model(tmp_path, tmp_path / "kv"), list[int](), list[int]()
+    arena, reserve, tier = model.model.arena, model.model.arena.reserve, model.model.tier
+    assert tier is not None
     for number in range(2):
         model.ask(f"{number}", long_prompt(number, 50))
     model.rest(FREE_AFTER)
     assert arena.pages == 0
+    assert tier.flush(10)
     model.ask("small", long_prompt(2, 3))
 
     def watched(pages: int, limit: int) -> None:
+        ahead.append(len(tier._reader._expected))
         reserve(pages, limit)
         sizes.append(arena.pages)
 
@@ -180,7 +184,9 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
         assert report.restored_tokens == 16 * 49
         assert len(sizes) > 3
         assert set(sizes) == {expected}
+        assert ahead[0] == AHEAD_RUNS  # the SSD reads while the arena is built
         sizes.clear()
+        ahead.clear()
     model.serving.close()
 
 

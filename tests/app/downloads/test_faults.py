@@ -177,3 +177,17 @@ def test_a_proxy_is_used(open_stage: OpenStage, monkeypatch: pytest.MonkeyPatch)
     stage = open_stage(hub=hub, endpoint="http://hub.invalid")
     stage.finished("org/model")
     assert {served.headers["host"] for served in hub.requests} == {"hub.invalid"}
+
+
+def test_the_token_is_in_no_file(open_stage: OpenStage, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(0)
+    stage = open_stage(model_repo("org/gated", weights=SIZE))
+    stage.token = "hf_good"
+    stage.hub.faults.add(
+        Fault(FILE, "cut", at=100_000), Fault("/cdn/*", "status", status=403, skip=1, times=None)
+    )
+    words = stage.failed("org/gated").words
+    files = [path for path in stage.cache.parent.rglob("*") if path.is_file()]
+    assert any(path.name.endswith(".mlxr-part.json") for path in files)
+    assert not [path for path in files if b"hf_good" in path.read_bytes()]
+    assert "hf_good" not in words + stage.whys() + caplog.text

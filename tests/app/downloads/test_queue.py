@@ -239,3 +239,14 @@ def test_a_pause_that_is_taken_back_at_once(open_stage: OpenStage) -> None:
     end = stage.wait_for(lambda event: isinstance(event, Finished))
     assert isinstance(end, Finished)
     assert stage.journal.pending() == []
+
+
+def test_a_branch_and_a_commit_are_kept_as_the_hubs_own_client_keeps_them(open_stage: OpenStage) -> None:
+    stage = open_stage(model_repo())
+    commit = stage.hub.update(model_repo(**{"config.json": CONFIG + b" "}), branch="try/it")
+    branch = stage.finished("org/model", revision="try/it")
+    assert branch.plan.commit == commit
+    found = snapshot_download("org/model", revision="try/it", cache_dir=stage.cache, local_files_only=True)
+    assert Path(found) == branch.path
+    assert stage.finished("org/model", revision=commit).path == branch.path
+    assert [path.name for path in (stage.cache / "models--org--model" / "refs").rglob("*")] == ["try", "it"]

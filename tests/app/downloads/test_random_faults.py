@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,7 +98,8 @@ def download(world: World, number: int) -> None:
         if kills:
             kills -= 1
             time.sleep(world.random.uniform(0.0, 0.8))
-            os.kill(child, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it was faster
+                os.kill(child, signal.SIGKILL)
         code = world.puller.end()
         is_there = check_that_nothing_half_done_is_a_model(world, repo)
         if code == 0:

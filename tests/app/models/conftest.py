@@ -42,6 +42,7 @@ class Scene:
     def __init__(self, desktop: Desktop, qtbot: QtBot) -> None:
         self.desktop = desktop
         self.qtbot = qtbot
+        self.hub: HubServer | None = None
         desktop.models_door.toggle()
         self.wait(lambda: not desktop.window.is_chat_shown)
         self.wait(lambda: not self.desk.library.is_scanning and bool(self.desk.library.shelf.models))

@@ -92,7 +92,7 @@ class FakeTier:
     damaged: set[bytes] = field(default_factory=set)
     is_full: bool = False
     puts: list[int] = field(default_factory=list)
-    expected: list[bytes | None] = field(default_factory=list)
+    expected: list[tuple[bytes, ...]] = field(default_factory=list)
 
     def find(self, key: bytes) -> bool:
         return key in self.pages
@@ -117,9 +117,9 @@ class FakeTier:
         chains = np.concatenate([part.data.arrays["chains"] for part in parts], 2)
         return PageData({"chains": chains}, parts[0].data.page_size)
 
-    def expect(self, key: bytes | None) -> None:
-        assert key is None or len(key) == 16
-        self.expected.append(key)
+    def expect(self, keys: Sequence[bytes]) -> None:
+        assert all(len(key) == 16 for key in keys)
+        self.expected.append(tuple(keys))
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         for key in keys:

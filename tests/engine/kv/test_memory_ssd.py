@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from engine.kv import ssd_files
 from engine.kv.memory import KVMemory
-from engine.kv.page_data import RUN_PAGES
-from engine.kv.page_file import CacheIdentity
+from engine.kv.page_data import ROOT_KEY, RUN_PAGES, chain_keys
+from engine.kv.page_file import StoredRun, read_run
+from engine.kv.page_header import CacheIdentity
+from engine.kv.restoring import AHEAD_RUNS
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
 from engine.kv.stores import Found
-from tests.engine.kv.memory_world import Chains, Shape, World
+from tests.engine.kv.memory_world import Chains, FakeTier, Shape, World
 
 SIZE = 4
 
@@ -89,17 +93,59 @@ def test_a_damaged_file_costs_only_what_is_in_it_and_behind_it(tmp_path: Path) -
         assert world.memory.lookup(again.tokens) == Found(RUN_PAGES * SIZE, 0)
 
 
-def test_what_was_read_ahead_and_verified_is_used_whatever_becomes_of_its_file(tmp_path: Path) -> None:
-    chains, tokens = Chains(), prompt(48 * SIZE + 1)
-    with started(tmp_path, chains) as world:
+class Reads:
+    """Reads files as ever; `done` is set when `count` have been read."""
+
+    def __init__(self, count: int) -> None:
+        self.left, self.done = count, threading.Event()
+
+    def __call__(self, path: Path, identity: CacheIdentity) -> StoredRun:
+        run = read_run(path, identity)
+        self.left -= 1
+        if not self.left:
+            self.done.set()
+        return run
+
+
+def test_what_was_read_ahead_and_verified_is_used_whatever_becomes_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chains, runs = Chains(), AHEAD_RUNS + 3
+    tokens, reads = prompt(runs * RUN_PAGES * SIZE + 1), Reads(AHEAD_RUNS)
+    with started(tmp_path, chains, pages=runs * RUN_PAGES + 1) as world:
         world.run(tokens[:-1])
-    with started(tmp_path, chains) as world:
+    monkeypatch.setattr(ssd_files, "read_run", reads)
+    with started(tmp_path, chains, pages=runs * RUN_PAGES + 1) as world:
         running = world.begin(tokens)
-        assert world.restore(running) == RUN_PAGES * SIZE
+        world.memory.expect(running.table, tokens)
+        assert reads.done.wait(10)
+        assert running.table.length == 0
+        assert world.restore(running) == RUN_PAGES * SIZE  # and the next one is being read ahead
         for file in tmp_path.glob("*/*.safetensors"):
             file.unlink()
+        for _ in range(AHEAD_RUNS - 1):
+            assert world.restore(running) == RUN_PAGES * SIZE
+        assert reads.left in (0, -1)
+        gained = [world.restore(running) for _ in range(3)]
+        assert gained == [RUN_PAGES * SIZE * (reads.left == -1), 0, 0]
+
+
+def test_no_more_is_expected_than_is_asked_for_next(tmp_path: Path) -> None:
+    world, tier = World(Shape(200, SIZE)), FakeTier()
+    world.memory = KVMemory(world.pager, world.store, tier)
+    tokens = prompt(10 * RUN_PAGES * SIZE + 3)
+    world.run(tokens)
+    world.memory.evict_all()
+    pages = [tokens[at : at + SIZE] for at in range(0, 10 * RUN_PAGES * SIZE, SIZE)]
+    keys = chain_keys(ROOT_KEY, pages)[::RUN_PAGES]
+    running = world.begin(tokens)
+    world.memory.expect(running.table, tokens)
+    assert tier.expected == [keys[:AHEAD_RUNS]]
+    for run in range(1, 11):
         assert world.restore(running) == RUN_PAGES * SIZE
-        assert world.restore(running) == 0
+        assert tier.expected[-1] == keys[run : run + AHEAD_RUNS]
+    world.free(running)
+    assert tier.expected[-1] == ()
 
 
 @pytest.mark.parametrize("cap", [3_000, 30_000])

@@ -63,9 +63,9 @@ def test_what_is_expected_is_read_once_and_by_another_thread(
 ) -> None:
     first, second = runs
     assert_holds(tier.get(first.keys, first.tokens), first.keys)
-    tier.expect(second.keys[0])
+    tier.expect([second.keys[0]])
     assert_holds(tier.get(second.keys, second.tokens), second.keys)
-    tier.expect(b"?" * 16)  # nobody has it
+    tier.expect([b"?" * 16])  # nobody has it
     names, threads = zip(*reads.threads, strict=True)
     assert names == (first.keys[-1].hex(), second.keys[-1].hex())
     assert [thread is threading.main_thread() for thread in threads] == [True, False]
@@ -76,7 +76,7 @@ def test_another_page_than_expected_does_not_wait(
 ) -> None:
     first, second = runs
     reads.may_go_on.clear()
-    tier.expect(second.keys[0])
+    tier.expect([second.keys[0]])
     assert_holds(tier.get(first.keys, first.tokens), first.keys)
     reads.may_go_on.set()
     assert_holds(tier.get(second.keys, second.tokens), second.keys)
@@ -87,7 +87,7 @@ def test_what_is_forgotten_or_wrong_is_not_served_though_it_was_read(
     is_chat: bool, tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], reads: Reads
 ) -> None:
     _, second = runs
-    tier.expect(second.keys[0])
+    tier.expect([second.keys[0]])
     assert reads.has_read.wait(10)
     if is_chat:
         tier.forget_chat("other")
@@ -105,7 +105,7 @@ def test_damage_that_is_met_ahead_is_removed_and_counted(
     damaged = bytearray(path.read_bytes())
     damaged[-1] ^= 1
     path.write_bytes(damaged)
-    tier.expect(second.keys[0])
+    tier.expect([second.keys[0]])
     assert tier.get(second.keys, second.tokens) is None
     assert (tier.quarantined_files, path.exists()) == (1, False)
 
@@ -118,7 +118,7 @@ def test_what_breaks_ahead_is_raised_to_whoever_asks(
 
     _, second = runs
     monkeypatch.setattr(ssd_files, "read_run", broken)
-    tier.expect(second.keys[0])
+    tier.expect([second.keys[0]])
     with pytest.raises(MemoryError, match=second.keys[-1].hex()):
         tier.get(second.keys, second.tokens)
     monkeypatch.undo()
@@ -130,8 +130,8 @@ def test_the_end_does_not_wait_for_a_read_that_hangs(
 ) -> None:
     _, second = runs
     reads.may_go_on.clear()
-    tier.expect(second.keys[0])
+    tier.expect([second.keys[0]])
     tier.close(10)
-    tier.expect(second.keys[0])  # nothing is read ahead any more
+    tier.expect([second.keys[0]])  # nothing is read ahead any more
     assert_holds(tier.get(second.keys, second.tokens), second.keys)
     reads.may_go_on.set()

@@ -113,7 +113,7 @@ class TierMachine(RuleBasedStateMachine):
         elif how == "claim":
             self.tiers[0].claim(run.keys, "d")
         else:
-            self.tiers[0].expect(run.keys[0])
+            self.tiers[0].expect(run.keys[:2])
 
     @rule()
     def wait(self) -> None:

@@ -1,0 +1,138 @@
+"""The settings of one model: what differs for it from what holds for all."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import text
+from app.chat_sampling import chat_sampling
+from app.library.model_settings import with_setting
+from app.library.records import LibraryError, Model, ModelSettings
+from app.widgets.choice_row import ChoiceRow
+
+TITLE = "Settings of {name}"
+WHEN = "An empty field holds what is usual. Changes hold from the next time this model is opened."
+SYSTEM = "What it is told before each chat"
+SYSTEM_HINT = "Nothing. For example: Answer in French, in at most three sentences."
+KV_CACHE = "KV cache"
+KV_CHOICES = (("", "Usual"), ("full", "Full"), ("8", "8 bits"), ("4", "4 bits"))
+SAVE = "Save"
+FIELDS = (
+    ("context", "Most tokens of a chat"),
+    ("temperature", "Temperature"),
+    ("top_k", "Top k"),
+    ("top_p", "Top p"),
+    ("min_p", "Min p"),
+    ("repetition_penalty", "Repetition penalty"),
+)
+
+
+class ModelSettingsDialog(QDialog):
+    """Shows what is set for a model: `saved(ModelSettings)`."""
+
+    saved = Signal(object)
+
+    def __init__(self, model: Model, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(TITLE.format(name=model.name))
+        self.setFixedWidth(520)
+        own = asdict(model.settings)
+        usual = asdict(chat_sampling(model.path)) | {"context": f"{model.context_length:,}"}
+        self._fields = {name: _field(words, own[name], usual[name]) for name, words in FIELDS}
+        self._kv_cache = ChoiceRow(KV_CACHE, KV_CHOICES, model.settings.kv_cache or "")
+        self._system = QPlainTextEdit(model.settings.system)
+        self._system.setObjectName("systemPrompt")
+        self._system.setAccessibleName(SYSTEM)
+        self._system.setPlaceholderText(SYSTEM_HINT)
+        self._system.setTabChangesFocus(True)
+        self._system.setFixedHeight(84)
+        self._note = QLabel(WHEN)
+        self._note.setProperty("role", "muted")
+        self._note.setWordWrap(True)
+        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self.save = QPushButton(SAVE)
+        self.save.setDefault(True)
+        self.save.clicked.connect(self._save)
+        self._arrange(model)
+
+    @property
+    def note(self) -> str:
+        """What it says under the fields."""
+        return self._note.text()
+
+    @property
+    def system(self) -> QPlainTextEdit:
+        """The field of what the model is told."""
+        return self._system
+
+    def field(self, name: str) -> QLineEdit:
+        """The field of a setting."""
+        return self._fields[name]
+
+    def _arrange(self, model: Model) -> None:
+        heading = QLabel(TITLE.format(name=model.name))
+        heading.setProperty("role", "heading")
+        heading.setTextFormat(Qt.TextFormat.PlainText)
+        heading.setWordWrap(True)
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        for name, words in FIELDS:
+            form.addRow(words, self._fields[name])
+        form.insertRow(1, KV_CACHE, self._kv_cache)
+        cancel = QPushButton(text.CANCEL)
+        cancel.setAutoDefault(False)
+        cancel.clicked.connect(self.reject)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(cancel)
+        buttons.addWidget(self.save)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(24, 24, 24, 24)
+        column.setSpacing(12)
+        column.addWidget(heading)
+        column.addWidget(QLabel(SYSTEM))
+        column.addWidget(self._system)
+        column.addLayout(form)
+        column.addWidget(self._note)
+        column.addLayout(buttons)
+
+    @Slot()
+    def _save(self) -> None:
+        words = {name: field.text() for name, field in self._fields.items()}
+        words["context"] = words["context"].replace(",", "")
+        words |= {"kv_cache": self._kv_cache.current, "system": self._system.toPlainText().strip()}
+        settings = ModelSettings()
+        try:
+            for name, value in words.items():
+                settings = with_setting(
+                    settings, name, value.replace(",", "") if name == "context" else value
+                )
+        except LibraryError as error:
+            self._note.setText(text.sentence(str(error)))
+            self._note.setProperty("role", "danger")
+            self._note.style().polish(self._note)
+            return
+        self.saved.emit(settings)
+        self.accept()
+
+
+def _field(words: str, value: object, usual: object) -> QLineEdit:
+    field = QLineEdit("" if value is None else str(value))
+    field.setPlaceholderText(f"{usual}")
+    field.setAccessibleName(words)
+    return field

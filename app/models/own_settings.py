@@ -1,0 +1,35 @@
+"""What a person set for one model alone, found before it is opened, off the GUI thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from app.library.records import NOTHING_SET, ModelSettings
+from app.models.background import Background, Post
+from app.paths import Paths
+
+log = logging.getLogger(__name__)
+
+
+class OwnSettings:
+    """Asks the library on a thread of its own: a scan must not hold up what is being opened."""
+
+    def __init__(self, paths: Paths, post: Post) -> None:
+        self._paths = paths
+        self._background = Background("mlxr-own-settings", post)
+
+    def find(self, path: str, then: Callable[[ModelSettings], None]) -> None:
+        """What is set for the model at `path`; nothing where the library cannot be read."""
+
+        def work() -> ModelSettings:
+            from app.library.lookup import settings_at
+
+            return settings_at(Path(path), self._paths)
+
+        def without(problem: str) -> None:
+            log.warning("%s is opened without settings of its own: %s", path, problem)
+            then(NOTHING_SET)
+
+        self._background.ask(work, then, without)

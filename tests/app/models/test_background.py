@@ -1,0 +1,69 @@
+"""Jobs run one after the other on a thread of their own; what they return, or why they failed, comes back."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import pytest
+
+from app.errors import AppError
+from app.models.background import Background
+
+
+class Desk:
+    """A caller's thread: what is posted to it runs when it is asked to."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.said: list[object] = []
+        self.background = Background("a test's", self.calls.put)
+
+    def ask(self, work: Callable[[], object]) -> None:
+        self.background.ask(work, self.said.append, lambda words: self.said.append(f"failed: {words}"))
+
+    def run(self, count: int) -> list[object]:
+        for _ in range(count):
+            self.calls.get(timeout=10)()
+        return self.said
+
+
+def test_answers_come_back_in_order_on_the_callers_thread() -> None:
+    desk = Desk()
+    threads: list[int] = []
+    assert not desk.background.is_running
+    for number in range(3):
+        desk.ask(lambda number=number: (threads.append(threading.get_ident()), number)[1])
+    assert desk.run(3) == [0, 1, 2]
+    assert len(set(threads)) == 1
+    assert threads[0] != threading.get_ident()
+    assert desk.background.close(10)
+    assert not desk.background.is_running
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (AppError("the disk is full"), "failed: the disk is full"),
+        (sqlite3.OperationalError("locked"), "failed: a database of MLXR cannot be used (locked)"),
+        (ValueError("odd"), "failed: MLXR made a mistake (ValueError('odd'))"),
+    ],
+)
+def test_a_failure_is_a_line_and_the_next_job_runs(error: Exception, words: str) -> None:
+    desk = Desk()
+
+    def fail() -> None:
+        raise error
+
+    desk.ask(fail)
+    desk.ask(lambda: "next")
+    told = desk.run(2)
+    assert str(told[0]).startswith(words)
+    assert told[1] == "next"
+    assert desk.background.close(10)
+
+
+def test_one_that_was_never_used_ends_at_once() -> None:
+    assert Desk().background.close(0)

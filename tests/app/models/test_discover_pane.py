@@ -1,0 +1,185 @@
+"""Discover: the short list, the search with its filters and pages, one repository, and what goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.hub.curated import curated_models
+from app.hub.search import Query
+from app.models.discover_pane import NOTHING_FOUND, SHORT_LIST
+from app.models.repo_pane import NO_CARD
+from app.models.token_dialog import TokenDialog
+from tests.app.conftest import OpenDesktop
+from tests.app.hub.test_token import MemoryKeychain
+from tests.app.models.conftest import OpenScene, Scene
+from tests.hub.faults import Fault
+from tests.hub.fixtures import HubHome
+from tests.hub.repos import HubFile, Repo
+from tests.hub.server import HubServer
+
+CONFIG = b'{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}'
+FILES = {"config.json": CONFIG, "tokenizer.json": b"{}", "model.safetensors": HubFile(b"x" * 100, lfs=True)}
+TAGS = ("mlx", "llama")
+GATED = Repo("org/gated", FILES, gated="manual", license="llama3", card="# Gated")
+
+
+@pytest.fixture
+def scene(open_desktop: OpenDesktop, open_scene: OpenScene, hub: HubServer) -> Scene:
+    return open_scene(open_desktop())
+
+
+def searches(hub: HubServer) -> int:
+    """How many times the hub was asked to search."""
+    return sum(one.path == "/api/models" for one in hub.requests)
+
+
+def test_the_short_list_needs_no_network_and_nothing_is_asked(scene: Scene, hub: HubServer) -> None:
+    scene.show("discover")
+    assert scene.page.discover.repos() == [one.repo for one in curated_models()]
+    assert scene.page.discover.list.model().index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert hub.requests == []
+
+
+def test_a_search_has_its_filters_and_goes_on_at_its_end(scene: Scene, hub: HubServer, qtbot: QtBot) -> None:
+    for number in range(70):
+        hub.update(Repo(f"org/small-{number}", FILES, downloads=number, likes=99 - number, tags=TAGS))
+    discover = scene.page.discover
+    scene.search("small")
+    assert len(discover.repos()) == 30
+    assert discover.repos()[0] == "org/small-69"
+    discover.list.scrollToBottom()
+    scene.wait(lambda: len(discover.repos()) == 60)
+    discover.list.scrollToBottom()
+    scene.wait(lambda: len(discover.repos()) == 70)
+    discover.list.scrollToBottom()
+    assert len(set(discover.repos())) == 70
+    assert not scene.desk.search.has_more
+    assert searches(hub) == 3
+    discover.sort.choose("likes")
+    discover.weights.choose("2-5")
+    discover.format.choose("mlx")
+    discover.family.choose("qwen3")
+    scene.wait(lambda: scene.desk.search.phase == "shown")
+    assert scene.desk.search.query == Query("small", "likes", "mlx", "qwen3", 2 * 10**9, 5 * 10**9)
+    assert discover.repos() == []
+    discover.family.choose("llama")
+    discover.weights.choose("")
+    scene.wait(lambda: len(discover.repos()) == 30)
+    assert discover.repos()[0] == "org/small-0"
+    discover.search_field.clear()
+    assert discover.repos() == [one.repo for one in curated_models()]
+
+
+def test_nothing_found_and_offline_are_said(scene: Scene, hub: HubServer) -> None:
+    scene.search("no such model")
+    assert scene.page.discover.note == NOTHING_FOUND
+    hub.is_offline = True
+    scene.search("anything")
+    assert "refuses connections" in scene.page.discover.note
+    hub.is_offline = False
+    hub.update(Repo("org/anything", FILES))
+    scene.page.discover._again.click()
+    scene.wait(lambda: scene.page.discover.repos() == ["org/anything"])
+    assert scene.page.discover.note == ""
+
+
+def test_offline_by_wish_is_said(
+    open_desktop: OpenDesktop, open_scene: OpenScene, hub_home: HubHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = open_scene(open_desktop())  # the hub was never connected: HF_HUB_OFFLINE is set
+    scene.search("anything")
+    assert "HF_HUB_OFFLINE is set" in scene.page.discover.note
+    scene.page.discover.search_field.clear()
+    assert scene.page.discover._title.text() == SHORT_LIST
+    scene.look_at(curated_models()[0].repo)
+    assert "HF_HUB_OFFLINE is set" in scene.page.discover.repo_pane.note
+
+
+def test_a_web_page_in_place_of_the_hub_is_said(scene: Scene, hub: HubServer) -> None:
+    hub.faults.add(Fault("/api/models*", "html"))
+    scene.search("anything")
+    assert "sign in" in scene.page.discover.note
+
+
+def test_a_card_fetches_nothing(scene: Scene, hub: HubServer) -> None:
+    card = (
+        "# Name\n![shot](https://example.org/a.png)\n<img src='http://example.org/b.png'>\n[x](file:///etc)"
+    )
+    hub.update(Repo("org/card", FILES, card=card))
+    scene.search("card")
+    scene.look_at("org/card")
+    assert scene.page.discover.repo_pane.card.startswith("# Name\nshot")
+    assert "http" not in scene.page.discover.repo_pane.card
+    hub.update(Repo("org/silent", FILES))
+    scene.search("silent")
+    scene.look_at("org/silent")
+    assert scene.page.discover.repo_pane.card == ""
+    assert NO_CARD in scene.page.discover.repo_pane._prose._wanted[0].text
+
+
+def test_what_does_not_run_says_why_and_cannot_be_downloaded(scene: Scene, hub: HubServer) -> None:
+    files = FILES | {"config.json": b'{"model_type": "siglip", "architectures": ["Siglip"]}'}
+    hub.update(Repo("org/vision", files))
+    scene.search("vision")
+    scene.look_at("org/vision")
+    card = scene.page.discover.repo_pane.cards[0]
+    assert "siglip" in card.words
+    assert card.button.isHidden()
+
+
+def test_fit_follows_the_chosen_length_of_a_chat(scene: Scene, hub: HubServer) -> None:
+    # 80 KB a token: 4k of them fit anywhere, and 128 million nowhere.
+    config = (
+        b'{"model_type": "llama", "num_hidden_layers": 10, "num_key_value_heads": 8, "hidden_size": 1024,'
+        b'"num_attention_heads": 8, "head_dim": 128, "vocab_size": 32000, "intermediate_size": 8192,'
+        b'"max_position_embeddings": 134217728, "rms_norm_eps": 1e-5, "rope_theta": 10000.0}'
+    )
+    hub.update(Repo("org/deep", FILES | {"config.json": config}, safetensors={"F32": 25}))
+    scene.search("deep")
+    scene.look_at("org/deep")
+    pane = scene.page.discover.repo_pane
+    scene.wait(lambda: bool(scene.desk.repo.shapes))
+    assert scene.desk.repo.shapes["safetensors"]
+    pane.context.choose("4096")
+    short = pane.cards[0].fit_words
+    pane.context.choose("0")
+    whole = pane.cards[0].fit_words
+    assert (short, whole) == ("Fits", "Tight")
+
+
+def test_a_gated_model_leads_to_its_page_and_a_token_opens_it(
+    open_desktop: OpenDesktop,
+    open_scene: OpenScene,
+    hub_home: HubHome,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keychain = MemoryKeychain()
+    monkeypatch.setattr("app.models_desk.SystemKeychain", lambda: keychain)
+    with HubServer([GATED], {"hf_good": {"name": "me", "may_read": {"org/gated"}}}) as hub:
+        hub_home.connect(hub)
+        scene = open_scene(open_desktop())
+        scene.search("gated")
+        scene.look_at("org/gated")
+        pane = scene.page.discover.repo_pane
+        scene.wait(lambda: scene.desk.repo.access is not None)
+        assert scene.desk.repo.access
+        assert scene.desk.repo.access.url == f"{hub.url}/org/gated"
+        assert "accept its licence" in pane._gate_words.text()
+        assert not pane.cards[0].button.isEnabled()
+        pane._token.click()
+        dialog = scene.page.findChild(TokenDialog)
+        assert dialog
+        dialog.field.setText("hf_wrong")
+        dialog.keep.click()
+        scene.wait(lambda: "does not take the token" in dialog.note)
+        dialog.field.setText('  "hf_good"\n')
+        dialog.keep.click()
+        scene.wait(lambda: "The token of me is kept" in scene.page.toast.text)
+        assert list(keychain.secrets.values()) == ["hf_good"]
+        scene.wait(lambda: bool(pane.cards) and pane.cards[0].button.isEnabled())
+        assert pane._gate.isHidden()
+        pane.cards[0].button.click()
+        scene.wait(lambda: [one.phase for one in scene.desk.downloads.states] == ["finished"])

@@ -1,0 +1,215 @@
+"""My models: what lies where, and what a person does with it, in the window."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from pytestqt.qtbot import QtBot
+
+from app import text
+from app.models.library_pane import NOTHING_FOUND
+from app.models.library_view import DELETE, DELETE_FILES, FORGET, LibraryView
+from app.models.model_settings_dialog import ModelSettingsDialog
+from app.models.models_page import ModelsPage
+from app.models.removal_dialog import RemovalDialog
+from app.wiring import Desktop
+from engine import LoadModel, UnloadModel
+from tests.app.conftest import OpenDesktop
+from tests.app.models.conftest import OpenScene, Scene
+from tests.fakes.models_elsewhere import cache_revision
+from tests.fakes.random_model import write_random_model
+from tests.fakes.scripted_engine import ScriptedEngine
+from tests.hub.fixtures import HubHome
+
+COMMIT = "a" * 40
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A small model in a folder of the user's."""
+    folder = tmp_path / "mine" / "tiny-random"
+    write_random_model(folder)
+    return folder
+
+
+@pytest.fixture
+def scene(open_desktop: OpenDesktop, open_scene: OpenScene) -> Scene:
+    return open_scene(open_desktop())
+
+
+def drop(page: ModelsPage, *paths: Path) -> bool:
+    """Drag the paths onto the page and let them go; returns whether they were taken."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    entering = QDragEnterEvent(QPoint(10, 10), copy, data, left, none)
+    entering.ignore()
+    page.dragEnterEvent(entering)
+    if entering.isAccepted():
+        page.dropEvent(QDropEvent(QPointF(10, 10), copy, data, left, none))
+    return entering.isAccepted()
+
+
+def choose(view: LibraryView, name: str, words: str) -> None:
+    """Choose from the menu of a model."""
+    menu = view.menu_for(view.rows.index(view.names().index(name)))
+    next(action for action in menu.actions() if action.text() == words).trigger()
+
+
+def offered(view: LibraryView, name: str) -> list[str]:
+    menu = view.menu_for(view.rows.index(view.names().index(name)))
+    return [action.text() for action in menu.actions() if action.text()]
+
+
+def sent(desktop: Desktop) -> ScriptedEngine:
+    assert isinstance(desktop.engine, ScriptedEngine)
+    return desktop.engine
+
+
+def test_a_dropped_folder_is_listed_where_it_lies_and_stays_there(scene: Scene, model: Path) -> None:
+    assert drop(scene.page, model)
+    scene.wait(lambda: scene.labels() == {"guide": "Fits", "tiny-random": "Fits"})
+    assert "tiny-random is listed" in scene.page.toast.text
+    view = scene.page.library.list
+    assert offered(view, "tiny-random")[-2:] == [FORGET, DELETE_FILES]
+    assert FORGET not in offered(view, "guide")
+    choose(view, "tiny-random", FORGET)
+    scene.wait(lambda: list(scene.labels()) == ["guide"])
+    assert (model / "model.safetensors").is_file()
+    assert "stay" in scene.page.toast.text
+
+
+def test_what_is_no_model_is_said_and_changes_nothing(scene: Scene, tmp_path: Path) -> None:
+    empty, words = tmp_path / "empty", tmp_path / "words.txt"
+    empty.mkdir()
+    words.write_text("no model")
+    assert not drop(scene.page, words)
+    assert drop(scene.page, empty)
+    scene.wait(scene.page.banner.isVisible)
+    assert "holds no model" in scene.page.banner.text
+    assert list(scene.labels()) == ["guide"]
+    scene.wait(lambda: not scene.desk.library.is_scanning)
+
+
+def test_files_of_the_user_go_only_after_a_question(scene: Scene, model: Path) -> None:
+    note = model / "my notes.txt"
+    note.write_text("keep")
+    drop(scene.page, model)
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    choose(scene.page.library.list, "tiny-random", DELETE_FILES)
+    scene.wait(lambda: scene.page.findChild(RemovalDialog) is not None)
+    dialog = scene.page.findChild(RemovalDialog)
+    assert dialog
+    assert str(model) in dialog.words
+    dialog.reject()
+    assert (model / "model.safetensors").is_file()
+    dialog.accepted.emit()
+    scene.wait(lambda: list(scene.labels()) == ["guide"])
+    assert [path.name for path in model.iterdir()] == ["my notes.txt"]
+    assert "freed" in scene.page.toast.text
+
+
+def test_names_and_favourites_are_kept(scene: Scene, model: Path) -> None:
+    drop(scene.page, model)
+    view = scene.page.library.list
+    scene.wait(lambda: view.names() == ["guide", "tiny-random"])
+    view.rows.setData(view.rows.index(1), "my-model")
+    scene.wait(lambda: view.names() == ["guide", "my-model"])
+    choose(view, "my-model", "Favourite")
+    scene.wait(lambda: view.names() == ["my-model", "guide"])
+    view.rows.setData(view.rows.index(0), "no good name")
+    scene.wait(scene.page.banner.isVisible)
+    assert "cannot be a name" in scene.page.banner.text
+    assert view.names() == ["my-model", "guide"]
+
+
+def test_files_that_vanish_are_shown_as_gone(
+    open_desktop: OpenDesktop, open_scene: OpenScene, hub_home: HubHome, model: Path
+) -> None:
+    snapshot = cache_revision(hub_home.cache, "org/small", COMMIT, model)
+    desktop = open_desktop()
+    scene = open_scene(desktop)
+    scene.wait(lambda: scene.labels().get("small") == "Fits")
+    assert DELETE in offered(scene.page.library.list, "small")
+    shutil.rmtree(snapshot.parents[1])
+    scene.page.left.emit()
+    scene = open_scene(desktop)
+    scene.wait(lambda: scene.labels()["small"] == "Gone")
+    view = scene.page.library.list
+    assert text.OPEN not in offered(view, "small")
+    assert offered(view, "small")[-1] == FORGET
+
+
+def test_the_engine_says_what_is_loaded(scene: Scene, model: Path) -> None:
+    drop(scene.page, model)
+    view, engine = scene.page.library.list, sent(scene.desktop)
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    engine.fail_loads = "out of memory"
+    choose(view, "tiny-random", text.OPEN)
+    scene.wait(lambda: scene.desktop.models.state.phase == "failed")
+    assert scene.labels()["tiny-random"] == "Fits"
+    assert scene.page.banner.text == "tiny-random could not be opened: out of memory"
+    engine.fail_loads = ""
+    choose(view, "tiny-random", text.OPEN)
+    scene.wait(lambda: scene.labels()["tiny-random"] == "Loaded")
+    assert scene.page.banner.isHidden()
+    scene.page.toast._button.click()
+    assert scene.desktop.window.is_chat_shown
+    choose(view, "tiny-random", text.UNLOAD)
+    scene.wait(lambda: scene.labels()["tiny-random"] == "Fits")
+    assert isinstance(engine.commands[-1], UnloadModel)
+    assert scene.desktop.models.state.phase == "none"
+
+
+def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path, qtbot: QtBot) -> None:
+    drop(scene.page, model)
+    view, desktop = scene.page.library.list, scene.desktop
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    choose(view, "tiny-random", "Settings…")
+    dialog = scene.page.findChild(ModelSettingsDialog)
+    assert dialog
+    dialog.field("context").setText("none")
+    dialog.save.click()
+    assert "whole number" in dialog.note
+    assert dialog.isVisible()
+    dialog.field("context").setText("1,024")
+    dialog.field("temperature").setText("0.25")
+    dialog.system.setPlainText("Answer in French.")
+    dialog.save.click()
+    key = f"path:{model}"
+    scene.wait(lambda: (found := scene.desk.library.find(key)) is not None and found.settings.context == 1024)
+    choose(view, "tiny-random", text.OPEN)
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    load = next(command for command in reversed(sent(desktop).commands) if isinstance(command, LoadModel))
+    assert load.context == 1024
+    assert desktop.conversation.send("Bonjour")
+    scene.wait(lambda: not desktop.conversation.state.busy)
+    request = sent(desktop).requests()[-1]
+    assert request.messages
+    assert [(message.role, message.content) for message in request.messages] == [
+        ("system", "Answer in French."),
+        ("user", "Bonjour"),
+    ]
+    assert request.sampling.temperature == 0.25
+    assert desktop.conversation.send("Et puis?")
+    scene.wait(lambda: not desktop.conversation.state.busy)
+    history = sent(desktop).requests()[-1].history
+    assert history
+    assert history.messages == 3
+
+
+def test_a_filter_leaves_what_has_its_words(scene: Scene, model: Path) -> None:
+    drop(scene.page, model)
+    view, field = scene.page.library.list, scene.page.library.filter_field
+    scene.wait(lambda: view.names() == ["guide", "tiny-random"])
+    field.setText("RANDOM tiny")
+    assert view.names() == ["tiny-random"]
+    field.setText("nothing like it")
+    assert view.names() == []
+    assert scene.page.library.note == NOTHING_FOUND
+    field.clear()
+    assert view.names() == ["guide", "tiny-random"]

@@ -1,0 +1,42 @@
+"""Updates: asked for by a person, shown, and fetched without what is there already."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model_location import GUIDE
+from app.models.library_view import LOOK_FOR_UPDATE, UPDATE
+from tests.app.conftest import OpenDesktop
+from tests.app.models.conftest import OpenScene
+from tests.app.models.test_library_pane import choose, offered
+from tests.hub.repos import Repo
+from tests.hub.server import HubServer
+
+REPO = "org/small-model"
+pytestmark = pytest.mark.usefixtures("own_home")
+
+
+def test_a_newer_commit_is_shown_and_fetched(
+    open_desktop: OpenDesktop, open_scene: OpenScene, hub: HubServer
+) -> None:
+    hub.update(Repo.from_folder(REPO, GUIDE, card="# First"))
+    scene = open_scene(open_desktop())
+    scene.desk.downloads.add(REPO, "")
+    scene.wait(lambda: "small-model" in scene.labels())
+    view = scene.page.library.list
+    asked = len(hub.requests)
+    choose(view, "small-model", LOOK_FOR_UPDATE)
+    scene.wait(lambda: "is up to date" in scene.page.toast.text)
+    assert len(hub.requests) == asked + 1
+    assert scene.labels()["small-model"] == "Fits"
+    newer = hub.update(Repo.from_folder(REPO, GUIDE, card="# Second"))
+    choose(view, "small-model", LOOK_FOR_UPDATE)
+    scene.wait(lambda: scene.labels()["small-model"] == "Update available")
+    assert UPDATE in offered(view, "small-model")
+    sent = hub.bytes_sent(REPO, "model.safetensors")
+    choose(view, "small-model", UPDATE)
+    scene.wait(lambda: scene.labels()["small-model"] == "Fits")
+    model = scene.desk.library.find(f"hf:{REPO}")
+    assert model
+    assert model.revision == newer
+    assert hub.bytes_sent(REPO, "model.safetensors") == sent
