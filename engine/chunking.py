@@ -118,7 +118,7 @@ class BesideCosts:
         return max(self._fewest, int(min(size, most)))
 
     def _costs(self) -> tuple[float, float] | None:
-        """Seconds for being there and for each token: medians of slopes and offsets (Theil 1950, Sen 1968)."""
+        """Seconds for being there and for a token: medians of slopes and offsets (Theil 1950, Sen 1968)."""
         slopes = [
             (later[1] - earlier[1]) / (later[0] - earlier[0])
             for earlier, later in combinations(sorted(self._latest), 2)

@@ -45,7 +45,9 @@ def test_a_step_takes_what_the_slower_of_host_and_device_does(steps: list[tuple[
     unknown = 0
     for (host, device), seconds in zip(steps, pipeline(steps), strict=True):
         unknown += seconds is None
-        assert seconds is None or seconds == pytest.approx(max(host, device), rel=0.3)  # the first waits for both
+        assert seconds is None or seconds == pytest.approx(
+            max(host, device), rel=0.3
+        )  # the first waits for both
     assert unknown <= 1
 
 
