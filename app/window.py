@@ -107,11 +107,13 @@ class MainWindow(QMainWindow):
     @Slot()
     def toggle_sidebar(self) -> None:
         """Show or hide the list of chats."""
+        self.show_chat()
         self.sidebar.setVisible(self.sidebar.isHidden())
 
     @Slot()
     def search(self) -> None:
         """Show the list of chats and put the cursor into its search field."""
+        self.show_chat()
         self.sidebar.show()
         self.sidebar.focus_search()
 

@@ -177,7 +177,7 @@ class Desktop:
                 "stop": self.conversation.stop,
                 "new_chat": self._new_chat,
                 "models": self.models_door.toggle,
-                "open_model": self.pane.model_button.open_menu,
+                "open_model": self._offer_models,
                 "search": self.window.search,
                 "toggle_sidebar": self.window.toggle_sidebar,
                 "settings": self._show_settings,
@@ -187,6 +187,10 @@ class Desktop:
         stop = actions["stop"]  # Esc is for others while there is nothing to stop
         stop.setEnabled(False)
         self.conversation.state_changed.connect(lambda state: stop.setEnabled(state.busy))
+
+    def _offer_models(self) -> None:
+        self.window.show_chat()
+        self.pane.model_button.open_menu()
 
     def _new_chat(self) -> None:
         self.window.show_chat()

@@ -13,6 +13,7 @@ from engine.request import Sequence
 from engine.runner import Part, Runner
 from engine.speculation.draft import Draft
 from engine.speculation.verify import Verification, verify
+from engine.step_times import Sending
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Sent:
             computed like an answer's.
         draft: what was guessed of the only sequence, and `check`, whether it was right.
         waits: what is evaluated when all of it is done.
-        began: when it was sent, in seconds of time.perf_counter.
+        sending: when it was built and sent, by time.perf_counter.
     """
 
     sequences: tuple[Sequence, ...]
@@ -47,7 +48,7 @@ class Sent:
     answers: int
     chunk: Chunk | None
     waits: tuple[mx.array, ...]
-    began: float
+    sending: Sending
     prompt_ends: int = 0
     draft: Draft | None = None
     check: Verification | None = None
@@ -97,7 +98,8 @@ def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: 
     else:
         mx.async_eval(draws.tokens, draws.masses, waits)
     wanted = _asked_for(logits, drawn)
-    return Sent(tuple(drawn), draws, wanted, len(decoding), chunk, waits, began, prompt_ends)
+    sending = Sending(began, time.perf_counter())
+    return Sent(tuple(drawn), draws, wanted, len(decoding), chunk, waits, sending, prompt_ends)
 
 
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
@@ -110,7 +112,8 @@ def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
     waits = runner.results
     mx.async_eval(check.choices, check.mass, waits)
     logits = _asked_for(logits, [sequence])
-    return Sent((sequence,), None, logits, 1, None, waits, began, 0, draft, check)
+    sending = Sending(began, time.perf_counter())
+    return Sent((sequence,), None, logits, 1, None, waits, sending, 0, draft, check)
 
 
 def _asked_for(logits: mx.array, sequences: Many[Sequence]) -> mx.array | None:

@@ -82,7 +82,7 @@ def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
             started.may_restore = False
         sent = batcher.send(runner, None)
         assert sent is not None
-        planned = sent.began - began
+        planned = sent.sending.began - began
         tokens, _ = sent.read()
         read = time.perf_counter()
         for sequence, token in zip(sent.sequences, tokens, strict=True):

@@ -1,11 +1,12 @@
 """A step's linear parts on kernels: norm, product, activation, bias, residual in one launch.
 
-A prompt's many rows are MLX's own, or, of a weight in GGUF's blocks, made by the kernel that reads these.
+A prompt's many rows are MLX's own, or, of a weight in GGUF's blocks, go to a kernel that reads these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Literal, TypedDict
 
 import mlx.core as mx
@@ -16,12 +17,11 @@ from engine.layers.matrix import BlockTensor
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import BuiltinOps, gated
 from metal.candidates_ends import embed_spec
-from metal.candidates_matmul import MATMUL_ROWS, matmul_spec
+from metal.candidates_matmul import MATMUL_ROWS, MATMULS, matmul_spec
 from metal.candidates_matvec import Product
 from metal.candidates_parts import name_of
 from metal.embed import Embed
 from metal.errors import KernelError
-from metal.matmul_blocks import BlockMatmul
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
@@ -39,9 +39,9 @@ class _Form(TypedDict):
 
 
 class _BlockLayer:
-    """A layer of a weight in blocks whose product is a kernel's: y = x Wᵀ + b for many rows."""
+    """A layer of a weight in blocks, which kernels read: y = x Wᵀ + b for many rows."""
 
-    def __init__(self, matmul: BlockMatmul, bias: mx.array | None) -> None:
+    def __init__(self, matmul: Callable[[mx.array], mx.array], bias: mx.array | None) -> None:
         self._matmul, self._bias = matmul, bias
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -149,9 +149,11 @@ class KernelOps:
         key = (linear, dtype, spec.params["rows"])
         if key not in self._block_layers:
             # Asked for or not: an emulated prompt would take minutes.
-            is_faster = self._choice.proven(spec) is not None
-            matmul = BlockMatmul(self._choice.executor, self._launches, weight) if is_faster else None
-            self._block_layers[key] = _BlockLayer(matmul, linear.bias) if matmul else linear
+            faster, layer = self._choice.proven(spec), linear
+            if faster is not None:
+                matmul = MATMULS[faster](self._choice.executor, self._launches, weight)
+                layer = _BlockLayer(matmul, linear.bias)
+            self._block_layers[key] = layer
         return self._block_layers[key]
 
     def _matvec(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matvec | None:

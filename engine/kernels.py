@@ -18,7 +18,7 @@ from engine.layers.norm import RMSNorm
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, pick
 from metal.attention_shape import AttentionShape
 from metal.candidates_ends import pick_spec
-from metal.candidates_prefill import chunk_spec
+from metal.candidates_prefill import chunk_spec, odd_spec
 from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut
 from metal.errors import KernelError
@@ -84,6 +84,7 @@ class Kernels:
             kernels = {shape: self.choice.kernel(spec) for shape, spec in specs.items()}
             for shape in shapes:
                 self._prefills_in_place(shape)
+                self._by_products(shape)
         except KernelError as error:
             self.attention_reason = f"the {self.choice.name} kernels do not take {error}"
             return {}
@@ -100,11 +101,15 @@ class Kernels:
             PageGather(executor, self.launches, shape),
             PageCopy(executor, self.launches, shape),
             PrefillAttention(executor, self.launches, shape) if self._prefills_in_place(shape) else None,
+            by_products=self._by_products(shape),
         )
 
     def _prefills_in_place(self, shape: AttentionShape) -> bool:
         # The other way gathers with a kernel of ours: an executor that was asked for has nothing to say here.
         return self.choice.proven(chunk_spec(shape)) is not None
+
+    def _by_products(self, shape: AttentionShape) -> bool:
+        return self.choice.proven(odd_spec(shape)) is not None
 
 
 class _Survey:

@@ -31,6 +31,7 @@ from engine.speculating import Speculations
 from engine.speculation.draft import Draft
 from engine.speculation.model_drafter import DraftModel
 from engine.speculation.verify import Verdict
+from engine.step_times import Reading, step_seconds
 from engine.telling import Teller
 from engine.tidying import Tidying
 
@@ -216,13 +217,10 @@ class Serving:
             self._tell.prefill(request, sequence.table.length)
 
     def _read(self, sent: Sent) -> None:
+        began = time.perf_counter()
         tokens, masses = sent.read()
         verdict = sent.check.read() if sent.check else None
-        now = time.perf_counter()
-        # What a draft takes to make is part of what its step takes.
-        began = self._read_at if sent.draft else max(sent.began, self._read_at)
-        self._measure(sent, now - began)
-        self._read_at = now
+        self._measure(sent, Reading(began, time.perf_counter()))
         computed = sent.chunk.tokens if sent.chunk else 0
         self._tell.count(computed_tokens=computed + sent.prompt_ends)
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
@@ -255,7 +253,15 @@ class Serving:
             if sequence.reason is None:
                 self._accept(sequence, token, logits[row] if logits is not None else None)
 
-    def _measure(self, sent: Sent, seconds: float) -> None:
+    def _measure(self, sent: Sent, read: Reading) -> None:
+        """Learn from what the step took."""
+        last_read, self._read_at = self._read_at, read.ended
+        following = self._sent.sending if self._sent else None
+        seconds = step_seconds(sent.sending, read, last_read, following)
+        if sent.draft is not None:
+            seconds = read.ended - last_read  # what a draft takes to make is part of what its step takes
+        if seconds is None:
+            return
         self._finding.took(sent, seconds)
         if sent.answers == 1 and sent.chunk is None:
             self._speculations.stepped(sent.sequences[0], sent.draft, seconds)

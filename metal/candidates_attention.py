@@ -79,9 +79,14 @@ class AttentionCase:
         scene, pools = self._scene, self._pools()
         outputs: list[mx.array] = []
         for _ in range(links):
+            scene = self.scene_of_link(scene)
             outputs, pools = self._runs[name](scene, pools)
             scene = replace(scene, qkv=mx.depends([scene.qkv], outputs)[0])
         return [*outputs, pools.keys, pools.values, pools.fence]
+
+    def scene_of_link(self, scene: Scene) -> Scene:
+        """The scene of a chain's next link, from that of the last."""
+        return scene
 
     def _pools(self) -> Pools:
         scene = self._scene

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import mlx.core as mx
 
 from metal.candidates_parts import BUILTIN, digest, dtype_of, integer, name_of, normal, wide
 from metal.dequantize import dequantize
+from metal.dequantize_blocks import DequantizedMatmul
 from metal.executors import Executor
 from metal.matmul_blocks import BlockMatmul
 from metal.matvec_weight import BlockWeight, block_named
@@ -29,6 +30,12 @@ from metal.trial_case import (
 
 MATMUL_ROWS = (32, 512)
 """Rows that products are tried at: what wins at the first runs up to _FEW rows, above that the second's."""
+
+MATMULS: Mapping[str, Callable[[Executor, Counter[str], BlockWeight], Callable[[mx.array], mx.array]]] = {
+    "matmul_blocks": BlockMatmul,
+    "dequantize_blocks": DequantizedMatmul,
+}
+"""What computes such a product beside MLX's own, by the kernel that it launches."""
 
 _FEW = 128
 _TRIED_COLUMNS = 8192
@@ -51,9 +58,12 @@ def matmul(params: Params, executor: Executor) -> Case:
         weight = BlockWeight(constants[0], block_type)
         return lambda x: [weight.multiply(x)]
 
-    def ours(constants: Arrays) -> Step:
-        kernel = BlockMatmul(executor, Counter(), BlockWeight(constants[0], block_type))
-        return lambda x: [kernel(x)]
+    def ours(name: str) -> Callable[[Arrays], Step]:
+        def build(constants: Arrays) -> Step:
+            product = MATMULS[name](executor, Counter(), BlockWeight(constants[0], block_type))
+            return lambda x: [product(x)]
+
+        return build
 
     def data() -> Data:
         x = normal((rows, width), dtype, 0)
@@ -63,7 +73,7 @@ def matmul(params: Params, executor: Executor) -> Case:
     return OpCase(
         CaseSpec("metal.candidates", "matmul", params),
         f"matmul {block_type} {name_of(dtype)} K{width} N{integer(params, 'columns')} m{rows}",
-        [OpCandidate(BUILTIN, builtin), OpCandidate("matmul_blocks", ours, digest("matmul_blocks"))],
+        [OpCandidate(BUILTIN, builtin), *(OpCandidate(name, ours(name), digest(name)) for name in MATMULS)],
         data=data,
         tolerance=TOLERANCE[name_of(dtype)],
         follow=lambda _x, outputs: _fitted(outputs[0], width),

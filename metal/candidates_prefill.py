@@ -1,10 +1,15 @@
-"""Attention of a prefill chunk to a history in pages: gathered for MLX's own attention, or where it lies."""
+"""Attention of a prefill chunk to a history in pages: gathered for MLX's own attention, or where it lies.
+
+And of a chunk whose lengths come once: by MLX's own attention, or by products.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import mlx.core as mx
 
@@ -18,25 +23,37 @@ from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
 from metal.prefill_attention import PrefillAttention
+from metal.products_attention import attend_by_products
 from metal.trial_case import CaseBuilder, CaseSpec, Params
 
 _HISTORY, _NEW = 1024, 256
+_FEW = 40
+"""New tokens of a chat's next message."""
 
 
 def chunk_spec(shape: AttentionShape) -> CaseSpec:
     """A chunk of new tokens of one sequence, on a history four times as long."""
+    return _attention(shape, _NEW).spec("prefill chunk")
+
+
+def odd_spec(shape: AttentionShape) -> CaseSpec:
+    """The few tokens of a next message, on a history that is never as long again."""
+    return _attention(shape, _FEW).spec("odd chunk")
+
+
+def _attention(shape: AttentionShape, new: int) -> Attention:
     return Attention(
         shape.heads,
         shape.kv_heads,
         shape.head_dim,
         name_of(shape.dtype),
         str(_HISTORY),
-        str(_NEW),
+        str(new),
         page_size=shape.page_size,
         rotary=None if shape.rotary_dims == shape.head_dim else shape.rotary_dims,
         window=shape.window,
         norm=shape.norm_epsilon is not None,
-    ).spec("prefill chunk")
+    )
 
 
 def prefill_chunk(params: Params, executor: Executor) -> AttentionCase:
@@ -53,18 +70,49 @@ def prefill_chunk(params: Params, executor: Executor) -> AttentionCase:
     )
 
 
-def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape) -> Run:
+def odd_chunk(params: Params, executor: Executor) -> AttentionCase:
+    """Builds the case of `odd_spec`; both candidates take keys and values that our kernel gathered."""
+    attention = attention_of(params)
+    shape = attention.shape
+    write, gather = PageWrite(executor, Counter(), shape), PageGather(executor, Counter(), shape)
+    runs: Mapping[str, Run] = {
+        BUILTIN: _gathered(write, gather, shape),
+        "products": _gathered(write, gather, shape, by_products=True),
+    }
+    return _OddCase("odd chunk", attention, runs, ("page_write", "page_gather"), lambda scene: [scene.out])
+
+
+class _OddCase(AttentionCase):
+    """Each link of a chain sees another number of keys, which none has seen before."""
+
+    @cached_property
+    def _unseen(self) -> Iterator[int]:
+        return itertools.count(1)
+
+    def scene_of_link(self, scene: Scene) -> Scene:
+        """See AttentionCase: without some of the oldest tokens."""
+        return replace(scene, first=next(self._unseen))
+
+
+def _gathered(
+    write: PageWrite, gather: PageGather, shape: AttentionShape, *, by_products: bool = False
+) -> Run:
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         rows = scene.qkv.shape[0]
-        first = 0 if shape.window is None else max(0, _HISTORY - shape.window + 1)
+        oldest = 0 if shape.window is None else max(0, _HISTORY - shape.window + 1)
+        first = oldest + scene.first % (_HISTORY - oldest)
         angles = scene.angles[_HISTORY : _HISTORY + rows]
-        queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
+        q, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         begin, tokens = device_integers(first)[:1], _HISTORY + rows - first
         keys, values, fence = gather(replace(pools, fence=fence), scene.tables[0], begin, tokens)
-        out = mx.fast.scaled_dot_product_attention(
-            queries[None], keys[None], values[None], scale=shape.scale, mask=_mask(rows, tokens, shape.window)
-        )
-        return [out[0].swapaxes(0, 1).reshape(rows, -1)], replace(pools, fence=fence)
+        if by_products:
+            out = attend_by_products(q, keys, values, shape.scale, shape.window)
+        else:
+            mask = _mask(rows, tokens, shape.window)
+            out = mx.fast.scaled_dot_product_attention(
+                q[None], keys[None], values[None], scale=shape.scale, mask=mask
+            )[0]
+        return [out.swapaxes(0, 1).reshape(rows, -1)], replace(pools, fence=fence)
 
     return run
 
@@ -88,4 +136,4 @@ def _mask(rows: int, tokens: int, window: int | None) -> mx.array | str:
     return (keys <= queries) & (keys > queries - window)
 
 
-CASES: Mapping[str, CaseBuilder] = {"prefill chunk": prefill_chunk}
+CASES: Mapping[str, CaseBuilder] = {"prefill chunk": prefill_chunk, "odd chunk": odd_chunk}

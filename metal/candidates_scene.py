@@ -95,6 +95,7 @@ class Scene:
         queries, new_keys, new_values: rotated heads of the new tokens, (heads, rows, head_dim), exact but for
             keys, which are rounded as they are stored.
         out: attention of the new tokens, (rows, heads · head_dim).
+        first: oldest tokens that are left out by who gathers keys; then `out` is another.
     """
 
     qkv: mx.array
@@ -112,6 +113,7 @@ class Scene:
     new_keys: Exact
     new_values: Exact
     out: Exact
+    first: int = 0
 
 
 def make_scene(attention: Attention, partition: int) -> Scene:
@@ -146,7 +148,10 @@ def make_scene(attention: Attention, partition: int) -> Scene:
         values,
         norms,
         sinks,
-        *exact,
+        queries=exact[0],
+        new_keys=exact[1],
+        new_values=exact[2],
+        out=exact[3],
     )
 
 

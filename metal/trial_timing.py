@@ -71,10 +71,12 @@ def time_candidates(
 
 
 def _links(chain: Callable[[int], float], plan: TimingPlan) -> int:
-    """As many launches as fill a slot, by a short chain that ran before."""
+    """As many launches as fill a slot; one that fills it alone is not repeated."""
+    chain(1)
+    if chain(1) >= plan.slot_s:
+        return 1
     few = 4
-    chain(few)
-    return max(few, min(plan.most_links, int(plan.slot_s / max(chain(few) / few, 1e-7))))
+    return max(few, min(plan.most_links, round(plan.slot_s / max(chain(few) / few, 1e-7))))
 
 
 def _rounds(

@@ -24,9 +24,13 @@ from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
 from metal.prefill_attention import PrefillAttention
+from metal.products_attention import attend_by_products
 
 SMALLEST_BATCH = 8
 """Elements that `lengths` has at least: fewer would reach a kernel as another kind of memory."""
+
+_COMMON = 256
+"""Tokens that a piece has at least that many prompts are cut into; a power of two."""
 
 _UNUSED = -(1 << 30)
 """The length of a row that no sequence has; it stays negative however many steps are added to it."""
@@ -89,6 +93,8 @@ class AttentionKernels:
             history for MLX's own attention.
         gather: that.
         copy: pages onto others, before one of several holders writes.
+        by_products: whether a chunk whose lengths come once is attended to by products: MLX's own attention
+            may prepare itself for each shape anew.
     """
 
     decode: DecodeAttention
@@ -96,6 +102,7 @@ class AttentionKernels:
     gather: PageGather
     copy: PageCopy
     prefill: PrefillAttention | None = None
+    by_products: bool = False
 
 
 class InPlaceStep:
@@ -181,14 +188,20 @@ class InPlacePrefill:
                 self._end - first,
             )
         self._pools.fences[index] = fence
-        out = mx.fast.scaled_dot_product_attention(
-            q[None],
-            keys[None],
-            values[None],
-            scale=shape.scale,
-            mask=self._mask(first, shape.window),
-        )
-        return out[0].swapaxes(0, 1).reshape(qkv.shape[0], -1)
+        if kernels.by_products and not self._is_common:
+            out = attend_by_products(q, keys, values, shape.scale, shape.window)
+        else:
+            mask = self._mask(first, shape.window)
+            out = mx.fast.scaled_dot_product_attention(
+                q[None], keys[None], values[None], scale=shape.scale, mask=mask
+            )[0]
+        return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
+
+    @property
+    def _is_common(self) -> bool:
+        """Whether its lengths are those of many prompts: of the pieces that long ones are cut into."""
+        tokens = self._end - self._begin
+        return tokens >= _COMMON and tokens.bit_count() == 1 and self._begin % tokens == 0
 
     def _mask(self, first: int, window: int | None) -> mx.array | str:
         if window not in self._masks:

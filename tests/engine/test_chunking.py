@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from statistics import median
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +60,41 @@ def test_a_step_that_was_held_up_makes_no_chunk_longer() -> None:
     before = sizer.next(4000, 1)
     sizer.decoded(1, 0.140)  # a request was taken in meanwhile
     assert sizer.next(4000, 1) == before
+
+
+def test_one_slow_chunk_makes_no_small_ones() -> None:
+    sizer = ChunkSizer(2048, 16)
+    sizer.filled(512, 0.004)
+    sizer.filled(2048, 1.6)  # something was compiled
+    assert sizer.next(8192) == 2048
+    for _ in range(3):
+        sizer.filled(2048, 1.6)  # so it is
+    assert sizer.next(8192) == 320
+
+
+def beside(alone: float, fixed: float, token: float, steps: int) -> tuple[ChunkSizer, list[int]]:
+    """Sizes of so many chunks beside an answer, of a machine with these costs, a tenth up and down."""
+    sizer, sizes, noise = ChunkSizer(2048, 16), list[int](), random.Random(0)
+    for _ in range(5):
+        sizer.decoded(1, alone)
+    for _ in range(steps):
+        sizes.append(sizer.next(100_000, 1))
+        took = alone + fixed + token * sizes[-1]
+        sizer.filled(sizes[-1], took * noise.uniform(0.9, 1.1) * (20 if noise.random() < 0.05 else 1), 1)
+    return sizer, sizes
+
+
+def test_where_any_chunk_is_slow_half_of_its_time_goes_into_tokens() -> None:
+    _, sizes = beside(alone=0.0017, fixed=0.006, token=0.000008, steps=120)
+    assert 400 <= median(sizes[60:]) <= 1500  # 750 take as long as being there at all
+
+
+def test_tokens_that_are_slow_themselves_stay_few() -> None:
+    _, sizes = beside(alone=0.0047, fixed=0.0, token=0.00075, steps=200)
+    assert median(sizes) == 8  # the fewest
+    assert max(sizes) <= 32
+
+
+def test_a_little_that_each_chunk_costs_is_taken_off_its_room() -> None:
+    _, sizes = beside(alone=0.020, fixed=0.004, token=0.0001, steps=120)
+    assert 60 <= median(sizes[40:]) <= 180  # 120 fill the room

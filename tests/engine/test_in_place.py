@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
 
+from engine.kv import in_place
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings
+from metal.decode_attention import MAX_TOKENS
 from metal.prefill_attention import PrefillAttention
+from metal.products_attention import attend_by_products
 from tests.engine.parity import (
     Case,
     assert_close,
@@ -129,3 +134,31 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
     ends = [min(begin + 17, TOKENS) - 1 for begin in range(0, TOKENS, 17)]
     assert_close(our_logits(model, tokens, 17), theirs[mx.array(ends)])
     assert kernels.launches["prefill_attention"]
+
+
+@pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
+def test_a_chunk_whose_lengths_come_once_is_attended_to_by_products(
+    name: str, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
+    tokens = prompt()[:TOKENS]
+    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
+    theirs, _ = peer_run(peer_folder, case.peer, tokens)
+    model = load(folder, settings)
+    assert model.kernels is not None
+    attention, seen = model.kernels.attention, list[int]()
+    attention.update({shape: replace(kernels, by_products=True) for shape, kernels in attention.items()})
+    monkeypatch.setattr(in_place, "_COMMON", 16)  # pieces of 16 are common here
+
+    def counted(q: mx.array, *rest: Any) -> mx.array:
+        seen.append(q.shape[1])
+        return attend_by_products(q, *rest)
+
+    monkeypatch.setattr(in_place, "attend_by_products", counted)
+    for chunk in (16, 17):
+        ends = [min(begin + chunk, TOKENS) - 1 for begin in range(0, TOKENS, chunk)]
+        assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])
+    layers = len(model.decoder.attention)
+    assert TOKENS % 16 <= MAX_TOKENS >= TOKENS % 17  # the rests are decode steps
+    assert Counter(seen) == {17: TOKENS // 17 * layers}

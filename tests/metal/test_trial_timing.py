@@ -43,7 +43,7 @@ def test_microseconds_of_a_launch() -> None:
     assert timed(FakeCase({"mlx": 200e-6, "a": 100e-6})) == pytest.approx({"mlx": 200.0, "a": 100.0})
 
 
-@pytest.mark.parametrize(("seconds", "links"), [(200e-6, 20), (1e-6, 64), (0.1, 4)])
+@pytest.mark.parametrize(("seconds", "links"), [(200e-6, 20), (1e-6, 64), (0.003, 4), (0.1, 1)])
 def test_a_chain_fills_a_slot_between_bounds(seconds: float, links: int) -> None:
     case = FakeCase({"mlx": seconds, "a": seconds})
     timed(case)

@@ -57,7 +57,7 @@ SPACES = (
         {"dtype": _DTYPES, "rows": (1, 3, 8), "block": _BLOCKS},
         {**_AROUND, "columns": (7, 33), "blocks": (1, 9)},
     ),
-    Space("matmul_blocks", {"block": _BLOCKS, "dtype": _DTYPES}, {"prompt": (9,)}),
+    Space("matmul_blocks, dequantize_blocks", {"block": _BLOCKS, "dtype": _DTYPES}, {"prompt": (9,)}),
     Space("rms_norm", {"dtype": _DTYPES, "width": (64, 1048, 2056)}, {}),
     Space("pick", {"vocab": (1003, 4096)}, {}),
     Space("embed", {"dtype": _DTYPES, "bits": (0, 4, 8)}, {}),

@@ -16,6 +16,7 @@ from metal.matvec_weight import BlockWeight
 from metal.prefill_attention import prefill_cuts
 from tests.metal import (
     test_decode_attention,
+    test_dequantize_blocks,
     test_embed,
     test_matmul_blocks,
     test_matvec,
@@ -136,9 +137,11 @@ def _matvec_blocks(variant: Variant, executor: Executor) -> None:
     test_matvec_blocks.check(executor, block_type, dtype, width, columns, rows, _options(variant), cut)
 
 
-def _matmul_blocks(variant: Variant, executor: Executor) -> None:
-    block_type, rows = BY_NAME[str(variant["block"])], _number(variant, "prompt")
-    test_matmul_blocks.check(executor, block_type, _dtype(variant), rows, 33, 256 // block_type.block_weights)
+def _prompt_blocks(variant: Variant, executor: Executor) -> None:
+    block_type, dtype = BY_NAME[str(variant["block"])], _dtype(variant)
+    blocks = 256 // block_type.block_weights
+    test_matmul_blocks.check(executor, block_type, dtype, _number(variant, "prompt"), 33, blocks)
+    test_dequantize_blocks.check(executor, block_type, dtype)
 
 
 def _options(variant: Variant) -> str:
@@ -171,7 +174,7 @@ _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
     "matvec": _matvec,
     "matvec_affine": _matvec_affine,
     "matvec_blocks": _matvec_blocks,
-    "matmul_blocks": _matmul_blocks,
+    "matmul_blocks, dequantize_blocks": _prompt_blocks,
     "rms_norm": _rms_norm,
     "pick": _pick,
     "embed": _embed,

@@ -1,0 +1,94 @@
+"""The page among the rest of the window: keys, focus, and what it costs those who never open it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QToolButton
+from pytestqt.qtbot import QtBot
+
+from tests.app.conftest import OpenDesktop
+from tests.app.models.conftest import OpenScene, Scene
+
+NONE = Qt.KeyboardModifier.NoModifier
+CTRL = Qt.KeyboardModifier.ControlModifier
+START = """
+import sys
+from app.paths import Paths
+from app.wiring import Desktop, make_application
+from engine import Engine
+application = make_application()
+desktop = Desktop(application, Engine, Paths(__import__("pathlib").Path(sys.argv[1])))
+desktop.window.show()
+for _ in range(20):
+    application.processEvents()
+print([name for name in ("huggingface_hub", "keyring", "httpx2", "app.models_desk") if name in sys.modules])
+"""
+
+
+@pytest.fixture
+def scene(open_desktop: OpenDesktop, open_scene: OpenScene, qtbot: QtBot) -> Scene:
+    desktop = open_desktop()
+    desktop.window.activateWindow()
+    qtbot.waitUntil(desktop.window.isActiveWindow)
+    return open_scene(desktop)
+
+
+def test_a_start_imports_nothing_of_it(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_cursor_is_in_the_field_of_what_is_shown(scene: Scene) -> None:
+    scene.wait(scene.page.library.filter_field.hasFocus)
+    scene.show("discover")
+    scene.wait(scene.page.discover.search_field.hasFocus)
+    assert scene.page.tab == "discover"
+    scene.page.left.emit()
+    scene.wait(scene.desktop.pane.composer.focusProxy().hasFocus)
+
+
+@pytest.mark.parametrize(
+    ("key", "modifiers"),
+    [(Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier), (Qt.Key.Key_N, CTRL), (Qt.Key.Key_F, CTRL)],
+)
+def test_keys_lead_back_to_the_chats(
+    scene: Scene, qtbot: QtBot, key: Qt.Key, modifiers: Qt.KeyboardModifier
+) -> None:
+    qtbot.keyClick(scene.page.library.filter_field, key, modifiers)
+    scene.wait(lambda: scene.desktop.window.is_chat_shown)
+
+
+def test_rows_are_opened_and_renamed_by_keys(scene: Scene, qtbot: QtBot) -> None:
+    view = scene.page.library.list
+    view.setFocus()
+    view.setCurrentIndex(view.rows.index(0))
+    scene.wait(lambda: scene.labels() == {"guide": "Fits"})
+    qtbot.keyClick(view, Qt.Key.Key_Return)
+    scene.wait(lambda: scene.labels() == {"guide": "Loaded"})
+    qtbot.keyClick(view, Qt.Key.Key_F2)
+    editor = view.findChild(QLineEdit)
+    assert editor
+    assert view.state() == QAbstractItemView.State.EditingState
+    editor.setText("helper")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    scene.wait(lambda: view.names() == ["helper"])
+    qtbot.keyClick(view, Qt.Key.Key_Delete)  # the guide stays
+    assert view.names() == ["helper"]
+
+
+def test_every_control_has_a_name_and_can_be_reached(scene: Scene) -> None:
+    for tab in ("library", "discover"):
+        scene.show(tab)
+        for button in scene.page.findChildren(QToolButton):
+            if not button.inherits("QLineEditIconButton"):
+                assert button.accessibleName() or button.text(), button.objectName()
+                assert button.focusPolicy() != Qt.FocusPolicy.NoFocus
+        for view in scene.page.findChildren(QAbstractItemView):
+            assert view.accessibleName() or not view.isVisible()
