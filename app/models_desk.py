@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app import text
@@ -29,6 +31,9 @@ from app.models.token_view_model import TokenViewModel
 from app.models.updates_view_model import UpdatesViewModel
 from app.paths import Paths
 from engine import EngineSettings
+
+if TYPE_CHECKING:
+    from app.library.removal import Removal
 
 
 class ModelsDesk(QObject):
@@ -128,7 +133,9 @@ class ModelsDesk(QObject):
         words = text.LISTED if len(models) == 1 else text.ALL_LISTED
         self.page.toast.say(words.format(name=models[0].name, count=len(models)))
 
-    @Slot(str, object, bool)
-    def _say_removed(self, name: str, freed: int, files_went: bool) -> None:
-        words = text.REMOVED if files_went else text.FORGOTTEN
-        self.page.toast.say(words.format(name=name, size=size(freed)))
+    @Slot(object, object)
+    def _say_removed(self, removal: Removal, freed: int) -> None:
+        words = text.REMOVED if removal.deletes else text.FORGOTTEN
+        if removal.model.state == "gone":
+            words = text.GONE_FORGOTTEN
+        self.page.toast.say(words.format(name=removal.model.name, size=size(freed)))

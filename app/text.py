@@ -120,6 +120,7 @@ LOADED = "{name} is loaded"
 CHAT = "Chat with it"
 READY = "{title} is ready"
 REMOVED = "{name} is deleted: {size} freed"
+GONE_FORGOTTEN = "{name} is no longer listed"
 FORGOTTEN = "{name} is no longer listed; its files stay"
 
 

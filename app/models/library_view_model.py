@@ -43,8 +43,8 @@ class LibraryViewModel(QObject):
     """Holds the shelf; everything else happens on the library's thread.
 
     Signals: `changed` when the shelf is another one, `scanning(done, total)` while headers are read and
-    `scanned` behind it, `failed(words)`, `removal_planned(Removal)`, `removed(name, bytes freed,
-    whether files went)`, and `taken_in(tuple of Models)`.
+    `scanned` behind it, `failed(words)`, `removal_planned(Removal)`, `removed(Removal, bytes freed)`, and
+    `taken_in(tuple of Models)`.
     """
 
     changed = Signal()
@@ -52,7 +52,7 @@ class LibraryViewModel(QObject):
     scanned = Signal()
     failed = Signal(str)
     removal_planned = Signal(object)
-    removed = Signal(str, object, bool)
+    removed = Signal(object, object)
     taken_in = Signal(object)
 
     def __init__(self, paths: Paths, background: Background, parent: QObject | None = None) -> None:
@@ -131,8 +131,7 @@ class LibraryViewModel(QObject):
 
             return carry_out(removal, library)
 
-        name, files_go = removal.model.name, bool(removal.deletes)
-        self._ask(carry_out, lambda freed: self.removed.emit(name, freed, files_go))
+        self._ask(carry_out, lambda freed: self.removed.emit(removal, freed))
 
     def take_in(self, path: str) -> None:
         """List the models in a folder, or a GGUF file, from now on where they lie: `taken_in`."""

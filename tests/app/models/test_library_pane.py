@@ -142,6 +142,9 @@ def test_files_that_vanish_are_shown_as_gone(
     view = scene.page.library.list
     assert text.OPEN not in offered(view, "small")
     assert offered(view, "small")[-1] == FORGET
+    choose(view, "small", FORGET)
+    scene.wait(lambda: list(scene.labels()) == ["guide"])
+    assert scene.page.toast.text == "small is no longer listed"
 
 
 def test_the_engine_says_what_is_loaded(scene: Scene, model: Path) -> None:
