@@ -22,6 +22,8 @@ from app.downloads.events import (
 )
 from app.downloads.journal import Entry, Journal
 from app.downloads.wanted import Wanted
+from app.errors import DownloadFailed
+from app.hub.errors import HubError
 from app.models.background import Background
 from app.paths import Paths
 
@@ -224,6 +226,13 @@ def open_queue(
 ) -> OpenQueue:
     """What opens the app's own queue with the Hub that the environment names."""
 
+    def usable() -> str | None:
+        """The token; one that cannot be sent ends a download in its words."""
+        try:
+            return token()
+        except HubError as error:
+            raise DownloadFailed(str(error), is_resumable=True) from None
+
     def open_it(paths: Paths, emit: Callable[[DownloadEvent], None]) -> tuple[DownloadQueue, Journal]:
         # Imported here, off the GUI thread: the Hub's client takes a third of a second.
         from app.downloads.download import Means
@@ -231,7 +240,7 @@ def open_queue(
         from app.downloads.queue import DownloadQueue
 
         journal = Journal(paths.downloads)
-        queue = DownloadQueue(Means(default_hub(token)), journal, emit)
+        queue = DownloadQueue(Means(default_hub(usable)), journal, emit)
         queue.start()
         return queue, journal
 

@@ -30,6 +30,7 @@ QWIDGETSIZE_MAX = (1 << 24) - 1
 FILTER = "Filter by name, family or place"
 LOOKING = "Looking through your models…"
 LOOKING_AT = "Looking at models: {done:,} of {total:,}"
+MOST_TOLD = 12
 FEW = 3
 """Models from which on nobody needs to be told how to get some."""
 
@@ -195,7 +196,8 @@ class LibraryPane(QWidget):
         if shelf.models and not shown:
             self._say(NOTHING_FOUND)
             return
-        lines = [shelf_words(shelf.models), *self._library.notes]
+        lines = [shelf_words(shelf), *self._library.notes]
+        self._note.setToolTip("\n\n".join(f"{one.path}\n{one.problem}" for one in shelf.left_out[:MOST_TOLD]))
         self._say("\n".join(line for line in lines if line))
 
     def _invite(self, invited: bool) -> None:

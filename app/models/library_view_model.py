@@ -62,6 +62,7 @@ class LibraryViewModel(QObject):
         self._shelf = Shelf()
         self._notes: tuple[str, ...] = ()
         self._is_scanning = False
+        self._scan_again = False
 
     @property
     def shelf(self) -> Shelf:
@@ -85,6 +86,7 @@ class LibraryViewModel(QObject):
     def scan(self, *, again: bool = False) -> None:
         """Show what is known, then look through all places; `again` reads every header anew."""
         if self._is_scanning:
+            self._scan_again = True  # what came meanwhile may lie where this one has looked already
             return
         self._is_scanning = True
         self.scanning.emit(0, 0)
@@ -153,6 +155,9 @@ class LibraryViewModel(QObject):
     def _end_scan(self) -> None:
         self._is_scanning = False
         self.scanned.emit()
+        if self._scan_again:
+            self._scan_again = False
+            self.scan()
 
     def _ask(
         self,

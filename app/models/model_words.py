@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from app.hub.search import Hit
 from app.library.records import Model
 from app.models.downloads_view_model import DownloadState
 from app.models.hit_list_model import Listed
+from app.models.library_view_model import Shelf
 from engine import Fit
 
 SOURCES = {
@@ -62,12 +63,13 @@ def model_line(model: Model) -> str:
     )
 
 
-def shelf_words(models: Sequence[Model]) -> str:
+def shelf_words(shelf: Shelf) -> str:
     """How many models there are, and what they take; files that some share are counted for each."""
-    here = [model for model in models if model.state == "here"]
-    gone = len(models) - len(here)
+    here = [model for model in shelf.models if model.state == "here"]
+    gone, odd = len(shelf.models) - len(here), len(shelf.left_out)
     told = f"{len(here)} model{'s' if len(here) != 1 else ''}, {size(sum(one.facts.size for one in here))}"
-    return joined(told, f"{gone} gone or damaged" if gone else "") if models else ""
+    left_out = f"{odd} more {'is' if odd == 1 else 'are'} not whole or not readable" if odd else ""
+    return joined(told, f"{gone} gone or damaged" if gone else "", left_out) if shelf.models else ""
 
 
 def fit_words(fit: Fit) -> str:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.hub.choice import Choice
 from app.hub.choices import recommend
+from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT, ChoiceFit, fit_by_shape, fit_by_size, known_elements
 from app.library.library import real_place
 from app.library.records import Model
@@ -88,48 +89,49 @@ class OffersViewModel(QObject):
 
     @Slot()
     def _gather(self) -> None:
-        details, memory = self._repo.details, self._library.shelf.memory
-        choices = details.choices.choices if details else ()
-        fitting = [choice for choice in choices if self._fits_here(choice)]
-        best = recommend(fitting, memory) if memory else None
-        state = self._models.state
-        loaded = str(real_place(Path(state.path))) if state.phase == "ready" else ""
-        offers = tuple(self._offer(choice, loaded, is_best=choice is best) for choice in choices)
+        details = self._repo.details
+        offers = self._all_of(details) if details else ()
         if offers != self._offers:
             self._offers = offers
             self.changed.emit()
 
+    def _all_of(self, details: RepoDetails) -> tuple[Offer, ...]:
+        choices, memory = details.choices.choices, self._library.shelf.memory
+        best = recommend(filter(self._fits_here, choices), memory) if memory else None
+        state = self._models.state
+        loaded = str(real_place(Path(state.path))) if state.phase == "ready" else ""
+        return tuple(self._offer(details, choice, loaded, is_best=choice is best) for choice in choices)
+
     def _fits_here(self, choice: Choice) -> bool:
         return choice.key not in self._fits or self._fits[choice.key].verdict in ("fits", "tight")
 
-    def _offer(self, choice: Choice, loaded: str, *, is_best: bool) -> Offer:
-        model = self._here(choice)
+    def _offer(self, details: RepoDetails, choice: Choice, loaded: str, *, is_best: bool) -> Offer:
+        model = self._here(details.repo, choice)
         access = self._repo.access
         return Offer(
             choice,
             is_best=is_best,
             fit=self._fits.get(choice.key),
             path=str(model.path) if model else "",
-            progress=self._progress(choice),
+            progress=self._progress(details, choice),
             is_open=model is not None and str(model.path) == loaded,
             may_download=access is not None and access.gate in ("open", "granted"),
         )
 
-    def _here(self, choice: Choice) -> Model | None:
+    def _here(self, repo: str, choice: Choice) -> Model | None:
         """The model of the library that this choice is, whatever its commit."""
         for model in self._library.shelf.models:
-            is_of_repo = model.source == "hugging face" and model.origin == self._repo.repo
+            is_of_repo = model.source == "hugging face" and model.origin == repo
             if is_of_repo and model.is_runnable and is_choice(model, choice):
                 return model
         return None
 
-    def _progress(self, choice: Choice) -> str:
-        details = self._repo.details
-        is_only = details is not None and len(details.choices.choices) == 1
+    def _progress(self, details: RepoDetails, choice: Choice) -> str:
+        is_only = len(details.choices.choices) == 1
         for state in self._downloads.states:
             wanted = state.choice or state.wanted.quant
             is_this = wanted == choice.key or (not wanted and is_only)
-            if state.wanted.repo == self._repo.repo and is_this and state.phase != "finished":
+            if state.wanted.repo == details.repo and is_this and state.phase != "finished":
                 return f"{state.done / state.total:.0%}" if state.total else "Waiting"
         return ""
 

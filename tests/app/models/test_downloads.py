@@ -112,6 +112,25 @@ def test_one_is_cancelled_while_another_waits(
     assert scene.page.downloads.isHidden()
 
 
+def test_a_token_that_is_none_is_said(
+    open_desktop: OpenDesktop, open_scene: OpenScene, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.update(repo("org/name"))
+    hub.faults.add(stall := Fault(WEIGHTS, "stall", at=1_000_000))
+    scene = open_scene(open_desktop())
+    id_ = begin(scene, "org/name")
+    hub.faults.wait(stall)
+    scene.page.downloads.row(id_).switch.click()
+    scene.wait(lambda: scene.desk.downloads.states[0].phase == "paused")
+    monkeypatch.setenv("HF_TOKEN", "two words")
+    scene.page.downloads.row(id_).switch.click()
+    scene.wait(lambda: scene.desk.downloads.states[0].phase == "failed")
+    assert "HF_TOKEN holds no token" in scene.page.downloads.row(id_).words
+    assert "two words" not in scene.page.downloads.row(id_).words
+    scene.search("name")
+    assert "HF_TOKEN holds no token" in scene.page.discover.note
+
+
 def test_a_failure_is_said_and_can_be_tried_again(
     open_desktop: OpenDesktop, open_scene: OpenScene, hub: HubServer
 ) -> None:

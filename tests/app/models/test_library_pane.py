@@ -205,6 +205,27 @@ def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path,
     assert history.messages == 3
 
 
+def test_what_comes_while_places_are_looked_through_is_found(
+    scene: Scene, hub_home: HubHome, model: Path
+) -> None:
+    scene.desk.library.scan()
+    assert scene.desk.library.is_scanning
+    scene.desk.library._background.ask(
+        lambda: cache_revision(hub_home.cache, "org/late", COMMIT, model), lambda _: None, print
+    )
+    scene.desk.library.scan()
+    scene.wait(lambda: scene.labels() == {"guide": "Fits", "late": "Fits"})
+
+
+def test_what_is_not_whole_is_counted_and_no_model(scene: Scene, hub_home: HubHome, model: Path) -> None:
+    snapshot = cache_revision(hub_home.cache, "org/half", COMMIT, model)
+    next(snapshot.glob("tokenizer.*")).unlink()
+    scene.page.library._again.click()
+    scene.wait(lambda: "1 more is not whole" in scene.page.library.note)
+    assert list(scene.labels()) == ["guide"]
+    assert "tokenizer" in scene.page.library._note.toolTip()
+
+
 def test_a_filter_leaves_what_has_its_words(scene: Scene, model: Path) -> None:
     drop(scene.page, model)
     view, field = scene.page.library.list, scene.page.library.filter_field
