@@ -56,10 +56,17 @@ def look(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def repos(folder: Path) -> list[Repo]:
+@pytest.fixture(scope="module")
+def gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GGUF model, written once."""
+    file = tmp_path_factory.mktemp("gguf") / "helper-3B-Q4_K_M.gguf"
+    write_gguf_model(file, types=q4_k_m, **WIDE)
+    return file
+
+
+def repos(gguf_file: Path) -> list[Repo]:
     """What the hub has: a model in many versions, a gated one, one that does not run, and many more."""
-    write_gguf_model(folder / "begin.gguf", types=q4_k_m, **WIDE)
-    begin = (folder / "begin.gguf").read_bytes()[: 1 << 16]
+    begin = gguf_file.read_bytes()[: 1 << 16]
     weights = HubFile(random.Random(1).randbytes(1000), lfs=True, listed_size=14_000_000_000)
     files = {"config.json": CONFIG, "tokenizer.json": b"{}", "model.safetensors": weights}
     versions = {
@@ -102,12 +109,11 @@ def scene(
     qtbot: QtBot,
     hub_home: HubHome,
     own_home: Path,
-    tmp_path: Path,
+    gguf_file: Path,
     look: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Scene]:
     """The page with the guide loaded, beside a hub."""
-    with HubServer(repos(tmp_path)) as hub:
+    with HubServer(repos(gguf_file)) as hub:
         hub_home.connect(hub)
         desktop = open_desktop(model=GUIDE)
         desktop.appearance.choose("light" if look == "light" else "dark")
@@ -144,14 +150,14 @@ def picture_of(dialog: QWidget, name: str) -> None:
     assert dialog.grab().save(str(FOLDER / f"{name}.png"))
 
 
-def fill_library(desktop: Desktop, hub_home: HubHome, tmp_path: Path) -> Path:
+def fill_library(desktop: Desktop, hub_home: HubHome, tmp_path: Path, gguf_file: Path) -> Path:
     """Models in every state; returns the one that will be gone."""
     mine = tmp_path / "mine"
     write_random_model(mine / "story-teller-1B")
     write_random_model(mine / "odd-model")
     config = json.loads((mine / "odd-model" / "config.json").read_text())
     (mine / "odd-model" / "config.json").write_text(json.dumps(config | {"model_type": "mamba"}))
-    write_gguf_model(mine / "helper-3B-Q4_K_M.gguf", types=q4_k_m, **WIDE)
+    shutil.copy(gguf_file, mine)
     gone = cache_revision(hub_home.cache, "maker/soon-gone", "b" * 40, mine / "story-teller-1B")
     cache_revision(hub_home.cache, "maker/Assistant-7B-Instruct", "a" * 40, mine / "story-teller-1B")
     desk = desktop.models_door.desk
@@ -160,9 +166,9 @@ def fill_library(desktop: Desktop, hub_home: HubHome, tmp_path: Path) -> Path:
     return gone.parents[1]
 
 
-def test_library(scene: Scene, hub_home: HubHome, tmp_path: Path, look: str) -> None:
+def test_library(scene: Scene, hub_home: HubHome, tmp_path: Path, gguf_file: Path, look: str) -> None:
     picture(scene, "few")
-    gone = fill_library(scene.desktop, hub_home, tmp_path)
+    gone = fill_library(scene.desktop, hub_home, tmp_path, gguf_file)
     scene.wait(lambda: len(scene.labels()) == 6)
     shutil.rmtree(gone)
     scene.desk.library.scan()
