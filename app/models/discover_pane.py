@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from PySide6.QtCore import QModelIndex, Qt, Signal, Slot
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -34,6 +34,10 @@ from app.widgets.choice_menu import ChoiceMenu
 from engine import FAMILIES
 
 LIST_WIDTH = (260, 400)
+QWIDGETSIZE_MAX = (1 << 24) - 1
+ROOM_FOR_BOTH = 680
+"""In a narrower page the list gives way to what is chosen in it."""
+
 SEARCH = "Search the Hub, then Enter"
 SHORT_LIST = "A short list to begin with"
 FOUND = "Found on the Hub"
@@ -161,10 +165,9 @@ class DiscoverPane(QWidget):
         note.setContentsMargins(20, 4, 12, 8)
         note.addWidget(self._note, 1)
         note.addWidget(self._again)
-        left = QWidget()
-        left.setMinimumWidth(LIST_WIDTH[0])
-        left.setMaximumWidth(LIST_WIDTH[1])
-        column = QVBoxLayout(left)
+        self._left = QWidget()
+        self._left.setMinimumWidth(LIST_WIDTH[0])
+        column = QVBoxLayout(self._left)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         top = QVBoxLayout()
@@ -180,7 +183,7 @@ class DiscoverPane(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
-        row.addWidget(left, 2)
+        row.addWidget(self._left, 2)
         row.addWidget(self.repo_pane, 3)
 
     def _connect(self) -> None:
@@ -194,8 +197,30 @@ class DiscoverPane(QWidget):
         self._search.restarted.connect(self._restart)
         self._search.grew.connect(self._grow)
         self._search.changed.connect(self._show)
+        self._repo.changed.connect(self._share_room)
+        self.repo_pane.left.connect(self._back)
         self.repo_pane.opened.connect(self.opened)
         self.repo_pane.token_wanted.connect(self.token_wanted)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Beside each other where there is room, else one at a time."""
+        super().resizeEvent(event)
+        self._share_room()
+
+    @Slot()
+    def _share_room(self) -> None:
+        narrow, chosen = self.width() < ROOM_FOR_BOTH, bool(self._repo.repo)
+        self._left.setMaximumWidth(QWIDGETSIZE_MAX if narrow else LIST_WIDTH[1])
+        self._left.setVisible(not (narrow and chosen))
+        self.repo_pane.setVisible(chosen or not narrow)
+        self.repo_pane.back.setVisible(narrow and chosen)
+
+    @Slot()
+    def _back(self) -> None:
+        self._list.clearSelection()
+        self._list.setCurrentIndex(QModelIndex())
+        self._repo.close()
+        self._list.setFocus()
 
     @Slot()
     def _begin(self) -> None:

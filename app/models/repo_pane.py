@@ -40,6 +40,7 @@ CONTEXTS = (
 CARD = "What its authors say"
 CARD_GOES_ON = "\n\n*It goes on: open its page.*"
 NO_CARD = "Its authors say nothing of it."
+BACK = "Back to the list"
 PAGE = "Open its page"
 ACCEPT = "Open its page"
 ACCEPTED = "Check again"
@@ -47,9 +48,10 @@ TOKEN = "Give a token…"
 
 
 class RepoPane(QScrollArea):
-    """Shows a RepoViewModel. Intents: `opened(path)` and `token_wanted`."""
+    """Shows a RepoViewModel. Intents: `opened(path)`, `token_wanted`, and `left` to go back to the list."""
 
     opened = Signal(str)
+    left = Signal()
     token_wanted = Signal()
 
     def __init__(
@@ -118,6 +120,8 @@ class RepoPane(QScrollArea):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.context = ChoiceMenu(self._appearance, CONTEXT, CONTEXTS, str(USUAL_CONTEXT))
         self.context.chosen.connect(lambda tokens: self._offers.set_context(int(tokens) or None))
+        self.back = _link(BACK, self.left.emit)
+        self.back.hide()
         self._page = _link(PAGE, self._open_page)
         self._prose = BlockColumn(self._appearance)
         self._prose.height_changed.connect(self._place_card)
@@ -146,6 +150,7 @@ class RepoPane(QScrollArea):
         column = QVBoxLayout(inner)
         column.setContentsMargins(SIDE, 4, SIDE, SIDE)
         column.setSpacing(8)
+        column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._title)
         column.addWidget(self._line)
         column.addWidget(self._page, 0, Qt.AlignmentFlag.AlignLeft)

@@ -30,7 +30,7 @@ from tests.hub.fixtures import HubHome
 from tests.hub.repos import HubFile, Repo
 from tests.hub.server import HubServer
 
-SIZES = ((1080, 720), (720, 520))
+SIZES = ((1080, 720), (720, 520), (560, 420))
 CONFIG = b'{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}'
 CARD = (
     """# Small, but awake

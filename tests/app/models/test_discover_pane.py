@@ -72,6 +72,26 @@ def test_a_search_has_its_filters_and_goes_on_at_its_end(scene: Scene, hub: HubS
     assert discover.repos() == [one.repo for one in curated_models()]
 
 
+def test_a_narrow_window_shows_the_list_or_what_is_chosen(scene: Scene, hub: HubServer) -> None:
+    hub.update(Repo("org/name", FILES))
+    discover = scene.page.discover
+    scene.search("name")
+    scene.look_at("org/name")
+    assert discover.list.isVisible()
+    assert discover.repo_pane.isVisible()
+    scene.desktop.window.resize(560, 420)
+    scene.wait(lambda: not discover.list.isVisible())
+    assert discover.repo_pane.back.isVisible()
+    discover.repo_pane.back.click()
+    assert discover.list.isVisible()
+    assert not discover.repo_pane.isVisible()
+    scene.look_at("org/name")
+    scene.wait(discover.repo_pane.isVisible)
+    scene.desktop.window.resize(1080, 720)
+    scene.wait(discover.list.isVisible)
+    assert not discover.repo_pane.back.isVisible()
+
+
 def test_nothing_found_and_offline_are_said(scene: Scene, hub: HubServer) -> None:
     scene.search("no such model")
     assert scene.page.discover.note == NOTHING_FOUND
