@@ -68,6 +68,7 @@ class ModelsDesk(QObject):
         self.repo = RepoViewModel(repos, lambda: HubClient(store.get))
         self.updates = UpdatesViewModel(repos, lambda: HubClient(store.get), self.downloads)
         self.offers = OffersViewModel(self.repo, self.library, self.downloads, models, settings)
+        self._curated = curated_models()
         self._page: ModelsPage | None = None
         self.downloads.finished.connect(self._take_in)
 
@@ -86,10 +87,12 @@ class ModelsDesk(QObject):
         page = ModelsPage(
             self._appearance,
             LibraryPane(self._appearance, self.library, self._models, self.updates),
-            DiscoverPane(self._appearance, self.search, self.repo, self.offers, short_list(curated_models())),
+            DiscoverPane(self._appearance, self.search, self.repo, self.offers),
             DownloadsStrip(self._appearance, self.downloads),
         )
         page.left.connect(self.left)
+        self._show_short_list(page)
+        self.library.changed.connect(lambda: self._show_short_list(page))
         page.opened.connect(self._models.open)
         page.token_wanted.connect(self._ask_for_token)
         self._models.state_changed.connect(self._tell_model)
@@ -101,6 +104,10 @@ class ModelsDesk(QObject):
         self.library.taken_in.connect(self._say_taken_in)
         self.library.removed.connect(self._say_removed)
         return page
+
+    def _show_short_list(self, page: ModelsPage) -> None:
+        """With what fits, as soon as the memory of this machine is known."""
+        page.discover.show_short_list(short_list(self._curated, self.library.shelf.memory))
 
     @Slot()
     def _ask_for_token(self) -> None:

@@ -74,13 +74,11 @@ class DiscoverPane(QWidget):
         search: SearchViewModel,
         repo: RepoViewModel,
         offers: OffersViewModel,
-        short_list: Sequence[Listed] = (),
         parent: QWidget | None = None,
     ) -> None:
-        """`short_list` is on show while nothing is searched for."""
         super().__init__(parent)
         self._appearance = appearance
-        self._short_list = tuple(short_list)
+        self._short_list: tuple[Listed, ...] = ()
         self._search = search
         self._repo = repo
         self._make_search()
@@ -122,6 +120,13 @@ class DiscoverPane(QWidget):
     def note(self) -> str:
         """What it says over the list."""
         return self._note.text()
+
+    def show_short_list(self, rows: Sequence[Listed]) -> None:
+        """What is on show while nothing is searched for."""
+        if tuple(rows) != self._short_list:
+            self._short_list = tuple(rows)
+            if self._search.query is None:
+                self._restart()
 
     def repos(self) -> list[str]:
         """The repositories on show, from the top."""

@@ -21,6 +21,7 @@ from app.models.model_words import download_words
 from app.widgets.icon_button import IconButton
 
 STEPS = 1000
+EDGE = 5
 MOST_ROWS = 3
 """Rows that are seen at once; more are scrolled to."""
 
@@ -118,17 +119,23 @@ class DownloadsStrip(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._appearance = appearance
         self._downloads = downloads
+        self._room = 0
         self._rows: dict[int, DownloadRow] = {}
         inner = QWidget()
         inner.setObjectName("downloadsColumn")
         self._column = QVBoxLayout(inner)
-        self._column.setContentsMargins(0, 4, 0, 4)
+        self._column.setContentsMargins(0, EDGE - 1, 0, EDGE)
         self._column.setSpacing(0)
         self.setWidget(inner)
         downloads.changed.connect(self._show)
         self._fill()
         if not self._rows:  # not shown here otherwise: without a parent it would be a window
             self.hide()
+
+    def set_room(self, height: int) -> None:
+        """Take so many pixels at most, but show one download at least; the others are scrolled to."""
+        self._room = height
+        self._fit_height()
 
     def row(self, id_: int) -> DownloadRow:
         """The row of a download."""
@@ -164,5 +171,5 @@ class DownloadsStrip(QScrollArea):
         return row
 
     def _fit_height(self) -> None:
-        heights = [row.sizeHint().height() for row in self._rows.values()]
-        self.setFixedHeight(sum(heights[:MOST_ROWS]) + 10)
+        heights = [row.sizeHint().height() for row in self._rows.values()] or [0]
+        self.setFixedHeight(max(heights[0], min(sum(heights[:MOST_ROWS]), self._room)) + 2 * EDGE)

@@ -8,7 +8,16 @@ from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.appearance import Appearance
 from app.models.hit_list_model import LISTED_ROLE, Listed
-from app.models.row_paint import INSET, PADDING, paint_ground, paint_label, paint_line, small, strong
+from app.models.row_paint import (
+    INSET,
+    PADDING,
+    label_colours,
+    paint_ground,
+    paint_label,
+    paint_line,
+    small,
+    strong,
+)
 
 HEIGHT = 56
 HEIGHT_WITH_NOTE = 76
@@ -39,15 +48,9 @@ class HitRow(QStyledItemDelegate):
         room = option.rect.adjusted(INSET + PADDING, 0, -INSET - PADDING, 0)
         title = QRect(room.left(), room.top() + 9, room.width(), 20)
         if row.label:
-            left = paint_label(
-                painter,
-                title.right(),
-                title.center().y() + 1,
-                row.label,
-                theme.notice,
-                theme.notice_soft,
-                small(option.font),
-            )
+            colour, ground = label_colours(row.label, theme, option)
+            middle, font = title.center().y() + 1, small(option.font)
+            left = paint_label(painter, title.right(), middle, row.label, colour, ground, font)
             title.setRight(left - GAP)
         ink = theme.muted if row.unsupported else theme.text
         paint_line(painter, title, row.name, ink, strong(option.font))

@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QColor, QMouseEvent, QPainter
-from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QLineEdit, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -22,8 +22,16 @@ from app.icons import icon
 from app.library.records import Model
 from app.models.library_list_model import MODEL_ROLE, LibraryListModel
 from app.models.model_words import model_line
-from app.models.row_paint import INSET, PADDING, paint_ground, paint_label, paint_line, small, strong
-from app.theme import Theme
+from app.models.row_paint import (
+    INSET,
+    PADDING,
+    label_colours,
+    paint_ground,
+    paint_label,
+    paint_line,
+    small,
+    strong,
+)
 
 HEIGHT = 56
 MORE = 28
@@ -119,23 +127,9 @@ class LibraryRow(QStyledItemDelegate):
         words = self._rows.label(model)
         if not words:
             return right
-        theme = self._appearance.theme
-        colour, ground = label_colours(words, theme)
-        if ground == theme.accent_soft and option.state & QStyle.StateFlag.State_Selected:
-            ground = theme.surface  # the row itself is of that colour
+        colour, ground = label_colours(words, self._appearance.theme, option)
         middle = option.rect.center().y() + 1
         return paint_label(painter, right, middle, words, colour, ground, small(option.font))
-
-
-def label_colours(words: str, theme: Theme) -> tuple[str, str]:
-    """Ink and ground of a label: calm for what is well, a notice for what is narrow, red for what fails."""
-    if words in ("Tight", "Update available"):
-        return theme.notice, theme.notice_soft
-    if words in ("Does not fit", "Gone", "Damaged", "Does not run here"):
-        return theme.danger, theme.danger_soft
-    if words == "Loaded" or words.startswith("Loading"):
-        return theme.on_accent, theme.accent
-    return theme.text, theme.accent_soft
 
 
 def more_rect(row: QRect) -> QRect:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from app import text
 from app.amounts import duration, size
+from app.hub.choice import Choice
 from app.hub.curated import Curated
+from app.hub.fit import fit_by_size
 from app.hub.search import Hit
 from app.library.records import Model
 from app.models.downloads_view_model import DownloadState
@@ -155,17 +157,24 @@ def listed(hit: Hit) -> Listed:
     )
 
 
-def short_list(models: Iterable[Curated]) -> list[Listed]:
-    """The list that is on show before anything is searched for."""
+def short_list(models: Iterable[Curated], memory: int) -> list[Listed]:
+    """The list that is on show before anything is searched for; `memory` bytes are for models, 0: unknown."""
     return [
         Listed(
             one.repo,
             joined(FORMATS[one.format], f"{count(one.parameters)} weights", size(one.bytes), one.licence),
             title=one.name,
             note=one.good_for,
+            label=text.sentence(fit_by_size(_choice(one), memory).verdict) if memory else "",
         )
         for one in models
     ]
+
+
+def _choice(one: Curated) -> Choice:
+    """What the list recommends of a repository, as far as it tells."""
+    stored = "gguf" if one.format == "gguf" else "safetensors"
+    return Choice(one.choice, one.choice, stored, (), one.bytes, one.bytes, None, one.parameters, (), "")
 
 
 def _formats(hit: Hit) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QMimeData, Qt, Signal, Slot
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
@@ -29,6 +29,7 @@ from app.widgets.toast import Toast
 
 Tab = Literal["library", "discover"]
 SIDE = 16
+DOWNLOADS_SHARE = 0.3
 
 
 class ModelsPage(QWidget):
@@ -91,6 +92,11 @@ class ModelsPage(QWidget):
         self._stack.setCurrentWidget(self._panes[tab])
         field = self.library.filter_field if tab == "library" else self.discover.search_field
         field.setFocus()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """The downloads take a part of the height, however many there are."""
+        super().resizeEvent(event)
+        self.downloads.set_room(round(DOWNLOADS_SHARE * self.height()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Escape goes back to the chat."""

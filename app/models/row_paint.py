@@ -49,6 +49,18 @@ def paint_label(
     return room.left()
 
 
+def label_colours(words: str, theme: Theme, option: QStyleOptionViewItem) -> tuple[str, str]:
+    """Ink and ground of a label: calm for what is well, a notice for what is narrow, red for what fails."""
+    if words in ("Tight", "Update available", "Gated"):
+        return theme.notice, theme.notice_soft
+    if words in ("Does not fit", "Gone", "Damaged", "Does not run here"):
+        return theme.danger, theme.danger_soft
+    if words == "Loaded" or words.startswith("Loading"):
+        return theme.on_accent, theme.accent
+    selected = bool(option.state & QStyle.StateFlag.State_Selected)
+    return theme.text, theme.surface if selected else theme.accent_soft  # a selected row is of that colour
+
+
 def small(font: QFont) -> QFont:
     """The font of second lines and labels."""
     made = QFont(font)

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.hub.curated import curated_models
 from app.hub.search import Query
 from app.models.discover_pane import NOTHING_FOUND, SHORT_LIST
+from app.models.model_words import short_list
 from app.models.repo_pane import NO_CARD
 from app.models.token_dialog import TokenDialog
 from tests.app.conftest import OpenDesktop
@@ -203,3 +204,14 @@ def test_a_gated_model_leads_to_its_page_and_a_token_opens_it(
         assert pane._gate.isHidden()
         pane.cards[0].button.click()
         scene.wait(lambda: [one.phase for one in scene.desk.downloads.states] == ["finished"])
+
+
+def test_the_short_list_says_what_fits_without_a_network(scene: Scene, hub: HubServer) -> None:
+    scene.show("discover")
+    rows = scene.page.discover.rows
+    labels = {rows.listed(rows.index(place)).label for place in range(rows.rowCount())}
+    assert labels <= {"Fits", "Tight", "Does not fit"}
+    words = [one.label for one in short_list(curated_models(), 1_500_000_000)]
+    assert (words[0], words[-1]) == ("Tight", "Does not fit")
+    assert {one.label for one in short_list(curated_models(), 10**12)} == {"Fits"}
+    assert hub.requests == []
