@@ -1,4 +1,4 @@
-"""Bytes and seconds as people read them."""
+"""Bytes, seconds, weights and tokens as people read them."""
 
 from __future__ import annotations
 
@@ -19,3 +19,18 @@ def duration(seconds: float) -> str:
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def count(number: int) -> str:
+    """Weights, or downloads, in short: 7B, 134k."""
+    for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= limit:
+            value = number / limit
+            digits = f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")
+            return f"{digits}{letter}"
+    return str(number)
+
+
+def tokens(number: int) -> str:
+    """The length of a context: 8k is 8192; 2,000."""
+    return f"{number // 1024}k" if number >= 1024 and not number % 1024 else f"{number:,}"

@@ -7,14 +7,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from app.amounts import size
-from app.cli.models import SOURCES, as_json, show_progress
+from app.cli.models import as_json, show_progress
 from app.cli.terminal import Terminal, one_line
 from app.errors import UsageError
 from app.library.importing import checked_place, take_in
 from app.library.library import open_library
 from app.library.look import look
 from app.library.names import checked_name
-from app.library.records import Model
+from app.library.records import SOURCES, Model
 from app.paths import default_paths
 from engine import machine_report
 

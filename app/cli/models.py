@@ -6,12 +6,12 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import date
 from typing import Any
 
-from app.amounts import size
+from app.amounts import count, size, tokens
 from app.cli.columns import Column, table, terminal_width
 from app.cli.terminal import Terminal, one_line
 from app.errors import AppError, UsageError
@@ -19,18 +19,10 @@ from app.library.library import Library, open_library
 from app.library.look import look
 from app.library.model_settings import ENTRIES, shown, with_setting
 from app.library.names import folded
-from app.library.records import LeftOut, Model, ModelSettings
+from app.library.records import SOURCES, LeftOut, Model, ModelSettings
 from app.paths import default_paths
 from app.settings import SettingsFile
 from engine import Fit, machine_report, model_fit
-
-SOURCES = {
-    "built in": "built in",
-    "hugging face": "Hugging Face",
-    "lm studio": "LM Studio",
-    "ollama": "Ollama",
-    "folder": "folder",
-}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -136,9 +128,9 @@ def listing(
         Column("NAME", [_marked(model) for model in shown]),
         Column("FAMILY", [one_line(model.facts.family) for model in shown], weight=3),
         Column("SIZE", [size(model.facts.size) for model in shown], is_number=True, weight=8),
-        Column("PARAMS", [_count(model.facts.parameters) for model in shown], is_number=True, weight=5),
+        Column("PARAMS", [_told(count, model.facts.parameters) for model in shown], is_number=True, weight=5),
         Column("QUANT", [_quant(model) for model in shown], weight=6),
-        Column("CONTEXT", [_tokens(model.context_length) for model in shown], is_number=True, weight=2),
+        Column("CONTEXT", [_told(tokens, model.context_length) for model in shown], is_number=True, weight=2),
         Column("FITS", [_fits(model, memory) for model in shown], weight=7),
         Column("FROM", [SOURCES[model.source] for model in shown], weight=4),
         Column("LAST USED", [_when(model.last_used) for model in shown], weight=1),
@@ -250,22 +242,12 @@ def _marked(model: Model) -> str:
     return f"★ {model.name}" if model.favourite else model.name
 
 
-def _count(number: int) -> str:
-    for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if number >= limit:
-            value = number / limit
-            return f"{value:.0f}{letter}" if value >= 100 else f"{value:.1f}{letter}"
-    return str(number) if number else "–"
+def _told(words: Callable[[int], str], number: int) -> str:
+    return words(number) if number else "–"
 
 
 def _quant(model: Model) -> str:
     return one_line((model.facts.quantization or "–").partition(",")[0])
-
-
-def _tokens(number: int) -> str:
-    if not number:
-        return "–"
-    return f"{number // 1024}k" if number >= 1024 and not number % 1024 else f"{number:,}"
 
 
 def _fits(model: Model, memory: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,15 @@ from app.settings import KvCache
 
 Source = Literal["built in", "hugging face", "lm studio", "ollama", "folder"]
 """Where a model was found; "folder" is one that the user named."""
+
+SOURCES: Mapping[Source, str] = {
+    "built in": "built in",
+    "hugging face": "Hugging Face",
+    "lm studio": "LM Studio",
+    "ollama": "Ollama",
+    "folder": "folder",
+}
+"""What people call them."""
 
 State = Literal["here", "gone", "damaged"]
 """A model's files: as they were, no longer there, or no longer whole."""

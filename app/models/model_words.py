@@ -8,41 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app import text
-from app.amounts import duration, size
+from app.amounts import count, duration, size, tokens
 from app.hub.choice import Choice
 from app.hub.curated import Curated
 from app.hub.fit import fit_by_size
 from app.hub.search import Hit
-from app.library.records import Model
+from app.library.records import SOURCES, Model
 from app.models.downloads_view_model import DownloadState
 from app.models.hit_list_model import Listed
 from app.models.library_view_model import Shelf
 from engine import Fit
 
-SOURCES = {
-    "built in": "Built in",
-    "hugging face": "Hugging Face cache",
-    "lm studio": "LM Studio",
-    "ollama": "Ollama",
-    "folder": "Your folder",
-}
 STATES = {"gone": "Its files are gone", "damaged": "Its files are not whole"}
 FORMATS = {"gguf": "GGUF", "mlx": "MLX", "safetensors": "Safetensors"}
 DOT = " · "
-
-
-def count(number: int) -> str:
-    """Weights or downloads in short: 7.2B, 135M, 12k."""
-    for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if number >= limit:
-            value = number / limit
-            return f"{f'{value:.0f}' if value >= 100 else f'{value:.1f}'.removesuffix('.0')}{letter}"
-    return str(number)
-
-
-def tokens(number: int) -> str:
-    """Tokens in short: 8k, 131k, 2,000."""
-    return f"{number // 1024}k" if number >= 1024 and not number % 1024 else f"{number:,}"
 
 
 def joined(*parts: str) -> str:
@@ -61,7 +40,7 @@ def model_line(model: Model) -> str:
         (facts.quantization or "").partition(",")[0],
         size(facts.size),
         f"{tokens(facts.context_length)} context" if facts.context_length else "",
-        SOURCES[model.source],
+        text.sentence(SOURCES[model.source]),
     )
 
 
@@ -112,7 +91,9 @@ def model_details(model: Model, fit: Fit | None) -> str:
     rows = [
         model.name,
         str(model.path),
-        joined(SOURCES[model.source], "" if Path(model.origin).is_absolute() else model.origin),
+        joined(
+            text.sentence(SOURCES[model.source]), "" if Path(model.origin).is_absolute() else model.origin
+        ),
         f"Format: {facts.format}" if facts.format else "",
         f"Licence: {facts.licence}" if facts.licence else "",
         f"{fit_words(fit)}: {fit_reason(fit)}" if fit else "",

@@ -9,13 +9,14 @@ from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import text
+from app.amounts import count
 from app.appearance import Appearance
 from app.chat.block_column import SLICE_SECONDS, BlockColumn
 from app.chat.markdown_blocks import split_blocks
 from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT
 from app.models.choice_card import ChoiceCard
-from app.models.model_words import ago, count, joined
+from app.models.model_words import ago, joined
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
 from app.widgets.choice_menu import ChoiceMenu
