@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -34,6 +35,9 @@ from engine import EngineSettings
 
 if TYPE_CHECKING:
     from app.library.removal import Removal
+
+
+log = logging.getLogger(__name__)
 
 
 class ModelsDesk(QObject):
@@ -71,6 +75,7 @@ class ModelsDesk(QObject):
         self._curated = curated_models()
         self._page: ModelsPage | None = None
         self.downloads.finished.connect(self._take_in)
+        self.downloads.failed.connect(log.warning)  # also where there is no page yet to say it on
 
     @property
     def page(self) -> ModelsPage:

@@ -204,6 +204,8 @@ class DownloadsViewModel(QObject):
     def _queue(self) -> tuple[DownloadQueue, Journal]:
         if self._opened is None:
             self._opened = self._open_queue(self._paths, self._emit)
+            if problem := self._opened[1].problem:
+                self._background.tell(lambda: self.failed.emit(problem))
         return self._opened
 
     def _emit(self, event: DownloadEvent) -> None:

@@ -70,8 +70,8 @@ class LibraryListModel(QAbstractListModel):
         return QModelIndex()
 
     def is_open(self, model: Model) -> bool:
-        """Whether the engine has it, or is loading it."""
-        return str(model.path) == self._path and self._state.phase in ("loading", "ready")
+        """Whether the engine has it, is loading it, or would for the next request."""
+        return str(model.path) == self._path and self._state.phase in ("loading", "ready", "resting")
 
     def has_update(self, model: Model) -> bool:
         """Whether the Hub has a newer commit of it."""
@@ -80,14 +80,14 @@ class LibraryListModel(QAbstractListModel):
     def button_words(self, model: Model) -> str:
         """What can be done with it at once; "" where nothing can."""
         if self.is_open(model):
-            return text.UNLOAD if self._state.phase == "ready" else ""
+            return text.UNLOAD if self._state.phase in ("ready", "resting") else ""
         return text.OPEN if model.is_runnable else ""
 
     def label(self, model: Model) -> str:
         """What the engine or the memory says of it, in one or two words."""
         if self.is_open(model):
-            is_ready = self._state.phase == "ready"
-            return "Loaded" if is_ready else f"Loading {self._state.progress:.0%}"
+            words = {"ready": "Loaded", "resting": "Resting"}
+            return words.get(self._state.phase, f"Loading {self._state.progress:.0%}")
         if model.state != "here":
             return "Gone" if model.state == "gone" else "Damaged"
         if model.facts.problem:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.appearance import Appearance
 from app.icons import icon
@@ -28,6 +37,10 @@ if TYPE_CHECKING:
 
 QWIDGETSIZE_MAX = (1 << 24) - 1
 FILTER = "Filter by name, family or place"
+AGAIN = "Look again"
+SCAN = "Look through all places again"
+UPDATES = "Look for updates on the Hub"
+PLANNING = "Finding out what that frees…"
 LOOKING = "Looking through your models…"
 LOOKING_AT = "Looking at models: {done:,} of {total:,}"
 MOST_TOLD = 12
@@ -68,7 +81,8 @@ class LibraryPane(QWidget):
         self._filter.setClearButtonEnabled(True)
         self._filter_icon = QAction(self)
         self._filter.addAction(self._filter_icon, QLineEdit.ActionPosition.LeadingPosition)
-        self._again = IconButton(appearance, "again", "Look through all places again")
+        self._again = IconButton(appearance, "again", AGAIN)
+        self._again.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._add = AddButton(appearance)
         self._list = LibraryView(appearance)
         self._invitation = QWidget()
@@ -134,7 +148,10 @@ class LibraryPane(QWidget):
     def _connect(self) -> None:
         self._filter.textChanged.connect(self._list.rows.filter)
         self._filter.textChanged.connect(self._show)
-        self._again.clicked.connect(lambda: self._library.scan(again=True))
+        again = QMenu(self._again)
+        again.addAction(SCAN).triggered.connect(lambda: self._library.scan(again=True))
+        again.addAction(UPDATES).triggered.connect(self._look_for_updates)
+        self._again.setMenu(again)
         self._add.place_chosen.connect(self._library.take_in)
         self._list.update_looked_for.connect(self._updates.look)
         self._list.update_wanted.connect(self._updates.update)
@@ -144,7 +161,7 @@ class LibraryPane(QWidget):
         self._list.unloaded.connect(self._models.unload)
         self._list.renamed.connect(self._rename)
         self._list.favoured.connect(lambda model, favour: self._library.set_favourite(model, favour))
-        self._list.removal_wanted.connect(lambda model, files: self._library.plan_removal(model, files=files))
+        self._list.removal_wanted.connect(self._plan_removal)
         self._models.state_changed.connect(self._list.show_state)
         self._library.changed.connect(self._show)
         self._library.scanning.connect(self._show_scan)
@@ -156,6 +173,15 @@ class LibraryPane(QWidget):
         model = self._library.find(key)
         if model:
             self._library.rename(model, name)
+
+    @Slot(object, bool)
+    def _plan_removal(self, model: Model, files: bool) -> None:
+        self._say(PLANNING)  # a large cache takes a moment
+        self._library.plan_removal(model, files=files)
+
+    @Slot()
+    def _look_for_updates(self) -> None:
+        self._updates.look_at_all(self._library.shelf.models)
 
     @Slot(object)
     def _show_settings(self, model: Model) -> None:

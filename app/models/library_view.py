@@ -14,6 +14,7 @@ from app.models.library_list_model import LibraryListModel
 from app.models.library_row import LibraryRow
 from app.models.library_view_model import Shelf
 from app.models.models_view_model import ModelState
+from app.models.updates_view_model import can_be_newer
 
 FORGET = "Take off the list"
 DELETE = "Delete…"
@@ -101,7 +102,7 @@ class LibraryView(QListView):
         favour.triggered.connect(lambda: self.favoured.emit(model, not model.favourite))
         settings = menu.addAction(icon("settings", colour), SETTINGS)
         settings.triggered.connect(lambda: self.settings_wanted.emit(model))
-        if model.source == "hugging face":
+        if can_be_newer(model):
             has_newer = self._rows.has_update(model)
             update = menu.addAction(icon("download", colour), UPDATE if has_newer else LOOK_FOR_UPDATE)
             wanted = self.update_wanted if has_newer else self.update_looked_for

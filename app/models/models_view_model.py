@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +28,7 @@ from engine import (
 )
 
 FindOwn = Callable[[str, Callable[[ModelSettings], None]], None]
-ModelPhase = Literal["none", "loading", "ready", "failed"]
+ModelPhase = Literal["none", "loading", "ready", "resting", "failed"]
 
 RECENT = 8
 
@@ -38,8 +38,9 @@ class ModelState:
     """Where the engine stands with its model.
 
     Attributes:
-        phase: "ready" only between the engine's ModelReady and the next load.
-        path: folder or GGUF file of the model that is loaded, loading or failed to.
+        phase: "ready" only between the engine's ModelReady and the next load; "resting" when it has left memory
+            because nobody used it, and comes back with the next request.
+        path: folder or GGUF file of the model that is loaded, loading, resting or failed to.
         progress: share of the weights that are in memory, 0 to 1, while loading.
         is_trying: they all are, and kernels are tried before the first request.
         info: the loaded model, when ready.
@@ -109,8 +110,9 @@ class ModelsViewModel(QObject):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether a request reaches the model on show: it waits in the engine while that loads."""
-        return self._state.phase == "ready" or (self._state.phase == "loading" and self._is_asked)
+        """Whether a request reaches the model on show: it waits in the engine while that loads or rests."""
+        phase = self._state.phase
+        return phase in ("ready", "resting") or (phase == "loading" and self._is_asked)
 
     @property
     def opening(self) -> tuple[Message, ...]:
@@ -149,14 +151,16 @@ class ModelsViewModel(QObject):
         match event:
             case LoadProgress(id=self._load_id) if event.total_bytes:
                 progress = event.loaded_bytes / event.total_bytes
-                self._set(replace(self._state, progress=progress, is_trying=event.is_trying))
+                self._set(ModelState("loading", self._state.path, progress, event.is_trying))
             case ModelReady(id=self._load_id):
                 self._set(ModelState("ready", self._state.path, info=event.model))
                 self._set_recent([self._state.path, *self._recent])
                 self.opened.emit(self._state.path)
             case Failed(id=self._load_id):
                 self._set(ModelState("failed", self._state.path, error=event.error))
-            case ModelUnloaded() if self._state.phase == "ready":
+            case ModelUnloaded(reason="idle") if self._state.phase == "ready":
+                self._set(ModelState("resting", self._state.path))
+            case ModelUnloaded() if self._state.phase in ("ready", "resting"):
                 self._set(ModelState())
             case _:
                 pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 
 from PySide6.QtCore import QObject, Signal
 
@@ -15,6 +15,10 @@ from app.models.offers import is_choice
 
 UP_TO_DATE = "{name} is up to date"
 GONE = "{repo} has no {name} any more; look for another version of it"
+NONE = "None of your models came from the Hub"
+ONE = "There is an update of one model"
+SOME = "There are updates of {count} models"
+ALL_NEW = "All models are up to date"
 NEWER = "There is a newer {name}"
 
 
@@ -38,7 +42,7 @@ class UpdatesViewModel(QObject):
         self._downloads = downloads
         self._newer: dict[str, RepoDetails] = {}
 
-    def newer(self, models: tuple[Model, ...]) -> Set[str]:
+    def newer(self, models: Sequence[Model]) -> Set[str]:
         """Keys of those of the models that the Hub had a newer commit of, when it was asked."""
         return {
             model.key
@@ -57,6 +61,25 @@ class UpdatesViewModel(QObject):
 
         self._background.ask(lambda: read_details(self._client(), model.origin), know, self.failed.emit)
 
+    def look_at_all(self, models: Sequence[Model]) -> None:
+        """Ask the Hub about all of those that came from there, a request for each repository."""
+        asked = {model.origin for model in models if can_be_newer(model)}
+        if not asked:
+            self.said.emit(NONE)
+            return
+
+        def work() -> dict[str, RepoDetails]:
+            return {origin: read_details(self._client(), origin) for origin in sorted(asked)}
+
+        def know(found: dict[str, RepoDetails]) -> None:
+            here = [model for model in models if can_be_newer(model)]
+            self._newer |= {model.key: found[model.origin] for model in here}
+            count = len(self.newer(here))
+            self.said.emit(ONE if count == 1 else SOME.format(count=count) if count else ALL_NEW)
+            self.changed.emit()
+
+        self._background.ask(work, know, self.failed.emit)
+
     def update(self, model: Model) -> None:
         """Download what is newer; files that did not change are not fetched again."""
         details = self._newer[model.key]
@@ -66,3 +89,9 @@ class UpdatesViewModel(QObject):
                 self._downloads.add(details.repo, choice.key if len(choices) > 1 else "")
                 return
         self.failed.emit(GONE.format(name=model.name, repo=details.repo))
+
+
+def can_be_newer(model: Model) -> bool:
+    """Whether it came from the Hub and is not an older revision, kept beside the main one."""
+    is_older = bool(model.revision) and model.key.endswith(f"@{model.revision}")
+    return model.source == "hugging face" and model.state == "here" and not is_older

@@ -220,7 +220,7 @@ def test_what_comes_while_places_are_looked_through_is_found(
 def test_what_is_not_whole_is_counted_and_no_model(scene: Scene, hub_home: HubHome, model: Path) -> None:
     snapshot = cache_revision(hub_home.cache, "org/half", COMMIT, model)
     next(snapshot.glob("tokenizer.*")).unlink()
-    scene.page.library._again.click()
+    scene.page.library._again.menu().actions()[0].trigger()
     scene.wait(lambda: "1 more is not whole" in scene.page.library.note)
     assert list(scene.labels()) == ["guide"]
     assert "tokenizer" in scene.page.library._note.toolTip()

@@ -6,6 +6,7 @@ import pytest
 
 from app.model_location import GUIDE
 from app.models.library_view import LOOK_FOR_UPDATE, UPDATE
+from app.models.updates_view_model import ALL_NEW, ONE
 from tests.app.conftest import OpenDesktop
 from tests.app.models.conftest import OpenScene
 from tests.app.models.test_library_pane import choose, offered
@@ -30,7 +31,13 @@ def test_a_newer_commit_is_shown_and_fetched(
     assert len(hub.requests) == asked + 1
     assert scene.labels()["small-model"] == "Fits"
     newer = hub.update(Repo.from_folder(REPO, GUIDE, card="# Second"))
-    choose(view, "small-model", LOOK_FOR_UPDATE)
+    look_at_all = scene.page.library._again.menu().actions()[1]
+    hub.is_offline = True
+    look_at_all.trigger()
+    scene.wait(lambda: "refuses connections" in scene.page.banner.text)
+    hub.is_offline = False
+    look_at_all.trigger()
+    scene.wait(lambda: scene.page.toast.text == ONE)
     scene.wait(lambda: scene.labels()["small-model"] == "Update available")
     assert UPDATE in offered(view, "small-model")
     sent = hub.bytes_sent(REPO, "model.safetensors")
@@ -40,3 +47,5 @@ def test_a_newer_commit_is_shown_and_fetched(
     assert model
     assert model.revision == newer
     assert hub.bytes_sent(REPO, "model.safetensors") == sent
+    look_at_all.trigger()
+    scene.wait(lambda: scene.page.toast.text == ALL_NEW)
