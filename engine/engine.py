@@ -6,16 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import mlx.core as mx
 
 from engine.cache_events import Freed
 from engine.commands import (
-    AS_SET,
     Cancel,
     Command,
     Forget,
@@ -28,24 +26,27 @@ from engine.commands import (
     UnloadModel,
 )
 from engine.errors import NoModel
-from engine.events import Event, Failed, Finished, LoadProgress, ModelReady, ModelUnloaded
+from engine.events import (
+    Event,
+    Failed,
+    Finished,
+    ModelReady,
+    ModelUnloaded,
+    UnloadReason,
+)
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
-from engine.loading.model import LoadedModel, load_model
+from engine.opening import open_model
 from engine.request import accept_command
+from engine.resting import Resting
 from engine.serving import Serving
 from engine.settings import EngineSettings
-from engine.speculation.model_drafter import DraftModel
 
 log = logging.getLogger(__name__)
 
 
 _TRIALS_SECONDS = 1.0
 """For which the end of the thread waits for a trial's process to end."""
-
-
-class _StopLoading(Exception):
-    """Shutdown was asked for while a model was loading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class Engine:
 
     `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and
     should only hand the event on. Every LoadModel ends in ModelReady or Failed, every Generate in Finished or
-    Failed.
+    Failed. A model that has left memory because nobody used it is loaded again for the next Generate or
+    Predict: LoadProgress and ModelReady or Failed then come again, with the id of its LoadModel.
     """
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
@@ -77,6 +79,7 @@ class Engine:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mlxr-engine", daemon=True)
         self._serving: Serving | None = None
+        self._resting = Resting(self._settings.unload_after)
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError when it was started before."""
@@ -106,6 +109,8 @@ class Engine:
         while running:
             running = self._drain()
             if running and self._serving is not None:
+                if self._serving.busy:
+                    self._resting.used()
                 self._serving.work()
         self._unload()
         self._trials.close(_TRIALS_SECONDS)
@@ -122,7 +127,10 @@ class Engine:
             except Empty:
                 if not wait:
                     return True
-                self._tidy(time.perf_counter() - idle_since)
+                if self._next_leave == 0:
+                    self._send_away()
+                else:
+                    self._tidy(time.perf_counter() - idle_since)
                 continue
             if isinstance(command, Shutdown):
                 return False
@@ -149,7 +157,21 @@ class Engine:
 
     def _patience(self) -> float | None:
         """Seconds until there is something to tidy up; None when there is nothing."""
-        return None if self._serving is None else self._serving.next_tidying
+        if self._serving is None:
+            return None
+        dues = (self._serving.next_tidying, self._next_leave)
+        return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def _next_leave(self) -> float | None:
+        """Seconds until the model leaves memory; None: it stays as long as nothing changes."""
+        stays = self._serving is None or self._serving.holds_pinned
+        return None if stays else self._resting.due
+
+    def _send_away(self) -> None:
+        """Nobody has used the model for long: it makes room, and comes back with the next request."""
+        self._unload("idle")
+        self._resting.sent_away()
 
     def _tidy(self, idle_seconds: float) -> None:
         if self._serving is None:
@@ -182,6 +204,9 @@ class Engine:
                     self._serving.pin(command.chat, command.pinned)
             case UnloadModel():
                 self._unload()
+                if (resting := self._resting.command) is not None:
+                    self._emit(ModelUnloaded(resting.path))
+                self._resting.over()
             case Shutdown():
                 raise AssertionError("Shutdown is handled by the queue")
 
@@ -189,44 +214,18 @@ class Engine:
         """The top of the thread for one request: whatever happens becomes its Failed."""
         try:
             action()
-        except _StopLoading:
-            self._emit(Failed(request_id, "the engine was shut down while the model was loading", "Shutdown"))
         except Exception as error:  # noqa: BLE001 — the top of the thread
             self._emit(failure(request_id, error))
 
     def _load(self, command: LoadModel) -> None:
         self._unload()
-        try:
-            settings = _settings_for(command, self._settings)
-            model = load_model(
-                Path(command.path),
-                settings,
-                lambda done, total: self._progress(command.id, done, total),
-            )
-            size = model.info.weight_bytes
-            model.prove_block_kernels(
-                lambda: self._emit(LoadProgress(command.id, size, size, is_trying=True)), self._closing.is_set
-            )
-            draft = self._load_draft(model)
-        except BaseException:
-            mx.clear_cache()
-            raise
-        self._serving = Serving(model, settings, self._emit, draft)
-        self._emit(ModelReady(command.id, model.info))
+        self._resting.over()
+        self._serving = open_model(command, self._settings, self._emit, self._closing.is_set)
+        self._resting.loaded(command)
+        self._emit(ModelReady(command.id, self._serving.model.info))
         while self._forgotten:
             self._serving.forget(self._forgotten.pop())
         self._serving.tell()
-
-    def _load_draft(self, target: LoadedModel) -> DraftModel | None:
-        if self._settings.draft_model is None:
-            return None
-        settings = replace(self._settings, ssd=None, kv_bits=None, context=None)
-        return DraftModel(load_model(self._settings.draft_model, settings, lambda done, total: None), target)
-
-    def _progress(self, request_id: str, done: int, total: int) -> None:
-        if self._closing.is_set():
-            raise _StopLoading
-        self._emit(LoadProgress(request_id, done, total))
 
     def _begin(self, command: Generate, arrived: float) -> None:
         serving = self._loaded()
@@ -244,11 +243,23 @@ class Engine:
             self._emit(Freed(command.chat, 0, 0))
 
     def _loaded(self) -> Serving:
+        """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does."""
+        if self._serving is None and (resting := self._resting.command) is not None:
+            self._wake(resting)
         if self._serving is None:
             raise NoModel("no model is loaded; open one first")
+        self._resting.used()
         return self._serving
 
-    def _unload(self) -> None:
+    def _wake(self, command: LoadModel) -> None:
+        try:
+            self._load(command)
+        except Exception as error:
+            self._resting.command = command  # the next request tries again: a disk may come back
+            self._emit(failure(command.id, error))
+            raise
+
+    def _unload(self, reason: UnloadReason = "asked") -> None:
         if self._serving is None:
             return
         path = self._serving.model.info.path
@@ -259,7 +270,7 @@ class Engine:
         self._serving = None
         mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
         mx.clear_cache()
-        self._emit(ModelUnloaded(path))
+        self._emit(ModelUnloaded(path, reason))
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, Finished | Failed | ModelReady):
@@ -269,12 +280,3 @@ class Engine:
             self._emit_to(event)
         except Exception:  # the receiver's mistake must not take the engine down
             log.exception("an event's receiver raised")
-
-
-def _settings_for(command: LoadModel, settings: EngineSettings) -> EngineSettings:
-    """The engine's settings with those of one model. Raises EngineError for what makes no sense."""
-    if command.context is not None:
-        settings = replace(settings, context=command.context)
-    if command.kv_bits != AS_SET:
-        settings = replace(settings, kv_bits=command.kv_bits)
-    return settings

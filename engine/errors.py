@@ -8,7 +8,8 @@
     │   ├── PromptTooLong     prompt and answer do not fit the model's context
     │   ├── Refused           KV memory cannot hold it: the numbers, and ways out
     │   └── NoModel           nothing is loaded
-    └── NonFiniteLogits       the model produced NaN or infinity
+    ├── NonFiniteLogits       the model produced NaN or infinity
+    └── EngineClosed          the engine was shut down before it was done
 
 Messages are one line for people: what, where, and what to do.
 """
@@ -86,3 +87,7 @@ class NoModel(InvalidRequest):
 
 class NonFiniteLogits(EngineError):
     """The model produced NaN or infinite logits."""
+
+
+class EngineClosed(EngineError):
+    """The engine was shut down before it was done."""

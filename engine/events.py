@@ -9,6 +9,7 @@ from typing import Literal
 from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
 
 FinishReason = Literal["stop", "length", "cancelled"]
+UnloadReason = Literal["asked", "idle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,14 @@ class KernelsChosen:
 
 @dataclass(frozen=True, slots=True)
 class ModelUnloaded:
-    """Weights and pages are freed; `path` is the folder that was loaded."""
+    """Weights and pages are freed; `path` is the folder that was loaded.
+
+    `reason`: "idle" when nobody had used it for as long as EngineSettings.unload_after says; the next request
+    then loads it again.
+    """
 
     path: str
+    reason: UnloadReason = "asked"
 
 
 @dataclass(frozen=True, slots=True)

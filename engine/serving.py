@@ -121,6 +121,13 @@ class Serving:
         self.cancel_all()
         self._tidying.close()
         self._finding.close()
+        self._memory.drop()
+        self._tell.chats()
+
+    @property
+    def holds_pinned(self) -> bool:
+        """Whether pages of a pinned chat are in memory."""
+        return not self._pinned.isdisjoint(self._memory.tree.chats)
 
     @property
     def next_tidying(self) -> float | None:

@@ -32,6 +32,7 @@ class EngineSettings:
         ssd: pages spill there, and come back; None switches that off.
         speculation: guess tokens ahead where text repeats, and check several at once.
         draft_model: folder of a small model of the same vocabulary that guesses where text does not repeat.
+        unload_after: seconds without a request until a model leaves memory, up to the next one; None: never.
         prefill_chunk: most prompt tokens computed at once; commands are heard between chunks.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
         cache: folder for what can be made again: compiled kernels and what was measured of them.
@@ -46,6 +47,7 @@ class EngineSettings:
     ssd: SsdSettings | None = None
     speculation: bool = True
     draft_model: Path | None = None
+    unload_after: float | None = None
     prefill_chunk: int = 2048
     executor: str | None = None
     cache: Path = Path(tempfile.gettempdir()) / "mlxr"
@@ -63,6 +65,8 @@ class EngineSettings:
             raise EngineError(f"kv_pages is {self.kv_pages}; it must be at least 1")
         if self.context is not None and self.context < 1:
             raise EngineError(f"context is {self.context}; it must be at least 1")
+        if self.unload_after is not None and not self.unload_after > 0:
+            raise EngineError(f"unload_after is {self.unload_after}; it must be above 0, or left out")
         if self.kv_bits not in (None, 4, 8):
             raise EngineError(f"kv_bits is {self.kv_bits}; it must be 4 or 8, or left out")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import engine.engine
+import engine.opening
 from engine.batch import Sent
 from engine.batcher import Batcher
 from engine.chunking import ChunkSizer
@@ -61,12 +61,12 @@ def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
             super().trim()
             watch.check(*self._watched, self)
 
-    load = engine.engine.load_model
+    load = engine.opening.load_model
 
     def load_and_note(*args: object) -> LoadedModel:
         watch.models.append(load(*args))  # pyright: ignore[reportArgumentType]
         return watch.models[-1]
 
     monkeypatch.setattr("engine.serving.Batcher", WatchedBatcher)
-    monkeypatch.setattr("engine.engine.load_model", load_and_note)
+    monkeypatch.setattr("engine.opening.load_model", load_and_note)
     return watch

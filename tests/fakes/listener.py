@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 
 from engine import (
     Command,
@@ -69,6 +70,14 @@ class Listener:
         end = self.end_of(request_id)
         assert isinstance(end, ModelReady), end
         return end
+
+    def listen(self, seconds: float) -> list[Event]:
+        """What comes within `seconds`."""
+        seen, until = len(self.events), time.monotonic() + seconds
+        with suppress(Empty):
+            while (left := until - time.monotonic()) > 0:
+                self.events.append(self._queue.get(timeout=left))
+        return self.events[seen:]
 
     def drain(self) -> list[Event]:
         """Everything received so far, with what lies in the queue."""
