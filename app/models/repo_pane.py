@@ -70,6 +70,7 @@ class RepoPane(QScrollArea):
         self._repo = repo
         self._offers = offers
         self._cards: list[ChoiceCard] = []
+        self._shown_repo = ""
         self._shown = 0  # of the offers; fewer than there are while there is work left
         self._work = QTimer(self)
         self._work.setInterval(0)
@@ -169,6 +170,9 @@ class RepoPane(QScrollArea):
     @Slot()
     def _show(self) -> None:
         repo, details = self._repo, self._repo.details
+        if repo.repo != self._shown_repo:
+            self._shown_repo = repo.repo
+            self.verticalScrollBar().setValue(0)
         self._title.setText(repo.repo.rpartition("/")[2])
         self._line.setText(_facts(details) if details else repo.repo.rpartition("/")[0])
         self._title.setVisible(bool(repo.repo))

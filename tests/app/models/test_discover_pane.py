@@ -125,17 +125,20 @@ def test_a_web_page_in_place_of_the_hub_is_said(scene: Scene, hub: HubServer) ->
 
 
 def test_a_card_fetches_nothing(scene: Scene, hub: HubServer) -> None:
-    card = (
-        "# Name\n![shot](https://example.org/a.png)\n<img src='http://example.org/b.png'>\n[x](file:///etc)"
-    )
+    pictures = "![shot](https://example.org/a.png)\n<img src='http://example.org/b.png'>\n[x](file:///etc)"
+    card = f"# Name\n{pictures}\n{'A paragraph. ' * 400}"
     hub.update(Repo("org/card", FILES, card=card))
     scene.search("card")
     scene.look_at("org/card")
     assert scene.page.discover.repo_pane.card.startswith("# Name\nshot")
     assert "http" not in scene.page.discover.repo_pane.card
+    bar = scene.page.discover.repo_pane.verticalScrollBar()
+    scene.wait(lambda: bar.maximum() > 0)
+    bar.setValue(bar.maximum())
     hub.update(Repo("org/silent", FILES))
     scene.search("silent")
     scene.look_at("org/silent")
+    assert bar.value() == 0
     assert scene.page.discover.repo_pane.card == ""
     assert NO_CARD in scene.page.discover.repo_pane._prose._wanted[0].text
 
