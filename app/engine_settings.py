@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from app.library.records import ModelSettings
 from app.paths import Paths
-from app.settings import KvCache, Settings
+from app.settings import KvCache, Settings, UnloadAfter
 from engine import AS_SET, EngineSettings, LoadModel, SsdSettings
 
 
@@ -23,6 +24,16 @@ def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
         ssd=SsdSettings(paths.kv_cache) if settings.ssd_cache == "on" else None,
         kv_bits=kv_bits(settings.kv_cache),
     )
+
+
+def window_settings(paths: Paths, settings: Settings) -> EngineSettings:
+    """For the window: it stays open for days, so that a model nobody uses leaves memory."""
+    return replace(engine_settings(paths, settings), unload_after=unload_seconds(settings.unload_after))
+
+
+def unload_seconds(choice: UnloadAfter) -> float | None:
+    """Seconds without a request until a model leaves memory; None: it stays."""
+    return None if choice == "off" else 60.0 * int(choice)
 
 
 def kv_bits(choice: KvCache) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 Theme = Literal["system", "light", "dark"]
 Switch = Literal["on", "off"]
 KvCache = Literal["full", "8", "4"]
+UnloadAfter = Literal["5", "15", "30", "60", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Setting:
 _LAST_MODEL = Setting("The model to open: a folder or a Hugging Face repository", optional=True)
 _THEME = Setting("Light or dark", choices=("system", "light", "dark"))
 _SSD_CACHE = Setting("Keep on disk what chats have computed, so that they reopen at once", ("on", "off"))
+_UNLOAD_AFTER = Setting(
+    "Minutes without a request until a model leaves memory, up to the next one",
+    ("5", "15", "30", "60", "off"),
+)
 _KV_CACHE = Setting("Bits of an element of the KV cache: full as computed, 8, or 4", ("full", "8", "4"))
 
 
@@ -51,6 +56,7 @@ class Settings:
     theme: Theme = field(default="system", metadata={"setting": _THEME})
     ssd_cache: Switch = field(default="on", metadata={"setting": _SSD_CACHE})
     kv_cache: KvCache = field(default="full", metadata={"setting": _KV_CACHE})
+    unload_after: UnloadAfter = field(default="30", metadata={"setting": _UNLOAD_AFTER})
 
 
 SETTINGS: Mapping[str, Setting] = {f.name: f.metadata["setting"] for f in fields(Settings)}

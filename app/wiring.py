@@ -28,7 +28,7 @@ from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
-from app.engine_settings import engine_settings, kv_bits
+from app.engine_settings import kv_bits, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
@@ -37,7 +37,7 @@ from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
 from app.models_door import ModelsDoor
 from app.paths import Paths, default_paths
-from app.settings import KvCache, Settings, SettingsFile, Switch, Theme
+from app.settings import KvCache, Settings, SettingsFile, Switch, Theme, UnloadAfter
 from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.theme import LIGHT
@@ -227,6 +227,7 @@ class Desktop:
         dialog.theme_chosen.connect(self._choose_theme)
         dialog.cache.disk_cache_chosen.connect(self._choose_disk_cache)
         dialog.cache.kv_cache_chosen.connect(self._choose_kv_cache)
+        dialog.model.unload_after_chosen.connect(self._choose_unload_after)
         dialog.show_disk_use(self.disk_use.words)
         self.disk_use.changed.connect(dialog.show_disk_use)
         dialog.finished.connect(dialog.deleteLater)
@@ -241,6 +242,9 @@ class Desktop:
 
     def _choose_kv_cache(self, choice: KvCache) -> None:
         self._change_settings(lambda settings: replace(settings, kv_cache=choice))
+
+    def _choose_unload_after(self, choice: UnloadAfter) -> None:
+        self._change_settings(lambda settings: replace(settings, unload_after=choice))
 
     def _store_in_bits(self, bits: int) -> None:
         self._choose_kv_cache("8" if bits == 8 else "4")
@@ -283,7 +287,7 @@ def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths
     sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
     application = make_application()
     paths = paths or default_paths()
-    settings = settings or engine_settings(paths, SettingsFile(paths.settings).load().settings)
+    settings = settings or window_settings(paths, SettingsFile(paths.settings).load().settings)
     desktop = Desktop(application, lambda emit: Engine(emit, settings), paths)
     desktop.start(model)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from app import text
 from app.appearance import Appearance
-from app.chat.chat_words import activity, greeting, loading_words, placeholder
+from app.chat.chat_words import absence, activity, greeting, placeholder
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.empty_state import EmptyState
@@ -176,7 +176,8 @@ class ChatPane(QWidget):
         self.empty_state.set_ready(ready)
         self.transcript.set_ready(ready)
         self.transcript.show_activity(activity(state, self._models.state, self._models.is_guide))
-        self._prediction.renew()
+        if self._models.state.phase != "resting":  # words that lie about must not bring a model back
+            self._prediction.renew()
 
     @Slot()
     def _show_model(self) -> None:
@@ -202,6 +203,4 @@ class ChatPane(QWidget):
             predicted = texts if texts.activity else replace(texts, activity=self._prediction.words)
             self.status_line.show_texts(name, predicted)
         else:
-            is_loading = model.phase == "loading"
-            words = loading_words(model, self._models.is_guide) if is_loading else text.NO_MODEL
-            self.status_line.show_texts(words, StatusTexts())
+            self.status_line.show_texts(absence(model, self._models.is_guide), StatusTexts())

@@ -47,6 +47,15 @@ def loading_words(model: ModelState, is_guide: bool) -> str:
     return words.format(name=text.model_title(model.name, is_guide))
 
 
+def absence(model: ModelState, is_guide: bool) -> str:
+    """What the status line says while no model is in memory."""
+    if model.phase == "loading":
+        return loading_words(model, is_guide)
+    if model.phase == "resting":
+        return text.RESTING.format(name=text.model_title(model.name, is_guide))
+    return text.NO_MODEL
+
+
 def placeholder(chat: ChatState, model: ModelState, is_guide: bool) -> str:
     """What stands in the empty message field."""
     if chat.phase == "choosing":

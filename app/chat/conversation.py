@@ -177,7 +177,7 @@ class ConversationViewModel(QObject):
     def draft(self, request_id: str, text: str, edited_id: str | None = None) -> Generate | None:
         """What `send`, or `edit` of a message, would ask of the engine; None when there is nothing to ask."""
         text = self._sendable(text)
-        if not text or self._models.state.phase != "ready":
+        if not text or self._models.state.phase not in ("ready", "resting"):
             return None
         if self._shown is None:
             return self._request(request_id, "", (ChatMessage("", "user", text),))

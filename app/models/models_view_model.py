@@ -38,8 +38,8 @@ class ModelState:
     """Where the engine stands with its model.
 
     Attributes:
-        phase: "ready" only between the engine's ModelReady and the next load; "resting" when it has left memory
-            because nobody used it, and comes back with the next request.
+        phase: "ready" only between the engine's ModelReady and the next load; "resting" when nobody used it:
+            it has left memory, and comes back with the next request.
         path: folder or GGUF file of the model that is loaded, loading, resting or failed to.
         progress: share of the weights that are in memory, 0 to 1, while loading.
         is_trying: they all are, and kernels are tried before the first request.

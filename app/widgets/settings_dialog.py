@@ -10,12 +10,13 @@ from app.appearance import Appearance
 from app.settings import Settings
 from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
+from app.widgets.model_section import ModelSection
 
 CHOICES = (("system", "Like the system"), ("light", "Light"), ("dark", "Dark"))
 
 
 class SettingsDialog(QDialog):
-    """Shows `settings` and where data is kept: `theme_chosen(choice)`, and the intents of `cache`."""
+    """Shows `settings` and where data is kept: `theme_chosen(choice)`, the intents of `cache` and `model`."""
 
     theme_chosen = Signal(str)
 
@@ -28,6 +29,7 @@ class SettingsDialog(QDialog):
         self._look = ChoiceRow("Look", CHOICES, settings.theme)
         self._look.chosen.connect(self.theme_chosen)
         self._cache = CacheSection(appearance, settings.ssd_cache, settings.kv_cache)
+        self._model = ModelSection(settings.unload_after)
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(8)
@@ -36,6 +38,9 @@ class SettingsDialog(QDialog):
         column.addSpacing(16)
         column.addWidget(_heading("What chats have computed"))
         column.addWidget(self._cache)
+        column.addSpacing(16)
+        column.addWidget(_heading("A model that nobody uses"))
+        column.addWidget(self._model)
         column.addSpacing(16)
         column.addWidget(_heading("Your data"))
         where = QLabel(f"Chats and settings are kept on this machine only, in\n{data_folder}")
@@ -54,6 +59,11 @@ class SettingsDialog(QDialog):
     def cache(self) -> CacheSection:
         """The settings of what chats have computed."""
         return self._cache
+
+    @property
+    def model(self) -> ModelSection:
+        """The setting of a model that nobody uses."""
+        return self._model
 
     @Slot(str)
     def show_disk_use(self, words: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from app.engine_settings import engine_settings
+from app.engine_settings import engine_settings, window_settings
 from app.paths import Paths
 from app.settings import Settings
 from engine import SsdSettings
@@ -32,3 +32,11 @@ def test_the_kv_cache_is_as_computed_unless_asked_for_smaller(tmp_path: Path) ->
     paths = Paths(tmp_path)
     assert engine_settings(paths, Settings()).kv_bits is None
     assert engine_settings(paths, replace(Settings(), kv_cache="8")).kv_bits == 8
+
+
+def test_a_model_rests_in_the_window_alone(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    assert engine_settings(paths, Settings()).unload_after is None
+    assert window_settings(paths, Settings()).unload_after == 30 * 60
+    assert window_settings(paths, replace(Settings(), unload_after="5")).unload_after == 5 * 60
+    assert window_settings(paths, replace(Settings(), unload_after="off")).unload_after is None

@@ -90,6 +90,8 @@ class ScriptedEngine:
         self._closing = False
         self._released = False
         self._loaded = ""
+        self._load_command = LoadModel("", "")
+        self._resting: LoadModel | None = None
         self._cached: dict[str, list[tuple[int, ...]]] = {}
         self._thread = threading.Thread(target=self._run, name="scripted-engine", daemon=True)
         self.reply: tuple[str, ...] = ("Pages ", "hold ", "tokens.")
@@ -130,6 +132,11 @@ class ScriptedEngine:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def rest(self) -> None:
+        """Tell that the model has left memory because nobody used it; the next request loads it again."""
+        self._resting, self._loaded = self._load_command, ""
+        self._emit(ModelUnloaded(self._resting.path, "idle"))
+
     def requests(self) -> list[Generate]:
         """Every Generate so far."""
         return [command for command in self.commands if isinstance(command, Generate)]
@@ -146,9 +153,11 @@ class ScriptedEngine:
                 case LoadModel() as load:
                     self._load(load)
                 case Generate() as generate:
-                    self._answer(generate)
+                    if self._is_awake(generate.id):
+                        self._answer(generate)
                 case Predict(request=request):
-                    self._predict(request)
+                    if self._is_awake(request.id):
+                        self._predict(request)
                 case Keep(chat=chat, others=others):
                     pages = sum(_pages([other]) for other in others)
                     self._emit(Freed(chat, pages, pages * PAGE_BYTES))
@@ -160,7 +169,19 @@ class ScriptedEngine:
                 case _:
                     pass
 
+    def _is_awake(self, request_id: str) -> bool:
+        """Load a model that rests; where that fails, the request does, too."""
+        resting = self._resting
+        if resting is None:
+            return True
+        self._load(resting)
+        if self.fail_loads:
+            self._resting = resting
+            self._emit(Failed(request_id, self.fail_loads, "ModelError"))
+        return not self.fail_loads
+
     def _load(self, load: LoadModel) -> None:
+        self._load_command, self._resting = load, None
         self._emit(LoadProgress(load.id, 3_200_000, 6_400_000))
         if self.fail_loads:
             self._emit(Failed(load.id, self.fail_loads, "ModelError"))
@@ -169,9 +190,9 @@ class ScriptedEngine:
             self._emit(ModelReady(load.id, model_info(load.path)))
 
     def _unload(self) -> None:
-        if self._loaded:
-            self._emit(ModelUnloaded(self._loaded))
-        self._loaded = ""
+        if path := self._loaded or (self._resting.path if self._resting else ""):
+            self._emit(ModelUnloaded(path))
+        self._loaded, self._resting = "", None
 
     def _predict(self, request: Generate) -> None:
         prompt = self._prompt(request)

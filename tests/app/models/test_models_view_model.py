@@ -69,6 +69,32 @@ def test_unloading_empties_but_not_while_the_next_one_loads(
     assert models.state.phase == "none"
 
 
+def test_a_model_that_rests_takes_requests_and_comes_back(
+    models: ModelsViewModel, sent: list[Command]
+) -> None:
+    models.open("/models/tiny")
+    load = load_id(sent)
+    models.handle(ModelReady(load, model_info("/models/tiny")))
+    models.handle(ModelUnloaded("/models/tiny", "idle"))
+    assert (models.state.phase, models.state.name, models.state.info) == ("resting", "tiny", None)
+    assert models.takes_requests
+    models.handle(LoadProgress(load, 1, 4))
+    assert (models.state.phase, models.state.progress, models.takes_requests) == ("loading", 0.25, True)
+    models.handle(ModelReady(load, model_info("/models/tiny")))
+    assert models.state.phase == "ready"
+    models.handle(ModelUnloaded("/models/tiny", "idle"))
+    models.handle(Failed(load, "the disk is gone", "ModelError"))
+    assert (models.state.phase, models.state.error) == ("failed", "the disk is gone")
+
+
+def test_one_that_rests_can_be_let_go_of(models: ModelsViewModel, sent: list[Command]) -> None:
+    models.open("/models/tiny")
+    models.handle(ModelReady(load_id(sent), model_info("/models/tiny")))
+    models.handle(ModelUnloaded("/models/tiny", "idle"))
+    models.handle(ModelUnloaded("/models/tiny"))
+    assert (models.state.phase, models.takes_requests) == ("none", False)
+
+
 def test_recent_models_are_the_last_opened_first_without_the_guide(
     models: ModelsViewModel, sent: list[Command]
 ) -> None:

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.appearance import Appearance
 from app.settings import SETTINGS, Settings
 from app.widgets.cache_section import KV_CHOICES
+from app.widgets.model_section import CHOICES as UNLOAD_CHOICES
 from app.widgets.settings_dialog import CHOICES, SettingsDialog
 
 
@@ -34,6 +35,7 @@ def test_the_look_is_shown_and_told(qtbot: QtBot, appearance: Appearance, name: 
 def test_every_value_of_a_setting_can_be_chosen() -> None:
     assert tuple(name for name, _ in CHOICES) == SETTINGS["theme"].choices
     assert tuple(name for name, _ in KV_CHOICES) == SETTINGS["kv_cache"].choices
+    assert tuple(name for name, _ in UNLOAD_CHOICES) == SETTINGS["unload_after"].choices
 
 
 def test_one_choice_leaves_the_other_alone(qtbot: QtBot, appearance: Appearance) -> None:
