@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from PySide6.QtCore import QModelIndex, Qt, Signal, Slot
-from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QListView,
     QPushButton,
     QVBoxLayout,
@@ -21,7 +20,6 @@ from PySide6.QtWidgets import (
 from app import text
 from app.appearance import Appearance
 from app.hub.search import Query, SearchFormat, Sort
-from app.icons import icon
 from app.models.hit_list_model import HitListModel, Listed
 from app.models.hit_row import HitRow
 from app.models.model_words import listed
@@ -29,8 +27,9 @@ from app.models.offers import OffersViewModel
 from app.models.repo_pane import RepoPane
 from app.models.repo_view_model import RepoViewModel
 from app.models.search_view_model import SearchViewModel
-from app.theme import Theme
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.list_entry import enter_list
+from app.widgets.search_field import SearchField
 from engine import FAMILIES
 
 LIST_WIDTH = (260, 400)
@@ -96,13 +95,12 @@ class DiscoverPane(QWidget):
         self.repo_pane = RepoPane(appearance, repo, offers)
         self._arrange()
         self._connect()
-        appearance.changed.connect(self._paint)
-        self._paint(appearance.theme)
+        appearance.changed.connect(self._list.viewport().update)
         self._restart()
         self._show()
 
     @property
-    def search_field(self) -> QLineEdit:
+    def search_field(self) -> SearchField:
         """Where a search is typed."""
         return self._field
 
@@ -133,12 +131,7 @@ class DiscoverPane(QWidget):
         return [self._rows.index(place).data() for place in range(self._rows.rowCount())]
 
     def _make_search(self) -> None:
-        self._field = QLineEdit()
-        self._field.setPlaceholderText(SEARCH)
-        self._field.setAccessibleName(SEARCH)
-        self._field.setClearButtonEnabled(True)
-        self._field_icon = QAction(self)
-        self._field.addAction(self._field_icon, QLineEdit.ActionPosition.LeadingPosition)
+        self._field = SearchField(self._appearance, SEARCH)
         families = (("", "Any family"), *((family, family) for family in FAMILIES))
         self.sort = ChoiceMenu(self._appearance, "Order", SORTS, "downloads")
         self.format = ChoiceMenu(self._appearance, "Format", FORMATS, "")
@@ -192,6 +185,7 @@ class DiscoverPane(QWidget):
         row.addWidget(self.repo_pane, 3)
 
     def _connect(self) -> None:
+        self._field.entered.connect(lambda: enter_list(self._list))
         self._field.returnPressed.connect(self._begin)
         self._field.textChanged.connect(self._end_when_empty)
         for menu in (self.sort, self.format, self.weights, self.family):
@@ -272,11 +266,6 @@ class DiscoverPane(QWidget):
     def _look_at(self, index: QModelIndex) -> None:
         if index.isValid():
             self._repo.open(self._rows.listed(index).repo)
-
-    @Slot(object)
-    def _paint(self, theme: Theme) -> None:
-        self._field_icon.setIcon(icon("search", theme.muted, 16))
-        self._list.viewport().update()
 
 
 def _limits(size: str) -> tuple[int | None, int | None]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QMenu,
     QPushButton,
     QToolButton,
@@ -18,7 +16,6 @@ from PySide6.QtWidgets import (
 )
 
 from app.appearance import Appearance
-from app.icons import icon
 from app.library.records import Model
 from app.models.add_button import AddButton
 from app.models.library_row import HEIGHT
@@ -29,8 +26,9 @@ from app.models.model_words import shelf_words
 from app.models.models_view_model import ModelsViewModel
 from app.models.removal_dialog import RemovalDialog
 from app.models.updates_view_model import UpdatesViewModel
-from app.theme import Theme
 from app.widgets.icon_button import IconButton
+from app.widgets.list_entry import enter_list
+from app.widgets.search_field import SearchField
 
 if TYPE_CHECKING:
     from app.library.removal import Removal
@@ -75,12 +73,7 @@ class LibraryPane(QWidget):
         self._library = library
         self._models = models
         self._updates = updates
-        self._filter = QLineEdit()
-        self._filter.setPlaceholderText(FILTER)
-        self._filter.setAccessibleName(FILTER)
-        self._filter.setClearButtonEnabled(True)
-        self._filter_icon = QAction(self)
-        self._filter.addAction(self._filter_icon, QLineEdit.ActionPosition.LeadingPosition)
+        self._filter = SearchField(appearance, FILTER)
         self._again = IconButton(appearance, "again", AGAIN)
         self._again.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._add = AddButton(appearance)
@@ -92,8 +85,6 @@ class LibraryPane(QWidget):
         self._note.setTextFormat(Qt.TextFormat.PlainText)
         self._arrange()
         self._connect()
-        appearance.changed.connect(self._paint)
-        self._paint(appearance.theme)
         self._list.show_state(models.state)
         self._show()
 
@@ -103,7 +94,7 @@ class LibraryPane(QWidget):
         return self._list
 
     @property
-    def filter_field(self) -> QLineEdit:
+    def filter_field(self) -> SearchField:
         """Where words are typed that a model is to have."""
         return self._filter
 
@@ -146,6 +137,7 @@ class LibraryPane(QWidget):
         return self._invitation
 
     def _connect(self) -> None:
+        self._filter.entered.connect(lambda: enter_list(self._list))
         self._filter.textChanged.connect(self._list.rows.filter)
         self._filter.textChanged.connect(self._show)
         again = QMenu(self._again)
@@ -235,7 +227,3 @@ class LibraryPane(QWidget):
     def _say(self, words: str) -> None:
         self._note.setText(words)
         self._note.setVisible(bool(words))
-
-    @Slot(object)
-    def _paint(self, theme: Theme) -> None:
-        self._filter_icon.setIcon(icon("search", theme.muted, 16))

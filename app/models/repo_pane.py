@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app import text
 from app.amounts import count
@@ -16,6 +16,7 @@ from app.chat.markdown_blocks import split_blocks
 from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT
 from app.models.choice_card import ChoiceCard
+from app.models.gate_banner import GateBanner, link_button
 from app.models.model_words import ago, joined
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
@@ -42,10 +43,8 @@ CARD = "What its authors say"
 CARD_GOES_ON = "\n\n*It goes on: open its page.*"
 NO_CARD = "Its authors say nothing of it."
 BACK = "Back to the list"
+LICENCE = "Read its licence"
 PAGE = "Open its page"
-ACCEPT = "Open its page"
-ACCEPTED = "Check again"
-TOKEN = "Give a token…"
 
 
 class RepoPane(QScrollArea):
@@ -112,36 +111,30 @@ class RepoPane(QScrollArea):
         self._title.setProperty("role", "heading")
         self._line.setProperty("role", "muted")
         self._note.setObjectName("emptyText")
-        self._gate_words = QLabel()
+        self.gate = GateBanner()
+        self.gate.token_wanted.connect(self.token_wanted)
+        self.gate.again_wanted.connect(self._repo.reload)
         self._versions, self._card_title = QLabel(VERSIONS), QLabel(CARD)
         for label in (self._versions, self._card_title):
             label.setProperty("role", "section")
-        for label in (self._title, self._line, self._note, self._gate_words):
+        for label in (self._title, self._line, self._note):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.context = ChoiceMenu(self._appearance, CONTEXT, CONTEXTS, str(USUAL_CONTEXT))
         self.context.chosen.connect(lambda tokens: self._offers.set_context(int(tokens) or None))
-        self.back = _link(BACK, self.left.emit)
+        self.back = link_button(BACK)
+        self.back.clicked.connect(self.left)
         self.back.hide()
-        self._page = _link(PAGE, self._open_page)
+        self._page = link_button(PAGE)
+        self._page.clicked.connect(self._open_page)
+        self._licence = link_button(LICENCE)
+        self._licence.clicked.connect(self._open_licence)
         self._prose = BlockColumn(self._appearance)
         self._prose.height_changed.connect(self._place_card)
         self._shown_card: str | None = None
 
     def _arrange(self) -> None:
-        self._gate = QFrame()
-        self._gate.setObjectName("banner")
-        self._accept = _link(ACCEPT, self._open_gate)
-        self._done = _link(ACCEPTED, self._repo.reload)
-        self._token = _link(TOKEN, self.token_wanted.emit)
-        gate_buttons = QHBoxLayout()
-        for button in (self._accept, self._token, self._done):
-            gate_buttons.addWidget(button)
-        gate_buttons.addStretch(1)
-        gate = QVBoxLayout(self._gate)
-        gate.addWidget(self._gate_words)
-        gate.addLayout(gate_buttons)
         self._choices = QVBoxLayout()
         self._choices.setSpacing(8)
         versions = QHBoxLayout()
@@ -155,8 +148,12 @@ class RepoPane(QScrollArea):
         column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._title)
         column.addWidget(self._line)
-        column.addWidget(self._page, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._gate)
+        links = QHBoxLayout()
+        links.addWidget(self._page)
+        links.addWidget(self._licence)
+        links.addStretch(1)
+        column.addLayout(links)
+        column.addWidget(self.gate)
         column.addWidget(self._note)
         column.addSpacing(4)
         column.addLayout(versions)
@@ -178,17 +175,11 @@ class RepoPane(QScrollArea):
         self._title.setVisible(bool(repo.repo))
         self._line.setVisible(bool(repo.repo))
         self._page.setVisible(details is not None)
-        self._show_gate()
+        self._licence.setVisible(bool(details and details.licence_url))
+        self.gate.show_access(repo.access)
         self._show_note()
         self._show_offers()
         self._show_card()
-
-    def _show_gate(self) -> None:
-        access = self._repo.access
-        self._gate.setVisible(bool(access and access.words))
-        if access and access.words:
-            self._gate_words.setText(access.words)
-            self._gate.setAccessibleName(access.words)
 
     def _show_note(self) -> None:
         repo = self._repo
@@ -269,17 +260,9 @@ class RepoPane(QScrollArea):
         QDesktopServices.openUrl(QUrl(self._repo.page))
 
     @Slot()
-    def _open_gate(self) -> None:
-        if self._repo.access:
-            QDesktopServices.openUrl(QUrl(self._repo.access.url))
-
-
-def _link(words: str, act: object) -> QPushButton:
-    button = QPushButton(words)
-    button.setProperty("kind", "link")
-    button.setCursor(Qt.CursorShape.PointingHandCursor)
-    button.clicked.connect(lambda: act())  # type: ignore[operator]
-    return button
+    def _open_licence(self) -> None:
+        if self._repo.details:
+            QDesktopServices.openUrl(QUrl(self._repo.details.licence_url))
 
 
 def _facts(details: RepoDetails) -> str:

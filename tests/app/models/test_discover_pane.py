@@ -191,9 +191,9 @@ def test_a_gated_model_leads_to_its_page_and_a_token_opens_it(
         scene.wait(lambda: scene.desk.repo.access is not None)
         assert scene.desk.repo.access
         assert scene.desk.repo.access.url == f"{hub.url}/org/gated"
-        assert "accept its licence" in pane._gate_words.text()
+        assert "accept its licence" in pane.gate.words
         assert not pane.cards[0].button.isEnabled()
-        pane._token.click()
+        pane.gate.token.click()
         dialog = scene.page.findChild(TokenDialog)
         assert dialog
         dialog.field.setText("hf_wrong")
@@ -204,7 +204,7 @@ def test_a_gated_model_leads_to_its_page_and_a_token_opens_it(
         scene.wait(lambda: "The token of me is kept" in scene.page.toast.text)
         assert list(keychain.secrets.values()) == ["hf_good"]
         scene.wait(lambda: bool(pane.cards) and pane.cards[0].button.isEnabled())
-        assert pane._gate.isHidden()
+        assert pane.gate.isHidden()
         pane.cards[0].button.click()
         scene.wait(lambda: [one.phase for one in scene.desk.downloads.states] == ["finished"])
 

@@ -65,6 +65,17 @@ def test_keys_lead_back_to_the_chats(
     scene.wait(lambda: scene.desktop.window.is_chat_shown)
 
 
+def test_down_leads_from_the_fields_into_the_lists(scene: Scene, qtbot: QtBot) -> None:
+    scene.show("discover")
+    qtbot.keyClick(scene.page.discover.search_field, Qt.Key.Key_Down)
+    assert scene.page.discover.list.hasFocus()
+    assert scene.page.discover.list.currentIndex().row() == 0
+    scene.show("library")
+    qtbot.keyClick(scene.page.library.filter_field, Qt.Key.Key_Down)
+    assert scene.page.library.list.hasFocus()
+    assert scene.page.library.list.currentIndex().data() == "guide"
+
+
 def test_rows_are_opened_and_renamed_by_keys(scene: Scene, qtbot: QtBot) -> None:
     view = scene.page.library.list
     view.setFocus()

@@ -1,0 +1,66 @@
+"""What stands between this account and a gated model, and the ways through."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.hub.details import Access
+
+ACCEPT = "Open its page"
+TOKEN = "Give a token…"
+AGAIN = "Check again"
+
+
+class GateBanner(QFrame):
+    """Shows an Access; hidden where nothing is to be done. Intents: `token_wanted` and `again_wanted`."""
+
+    token_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("banner")
+        self._url = ""
+        self._words = QLabel()
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setWordWrap(True)
+        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.token = link_button(TOKEN)
+        self.token.clicked.connect(self.token_wanted)
+        accept, again = link_button(ACCEPT), link_button(AGAIN)
+        accept.clicked.connect(self._open)
+        again.clicked.connect(self.again_wanted)
+        buttons = QHBoxLayout()
+        for button in (accept, self.token, again):
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.addWidget(self._words)
+        column.addLayout(buttons)
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return self._words.text()
+
+    def show_access(self, access: Access | None) -> None:
+        """Say what is to be done; None while it is not known."""
+        words = access.words if access else ""
+        self._url = access.url if access else ""
+        self._words.setText(words)
+        self.setAccessibleName(words)
+        self.setVisible(bool(words))
+
+    @Slot()
+    def _open(self) -> None:
+        QDesktopServices.openUrl(QUrl(self._url))
+
+
+def link_button(words: str) -> QPushButton:
+    """A button that looks like a link."""
+    button = QPushButton(words)
+    button.setProperty("kind", "link")
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
+    return button
