@@ -47,8 +47,10 @@ class LibraryListModel(QAbstractListModel):
 
     def show_state(self, state: ModelState) -> None:
         """Show what the engine has loaded, or is loading."""
-        before, self._state = self._path, state
-        self._path = str(real_place(Path(state.path))) if state.path else ""
+        before, is_same = self._path, state.path == self._state.path
+        self._state = state
+        if not is_same:  # asking the disk for each bit of progress would be too much
+            self._path = str(real_place(Path(state.path))) if state.path else ""
         for place, model in enumerate(self._rows):
             if str(model.path) in (before, self._path):
                 self.dataChanged.emit(self.index(place), self.index(place))
