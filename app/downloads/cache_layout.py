@@ -38,6 +38,10 @@ class CacheLayout:
     def _blobs(self) -> Path:
         return self.folder / "blobs"
 
+    @property
+    def _aside(self) -> Path:
+        return self.folder / "mlxr-new"
+
     def blob(self, file: PlannedFile) -> Path:
         """Where the content of `file` belongs."""
         return self._blobs / file.blob
@@ -77,6 +81,7 @@ class CacheLayout:
 
     def remove_parts(self, keep: Collection[str]) -> None:
         """Remove parts, but those of the blobs `keep`, and folders that are empty then."""
+        self._clear_aside()
         for part in self._blobs.glob(f"*{ENDING}*"):
             if part.name.partition(ENDING)[0] not in keep:
                 part.unlink()
@@ -86,13 +91,17 @@ class CacheLayout:
 
     def _link_at_once(self, plan: Plan, snapshot: Path) -> None:
         """A new snapshot appears whole: it is linked aside, equally deep, and then takes its name."""
-        aside = self.folder / "mlxr-new" / plan.commit
-        _refuse_link(aside.parent)
-        shutil.rmtree(aside, ignore_errors=True)
+        self._clear_aside()  # a process that was killed here may have left any commit there
+        aside = self._aside / plan.commit
         self._link(plan.files, aside)
         snapshot.parent.mkdir(exist_ok=True)
         aside.replace(snapshot)
         aside.parent.rmdir()
+
+    def _clear_aside(self) -> None:
+        _refuse_link(self._aside)
+        if self._aside.exists():
+            shutil.rmtree(self._aside)
 
     def _link(self, files: Sequence[PlannedFile], snapshot: Path) -> None:
         last_user = {file.blob: file for file in files}

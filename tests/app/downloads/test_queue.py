@@ -250,3 +250,11 @@ def test_a_branch_and_a_commit_are_kept_as_the_hubs_own_client_keeps_them(open_s
     assert Path(found) == branch.path
     assert stage.finished("org/model", revision=commit).path == branch.path
     assert [path.name for path in (stage.cache / "models--org--model" / "refs").rglob("*")] == ["try", "it"]
+
+
+def test_what_a_kill_left_of_another_commit_is_in_nobodys_way(open_stage: OpenStage) -> None:
+    stage = open_stage(model_repo())
+    aside = stage.cache / "models--org--model" / "mlxr-new"
+    (aside / ("0" * 40)).mkdir(parents=True)
+    assert (stage.finished("org/model").path / "config.json").is_file()
+    assert not aside.exists()
