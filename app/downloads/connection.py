@@ -18,7 +18,10 @@ from app.downloads.retry import Patience, Retry
 from app.errors import DownloadFailed
 
 REDIRECTS = 10
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
+_LENGTH = re.compile(r"\d{1,19}", re.ASCII)
+_ETAG = re.compile(r"(?!W/)[!-~]+")
+"""A strong validator that can be sent back: a weak one promises no equal bytes, and headers are ASCII."""
 _MOVED = (301, 302, 303, 307, 308)
 
 
@@ -136,14 +139,14 @@ def _answer(response: httpx2.Response, first: int) -> Answer:
     headers = response.headers
     etag = headers.get("ETag", "")
     length, is_plain = headers.get("Content-Length", ""), "Content-Encoding" not in headers
-    start, total = 0, int(length) if is_plain and length.isdecimal() else None
+    start, total = 0, int(length) if is_plain and _LENGTH.fullmatch(length) else None
     if response.status_code == 206:
         match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
         if match is None or int(match[1]) != first or not is_plain:
             raise Retry(f"{response.url.host} sends another part of the file than it was asked for")
         start, total = first, int(match[3])
     is_page = headers.get("Content-Type", "").startswith("text/html")
-    return Answer(start, total, "" if etag.startswith("W/") else etag, is_page, response.iter_bytes())
+    return Answer(start, total, etag if _ETAG.fullmatch(etag) else "", is_page, response.iter_bytes())
 
 
 def _next(url: httpx2.URL, location: str) -> httpx2.URL:

@@ -26,7 +26,6 @@ class PartFile:
         length: bytes written.
         safe: bytes that were on the disk itself at the last mark.
         etag: the server's validator when the first byte came, "" while unknown.
-        was_resumed: whether bytes of an earlier run were there.
     """
 
     def __init__(self, blob: Path) -> None:
@@ -37,7 +36,6 @@ class PartFile:
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         self.length = os.fstat(self._handle).st_size
         self.etag, self.safe = _read_mark(self._mark)
-        self.was_resumed = self.length > 0
 
     def append(self, data: bytes) -> None:
         """Write behind the last byte, into the system's cache. Raises OSError, such as a full disk."""
@@ -54,7 +52,6 @@ class PartFile:
         os.ftruncate(self._handle, length)
         self.length = length
         self.safe = min(self.safe, length)
-        self.was_resumed = self.was_resumed and length > 0
         if not length:
             self.etag = ""
         self._write_mark()

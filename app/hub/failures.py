@@ -13,7 +13,7 @@ from app.hub.errors import AccessNeeded, BadAnswer, BadToken, HubError, NotFound
 
 HUB = "https://huggingface.co"
 _NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
-_RESET = re.compile(r'"[^"]*"\s*;\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d+)')
+_RESET = re.compile(r'"[^"]*"\s*;\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d{1,8})')
 """The Hub's RateLimit header (IETF draft, version 09): nothing remains, and seconds until something does."""
 
 

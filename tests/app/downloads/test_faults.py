@@ -8,8 +8,9 @@ from app.downloads.events import Finished, Retrying
 from app.downloads.retry import Patience
 from app.downloads.wanted import Wanted
 from tests.app.downloads.conftest import OpenStage
-from tests.app.downloads.stage import model_repo
+from tests.app.downloads.stage import model_repo, noise
 from tests.hub.faults import Fault
+from tests.hub.repos import HubFile
 from tests.hub.server import HubServer
 
 FILE = "model.safetensors"
@@ -191,3 +192,13 @@ def test_the_token_is_in_no_file(open_stage: OpenStage, caplog: pytest.LogCaptur
     assert any(path.name.endswith(".mlxr-part.json") for path in files)
     assert not [path for path in files if b"hf_good" in path.read_bytes()]
     assert "hf_good" not in words + stage.whys() + caplog.text
+
+
+def test_a_validator_that_cannot_be_sent_back_is_not_kept(open_stage: OpenStage) -> None:
+    class Odd(HubFile):
+        cdn_etag = '"\u00e9"'
+
+    stage = open_stage(model_repo(**{FILE: Odd(noise(300_000), lfs=True)}))
+    stage.hub.faults.add(Fault(FILE, "cut", at=100_000))
+    assert stage.finished("org/model").plan.size > 300_000
+    assert stage.hub.bytes_sent("org/model", FILE) == 300_000
