@@ -37,7 +37,7 @@ PLACEHOLDER_NONE = "Open a model to chat"
 
 WAITING = "Waiting for the model…"
 LOADING = "Opening {name}…"
-RESTING = "{name} rests: it has left memory, and comes back when you write"
+RESTING = "{name} rests: it is loaded again when you write"
 TRYING = "Finding out how {name} runs fastest here. This is done once…"
 READING = "Reading {done:,} of {total:,} tokens"
 READING_NEW = "Reading {done:,} of {total:,} new tokens · {cached:,} cached"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.settings import UnloadAfter
 from app.widgets.choice_row import ChoiceRow
 
-CHOICES = (("5", "5 min"), ("15", "15 min"), ("30", "30 min"), ("60", "60 min"), ("off", "Never"))
+CHOICES = (("5", "5"), ("15", "15"), ("30", "30"), ("60", "60"), ("off", "Never"))
 
-UNLOAD_AFTER = "Leaves memory after"
+UNLOAD_AFTER = "Minutes until it leaves memory"
 NOTE = "It comes back by itself when you write. A chat that you keep in memory keeps its model there."
 WHEN = "What you change here holds from the next start of MLXR on."
 
@@ -24,17 +24,14 @@ class ModelSection(QWidget):
         super().__init__(parent)
         self._unload_after = ChoiceRow(UNLOAD_AFTER, CHOICES, unload_after)
         self._unload_after.chosen.connect(self.unload_after_chosen)
-        row = QHBoxLayout()
-        row.setSpacing(12)
-        row.addWidget(QLabel(UNLOAD_AFTER))
-        row.addWidget(self._unload_after, 1)
         note = QLabel(f"{NOTE} {WHEN}")
         note.setProperty("role", "muted")
         note.setWordWrap(True)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
-        column.addLayout(row)
+        column.addWidget(QLabel(UNLOAD_AFTER))
+        column.addWidget(self._unload_after)
         column.addWidget(note)
 
     @property

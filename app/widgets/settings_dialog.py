@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
@@ -49,6 +49,7 @@ class SettingsDialog(QDialog):
         column.addWidget(where)
         column.addSpacing(16)
         column.addLayout(self._make_buttons(data_folder))
+        self._fit()
 
     @property
     def look(self) -> ChoiceRow:
@@ -67,8 +68,17 @@ class SettingsDialog(QDialog):
 
     @Slot(str)
     def show_disk_use(self, words: str) -> None:
-        """Say what the disk cache takes; the dialog grows where that takes more lines."""
+        """Say what the disk cache takes."""
         self._cache.show_disk_use(words)
+
+    def event(self, event: QEvent) -> bool:
+        """Grow where words take more lines than before."""
+        is_known = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return is_known
+
+    def _fit(self) -> None:
         self.resize(self.width(), max(self.height(), self.heightForWidth(self.width())))
 
     def _make_buttons(self, data_folder: str) -> QHBoxLayout:

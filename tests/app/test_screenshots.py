@@ -323,6 +323,14 @@ def test_pin_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     menu.close()
 
 
+def test_resting(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+    say(qtbot, desktop, "What is a page, and why does a chat need many of them?")
+    engine_of(desktop).rest()
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "resting")
+    save(desktop, f"{look}-resting")
+    assert "rests" in desktop.pane.status_line.words
+
+
 @pytest.mark.parametrize("known", [False, True], ids=["unknown", "known"])
 def test_settings(desktop: Desktop, qtbot: QtBot, look: str, known: bool) -> None:
     desktop.disk_use = DiskUseViewModel(in_use=True)

@@ -135,6 +135,8 @@ class ScriptedEngine:
     def rest(self) -> None:
         """Tell that the model has left memory because nobody used it; the next request loads it again."""
         self._resting, self._loaded = self._load_command, ""
+        on_ssd = {chat: _pages(chains) * PAGE_BYTES for chat, chains in self._cached.items()}
+        self._emit(ChatsCached({chat: ChatMemory(0, size, 0) for chat, size in on_ssd.items()}))
         self._emit(ModelUnloaded(self._resting.path, "idle"))
 
     def requests(self) -> list[Generate]:

@@ -162,6 +162,8 @@ def test_the_engine_says_what_is_loaded(scene: Scene, model: Path) -> None:
     assert scene.page.banner.isHidden()
     scene.page.toast._button.click()
     assert scene.desktop.window.is_chat_shown
+    engine.rest()
+    scene.wait(lambda: scene.labels()["tiny-random"] == "Resting")
     choose(view, "tiny-random", text.UNLOAD)
     scene.wait(lambda: scene.labels()["tiny-random"] == "Fits")
     assert isinstance(engine.commands[-1], UnloadModel)
