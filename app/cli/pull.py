@@ -14,7 +14,7 @@ from app.cli.terminal import Terminal
 from app.downloads.download import Means
 from app.downloads.events import END, Cancelled, DownloadEvent, Failed, Finished, Paused
 from app.downloads.hub import default_hub
-from app.downloads.journal import Entry, Journal
+from app.downloads.journal import Journal
 from app.downloads.queue import DownloadQueue
 from app.downloads.wanted import MAIN, Wanted, parse_wanted
 from app.errors import AppError, UsageError
@@ -72,13 +72,12 @@ class _Pull:
 
     def run(self, wanted: Wanted | None, *, is_cancel: bool) -> int:
         """Do what was asked, to the end. Raises AppError when a download failed."""
-        entries = [entry for entry in self._journal.pending() if wanted in (None, entry.wanted)]
         if is_cancel:
-            self._ask_to_cancel(entries)
+            self._ask_to_cancel(wanted)
         elif wanted is not None:
             self._asked[self._queue.add(wanted)] = wanted
         else:
-            for entry in entries:
+            for entry in self._journal.pending():
                 self._asked[entry.id] = entry.wanted
                 self._queue.resume(entry)
         if not self._asked:
@@ -90,7 +89,16 @@ class _Pull:
         finally:
             self._queue.close(CLOSE_SECONDS)
 
-    def _ask_to_cancel(self, entries: list[Entry]) -> None:
+    def _ask_to_cancel(self, wanted: Wanted | None) -> None:
+        """Give up what is unfinished of it, all without a word. Raises AppError where nothing is."""
+        pending = self._journal.pending()
+        entries = [entry for entry in pending if wanted is None or _is_part_of(entry.wanted, wanted)]
+        if wanted is not None and not entries:
+            others = ", ".join(entry.wanted.title for entry in pending[:8])
+            raise AppError(
+                f"no download of {wanted.title} is unfinished; "
+                + (f"unfinished: {others}" if others else "none is")
+            )
         for entry in entries:
             self._asked[entry.id] = entry.wanted
             self._queue.cancel(entry)
@@ -140,6 +148,11 @@ class _Pull:
             self._terminal.answer(json.dumps(_as_json(event, wanted), ensure_ascii=False) + "\n")
         else:
             self._terminal.answer("".join(f"{line}\n" for line in result_lines(event, wanted)))
+
+
+def _is_part_of(one: Wanted, asked: Wanted) -> bool:
+    """Whether a request is the one that was asked about, or of the repository where no more was said."""
+    return one == asked or asked == Wanted(one.repo)
 
 
 def _command(wanted: Wanted) -> str:

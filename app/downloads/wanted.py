@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.errors import UsageError
 from app.hub.errors import NotFound
 from app.hub.file_names import refusals
-from app.hub.repo_id import parse_repo
+from app.hub.repo_id import named_in_page, parse_repo
 
 MAIN = "main"
 
@@ -18,7 +18,7 @@ class Wanted:
 
     Attributes:
         repo: "organisation/name" on the hub.
-        quant: the choice in the repository, such as "Q4_K_M"; "" leaves it to MLXR.
+        quant: the choice in the repository, such as "q4_k_m"; "" leaves it to MLXR.
         file: one file of the repository, and nothing else; "" for all that the model needs.
         revision: a branch, tag or commit.
     """
@@ -70,14 +70,20 @@ class Plan:
 
 
 def parse_wanted(text: str, file: str = "", revision: str = MAIN) -> Wanted:
-    """`REPO` or `REPO:QUANT` as typed. Raises UsageError."""
+    """`REPO`, `REPO:QUANT` or a page's address as typed. Raises UsageError.
+
+    The address of a GGUF file's page asks for this file; that of another file for the model around it.
+    """
     try:
         repo, quant = parse_repo(text)
     except NotFound as error:
         raise UsageError(str(error)) from None
+    page_revision, page_file = named_in_page(text)
+    revision = page_revision if page_revision and revision == MAIN else revision
+    file = page_file if page_file.lower().endswith(".gguf") and not file else file
     if quant and file:
         raise UsageError(f"give either the choice {quant:.40} or --file, not both")
     for option, name in (("--file", file), ("--revision", revision)):
         if name and (why := refusals([name]).get(name)):
             raise UsageError(f"{option} {name!a:.80} {why}")
-    return Wanted(repo, quant or "", file, revision or MAIN)
+    return Wanted(repo, (quant or "").casefold(), file, revision or MAIN)

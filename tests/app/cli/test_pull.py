@@ -111,6 +111,23 @@ def test_giving_up(hub: HubServer, hub_home: HubHome, mlxr_here: Run) -> None:
     assert "no download is unfinished" in mlxr_here("pull").stderr
 
 
+def test_giving_up_takes_a_repository_and_says_what_else_there_is(hub: HubServer, mlxr_here: Run) -> None:
+    hub.is_offline = True
+    mlxr_here("pull", "org/model-GGUF:Q2_K")
+    mlxr_here("pull", "org/model-GGUF:q2_k", "--revision", "v2")
+    done = mlxr_here("pull", "org/model", "--cancel")
+    assert done.returncode == 1
+    unfinished = "org/model-GGUF:q2_k, org/model-GGUF:q2_k"
+    assert done.stderr == f"error: no download of org/model is unfinished; unfinished: {unfinished}\n"
+    assert mlxr_here("pull", "org/model-GGUF", "--cancel").stderr.count("given up") == 2
+    assert "unfinished; none is" in mlxr_here("pull", "org/model-GGUF", "--cancel").stderr
+
+
+def test_the_page_of_a_gguf_file_asks_for_that_file(hub: HubServer, mlxr_here: Run) -> None:
+    page = f"{hub.url}/org/model-GGUF/blob/main/m-Q2_K.gguf?download=true"
+    assert "/m-Q2_K.gguf" in mlxr_here("pull", page).stdout.splitlines()[0]
+
+
 def test_of_several_each_failure_is_told(hub: HubServer, mlxr_here: Run) -> None:
     hub.is_offline = True
     mlxr_here("pull", "org/model")
