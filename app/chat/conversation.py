@@ -17,7 +17,7 @@ from app.chat.saving import Store
 from app.chat.tree import MessageTree, Versions, copied
 from app.models.models_view_model import ModelsViewModel
 from app.store.records import Chat, ChatMessage, new_id, title_from
-from engine import Command, Event, Forget, Generate
+from engine import Command, Event, Forget, Generate, Message
 
 
 class ConversationViewModel(QObject):
@@ -101,7 +101,7 @@ class ConversationViewModel(QObject):
         if not text:
             return False
         if self._shown is None:
-            self._shown = OpenChat(Chat(title_from(text)), MessageTree())
+            self._shown = OpenChat(Chat(title_from(text), system=self._models.system), MessageTree())
         leaf = self._shown.tree.leaf
         question = ChatMessage(self._shown.chat.id, "user", text, leaf.id if leaf else None)
         self._ask(self._shown, question, answers)
@@ -158,9 +158,9 @@ class ConversationViewModel(QObject):
         """Show a new chat that begins with the messages down to this one: the same words, the same tokens."""
         if self._shown is None:
             return
-        title = self._shown.chat.title
+        title, system = self._shown.chat.title, self._shown.chat.system
         prefix = words.BRANCH_TITLE.format(title="")
-        chat = Chat(title if title.startswith(prefix) else prefix + title)
+        chat = Chat(title if title.startswith(prefix) else prefix + title, system=system)
         messages = copied(self._shown.tree.line(message_id), chat.id)
         branched = OpenChat(chat, MessageTree(messages, messages[-1].id))
         self._wanted_id = chat.id
@@ -180,11 +180,11 @@ class ConversationViewModel(QObject):
         if not text or self._models.state.phase not in ("ready", "resting"):
             return None
         if self._shown is None:
-            return self._request(request_id, "", (ChatMessage("", "user", text),))
-        tree = self._shown.tree
+            new = Chat("", id="", system=self._models.system)
+            return self._request(request_id, new, (ChatMessage("", "user", text),))
+        chat, tree = self._shown.chat, self._shown.tree
         above = tree.line(tree.get(edited_id).parent_id) if edited_id else tree.path
-        chat_id = self._shown.chat.id
-        return self._request(request_id, chat_id, (*above, ChatMessage(chat_id, "user", text)))
+        return self._request(request_id, chat, (*above, ChatMessage(chat.id, "user", text)))
 
     def new_chat(self) -> None:
         """Show an empty conversation; it becomes a chat with its first message."""
@@ -257,21 +257,21 @@ class ConversationViewModel(QObject):
         left = [shown.tree.get(answer) for answer in shown.several]  # none of these was kept: versions now
         shown.several = tuple(answer.id for answer in answers) if count > 1 else ()
         self._save(shown, *left, *changed.values(), updated=time.time())
-        request = self._request(answers[0].id, shown.chat.id, shown.tree.line(question.id), count)
+        request = self._request(answers[0].id, shown.chat, shown.tree.line(question.id), count)
         self._answering.ask(replace(request, max_tokens=max_tokens), answers, shown)
         self._tell(self.asked)
 
     def _request(
-        self, request_id: str, chat_id: str, path: tuple[ChatMessage, ...], answers: int = 1
+        self, request_id: str, chat: Chat, path: tuple[ChatMessage, ...], answers: int = 1
     ) -> Generate:
-        """The request for answers to the last message of `path`."""
-        opening = self._models.opening
+        """The request for answers to the last message of `path`, behind what the chat began with."""
+        opening = (Message("system", chat.system),) if chat.system else ()
         return Generate(
             request_id,
             messages=(*opening, *history(path)),
             sampling=self._models.sampling(answers),
             history=exact_history(path, self._models.state.path, len(opening)),
-            chat=chat_id,
+            chat=chat.id,
             lane="window",
             n=answers,
         )

@@ -33,7 +33,7 @@ def exact_history(path: Sequence[ChatMessage], model: str, before: int = 0) -> H
 
     They reach to the last answer whose ids are of the model in folder `model`. Where there is none, to the
     last answer of another: the engine cannot use its ids, but can say why it reads all of it again.
-    `before` messages are told before those of the path; what a chat began with stays, whatever they are now.
+    `before` messages are told before those of the path, since the chat began.
     """
     answers = [
         place

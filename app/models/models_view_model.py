@@ -19,7 +19,6 @@ from engine import (
     Event,
     Failed,
     LoadProgress,
-    Message,
     ModelInfo,
     ModelReady,
     ModelUnloaded,
@@ -115,9 +114,9 @@ class ModelsViewModel(QObject):
         return phase in ("ready", "resting") or (phase == "loading" and self._is_asked)
 
     @property
-    def opening(self) -> tuple[Message, ...]:
-        """What the model is told before each chat."""
-        return (Message("system", self._own.system),) if self._own.system else ()
+    def system(self) -> str:
+        """What the model is told before each new chat; "" is nothing."""
+        return self._own.system
 
     def sampling(self, answers: int = 1) -> SamplingParams:
         """How the loaded model's words are drawn for so many answers to one question."""

@@ -11,7 +11,7 @@ from typing import Any
 from app.store.records import Chat, ChatMessage, SearchHit
 from app.store.search import SHORTEST_INDEXED, escape_like, phrase, snippet
 
-CHAT_COLUMNS = "id, title, leaf_id, created, updated"
+CHAT_COLUMNS = "id, title, leaf_id, created, updated, system"
 MESSAGE_FIELDS = tuple(f.name for f in fields(ChatMessage))
 RECENT_MODELS = 8
 
@@ -26,11 +26,11 @@ class ChatStore:
         self._db = connection
 
     def save_chat(self, chat: Chat) -> None:
-        """Insert the chat or bring it up to date."""
+        """Insert the chat or bring it up to date; what it began with stays."""
         self._db.execute(
-            f"INSERT INTO chats({CHAT_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET "
+            f"INSERT INTO chats({CHAT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET "
             "title = excluded.title, leaf_id = excluded.leaf_id, updated = excluded.updated",
-            (chat.id, chat.title, chat.leaf_id, chat.created, chat.updated),
+            (chat.id, chat.title, chat.leaf_id, chat.created, chat.updated, chat.system),
         )
 
     def save_message(self, message: ChatMessage) -> None:
@@ -142,8 +142,8 @@ class ChatStore:
 
 
 def _chat(row: tuple[Any, ...]) -> Chat:
-    identity, title, leaf_id, created, updated = row
-    return Chat(title, identity, leaf_id, created, updated)
+    identity, title, leaf_id, created, updated, system = row
+    return Chat(title, identity, leaf_id, created, updated, system)
 
 
 def _message(row: tuple[Any, ...]) -> ChatMessage:

@@ -22,7 +22,9 @@ def new_id() -> str:
 class Chat:
     """A conversation: a tree of messages, of which the path up from `leaf_id` is the one on show.
 
-    Times are seconds since the epoch.
+    Attributes:
+        created, updated: seconds since the epoch.
+        system: what the model is told before its first message, as the chat began; "" is nothing.
     """
 
     title: str
@@ -30,6 +32,7 @@ class Chat:
     leaf_id: str | None = None
     created: float = field(default_factory=time.time)
     updated: float = field(default_factory=time.time)
+    system: str = ""
 
 
 @dataclass(frozen=True, slots=True)

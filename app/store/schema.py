@@ -69,6 +69,10 @@ def _pins(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE chats ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0")
 
 
+def _openings(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE chats ADD COLUMN system TEXT NOT NULL DEFAULT ''")
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -77,6 +81,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _opened_models,
     _branches_and_misses,
     _pins,
+    _openings,
 )
 """Migration n takes a database from version n to n + 1. Never change one that has shipped: add another."""
 

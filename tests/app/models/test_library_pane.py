@@ -206,6 +206,28 @@ def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path,
     assert history
     assert history.messages == 3
 
+    choose(view, "tiny-random", "Settings…")
+    dialog = scene.page.findChild(ModelSettingsDialog)
+    assert dialog
+    dialog.system.setPlainText("Answer in Greek.")
+    dialog.save.click()
+    scene.wait(
+        lambda: (found := scene.desk.library.find(key)) is not None and "Greek" in found.settings.system
+    )
+    desktop.models.open(str(model))
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    assert began_with(scene, "Encore") == "Answer in French.", "a chat keeps what it began with"
+    desktop.conversation.new_chat()
+    assert began_with(scene, "Kalimera") == "Answer in Greek."
+
+
+def began_with(scene: Scene, question: str) -> str:
+    """Ask, and return what the model was told before the chat."""
+    assert scene.desktop.conversation.send(question)
+    scene.wait(lambda: not scene.desktop.conversation.state.busy)
+    first = (sent(scene.desktop).requests()[-1].messages or ())[0]
+    return first.content if first.role == "system" else ""
+
 
 def test_what_comes_while_places_are_looked_through_is_found(
     scene: Scene, hub_home: HubHome, model: Path

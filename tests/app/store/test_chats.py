@@ -39,6 +39,13 @@ def talk(store: ChatStore, chat: Chat, *texts: str) -> list[ChatMessage]:
     return path
 
 
+def test_a_chat_keeps_what_it_began_with(store: ChatStore) -> None:
+    chat = Chat("Pages", system="Answer in French.")
+    store.save_chat(chat)
+    store.save_chat(replace(chat, title="Renamed", system="Answer in Greek."))
+    assert store.chats() == [replace(chat, title="Renamed")]
+
+
 def test_a_conversation_comes_back_exactly(store: ChatStore) -> None:
     chat = Chat("Pages")
     question = ChatMessage(chat.id, "user", "what?\n\tπ 🦙", tokens=(1, 2, 300_000), kept_tokens=0)
