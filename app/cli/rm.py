@@ -1,23 +1,28 @@
-"""`mlxr rm`: removing a model, with what that frees said before and after."""
+"""`mlxr rm`: removing a model, with what that frees said before and after, or a place that was imported."""
 
 from __future__ import annotations
 
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from app.amounts import size
 from app.cli.models import scan
 from app.cli.terminal import Terminal
 from app.errors import UsageError
-from app.library.library import open_library
+from app.library.library import Library, open_library
 from app.library.removal import Removal, carry_out, plan_removal
 from app.paths import default_paths
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("name", metavar="NAME", help="the model, as `mlxr models` calls it")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="the model, as `mlxr models` calls it; or a path that you imported, to look there no more",
+    )
     parser.add_argument("--yes", action="store_true", help="do it without asking")
     parser.add_argument(
         "--files",
@@ -34,11 +39,12 @@ def run(args: Namespace) -> int:
     with open_library(default_paths(), terminal.say, must_save=True) as library:
         for note in scan(library, terminal):
             terminal.say(note)
+        if library.find(args.name) is None and (place := library.place(args.name)) is not None:
+            return _forget_place(place, library, terminal, args)
         removal = plan_removal(library.named(args.name), library.models(), files=args.files)
         for line in plan_lines(removal):
             terminal.say(line)
-        if not args.yes and not _asked(terminal):
-            terminal.say("nothing was changed")
+        if not _may_go_on(terminal, args):
             return 1
         freed = carry_out(removal, library)
     if args.json:
@@ -48,6 +54,29 @@ def run(args: Namespace) -> int:
         words = f"deleted: {size(freed)} freed" if removal.deletes else "forgotten; its files stay"
         terminal.answer(f"{removal.model.name} is {words}\n")
     return 0
+
+
+def _forget_place(place: Path, library: Library, terminal: Terminal, args: Namespace) -> int:
+    if args.files:
+        raise UsageError("--files is for one model; name it as `mlxr models` does")
+    names = [model.name for model in library.only_in(place)]
+    count = "no models" if not names else "1 model" if len(names) == 1 else f"{len(names)} models"
+    terminal.say(f"{place} is looked at no more, and {count} of it forgotten; all files stay")
+    if not _may_go_on(terminal, args):
+        return 1
+    library.forget_place(place)
+    if args.json:
+        terminal.answer(json.dumps({"path": str(place), "forgotten": names}, ensure_ascii=False) + "\n")
+    else:
+        terminal.answer(f"{place} is forgotten, with {count}; its files stay\n")
+    return 0
+
+
+def _may_go_on(terminal: Terminal, args: Namespace) -> bool:
+    if args.yes or _asked(terminal):
+        return True
+    terminal.say("nothing was changed")
+    return False
 
 
 def plan_lines(removal: Removal) -> list[str]:
@@ -71,4 +100,7 @@ def _asked(terminal: Terminal) -> bool:
     if not (sys.stdin.isatty() and terminal.interactive):
         raise UsageError("nobody can be asked here; say --yes if this is meant")
     print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    answer = sys.stdin.readline()
+    if not answer:  # Ctrl-D leaves the cursor behind the question
+        print(file=sys.stderr)
+    return answer.strip().casefold() in ("y", "yes")

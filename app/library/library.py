@@ -125,13 +125,17 @@ class Library:
 
     def missing(self, name: str) -> str:
         """What to say where no model has this name."""
-        near = near_names(name, [model.name for model in self.models()])
+        models, repository = self.models(), folded(name.partition(":")[0])
+        near = [model.name for model in models if folded(model.origin) == repository][:3]
+        near = near or near_names(name, [model.name for model in models])
         if near:
             return f"the library has no model of this name; did you mean {' or '.join(near)}?"
         return "the library has no model of this name; `mlxr models` lists what there is"
 
     def rename(self, model: Model, name: str) -> str:
         """Give `model` another name, and return it. Raises LibraryError where that cannot be."""
+        if model.source == "built in":
+            raise LibraryError("the guide keeps its name, by which it can always be opened")
         name = checked_name(name)
         if not self._registry.rename(model.key, name):
             raise LibraryError(
@@ -171,6 +175,31 @@ class Library:
     def drop_place(self, path: Path) -> None:
         """Look there no more."""
         self._registry.drop_place(real_place(path))
+
+    def place(self, text: str) -> Path | None:
+        """The folder or file that the user named, and now means by `text`; it need not be there any more."""
+        try:
+            place = real_place(Path(text).expanduser())
+        except (OSError, RuntimeError, ValueError):
+            return None
+        return place if text and place in self.places() else None
+
+    def only_in(self, place: Path) -> list[Model]:
+        """The models that are listed since the user named `place`, and for no other reason."""
+        others = [other for other in self.places() if other != place]
+        return [
+            model
+            for model in self.models()
+            if model.source == "folder"
+            and model.path.is_relative_to(place)
+            and not any(model.path.is_relative_to(other) for other in others)
+        ]
+
+    def forget_place(self, place: Path) -> None:
+        """Look at `place` no more, and list nothing that only it led to; files stay."""
+        for model in self.only_in(place):
+            self._registry.delete(model.key)
+        self._registry.drop_place(place)
 
     def forget(self, model: Model) -> None:
         """Do not list it any more; its files stay."""

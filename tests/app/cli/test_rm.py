@@ -65,3 +65,18 @@ def test_unknown_names_and_the_guide_are_refused(mlxr_here: Run, mine: Path) -> 
         assert done.returncode == 1
         assert says in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_a_place_that_was_imported_is_looked_at_no_more(mlxr_here: Run, mine: Path) -> None:
+    inner = mine.parent / "in" / "other.gguf"
+    inner.parent.mkdir()
+    write_gguf_model(inner)
+    assert mlxr_here("import", mine.parent).returncode == 0
+    done = mlxr_here("rm", f"{inner.parent}/..", "--yes", "--json")
+    assert json.loads(done.stdout) == {"path": str(mine.parent), "forgotten": ["other"]}
+    listed = mlxr_here("models", "--all").stdout
+    assert "other" not in listed
+    assert "tiny" in listed, "it was imported by itself too"
+    assert inner.exists()
+    assert "has no model of this name" in mlxr_here("rm", mine.parent, "--yes").stderr
+    assert mlxr_here("import", inner).stdout.startswith("other: "), "it can come back"

@@ -360,3 +360,19 @@ def test_a_library_that_another_process_holds_is_one_line(
     with open_library(account.paths) as library:
         library.refresh(look)
         assert library.named("guide").is_runnable
+
+
+def test_the_guide_keeps_its_name(library: Library) -> None:
+    library.refresh(look)
+    with pytest.raises(LibraryError, match="keeps its name"):
+        library.rename(library.named("guide"), "mine")
+
+
+def test_a_repository_that_was_typed_is_answered_with_its_models_names(
+    library: Library, account: Account, folder_model: Path
+) -> None:
+    cache_revision(account.cache, "some/Tiny-1B", COMMITS[0], folder_model)
+    library.refresh(look)
+    library.rename(library.named("tiny-1b"), "mine")
+    for typed in ("some/tiny-1b", "Some/Tiny-1B:q4"):
+        assert "did you mean mine?" in library.missing(typed)
