@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import count
@@ -50,7 +51,8 @@ def made_name(title: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _WILD.sub("-", text.casefold()).strip("-._")
+    letters = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    return _WILD.sub("-", letters.casefold()).strip("-._")
 
 
 def unique_name(title: str, publisher: str, revision: str, is_taken: Callable[[str], bool]) -> str:

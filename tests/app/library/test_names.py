@@ -20,6 +20,7 @@ from app.library.records import LibraryError
         ("llama3.2:1b", "llama3.2:1b"),
         ("llama3.2:latest", "llama3.2"),
         ("Mein Modell (neu)", "mein-modell-neu"),
+        ("Ünï Llama-é-Q4_0", "uni-llama-e:q4_0"),
         ("模型", "model"),
         ("-q4_0", "model:q4_0"),
         ("x" * 300, "x" * 80),
