@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -14,7 +15,7 @@ from app.library.importing import checked_place, take_in
 from app.library.library import open_library
 from app.library.look import look
 from app.library.names import checked_name
-from app.library.records import SOURCES, Model
+from app.library.records import SOURCES, LibraryError, Model
 from app.paths import default_paths
 from engine import machine_report
 
@@ -45,7 +46,10 @@ def run(args: Namespace) -> int:
                     f"{path} holds {len(models)} models ({names} …), which are listed now; --name is for "
                     "one: `mlxr models --rename` gives each its name"
                 )
-            library.rename(models[0], name)
+            try:
+                library.rename(models[0], name)
+            except LibraryError as error:
+                raise LibraryError(f"{error}; until then this one is called {models[0].name}") from None
             models = (library.named(name),)
     for note in imported.notes:
         terminal.say(note)
@@ -60,5 +64,5 @@ def run(args: Namespace) -> int:
 def _line(model: Model) -> str:
     where = "" if model.source == "folder" else f" (already known from {SOURCES[model.source]})"
     how = f"; it cannot be run here: {model.facts.problem}" if model.facts.problem else ""
-    advice = "" if model.facts.problem else f"; chat with it: mlxr chat --model {model.name}"
+    advice = "" if model.facts.problem else f"; chat with it: mlxr chat --model {shlex.quote(model.name)}"
     return one_line(f"{model.name}: {size(model.facts.size)}, {model.path}{where}{how}{advice}")

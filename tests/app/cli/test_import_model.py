@@ -79,3 +79,14 @@ def test_what_is_no_model_is_one_line(mlxr_here: Run, tmp_path: Path, make: obje
 def _written(file: Path, content: bytes) -> Path:
     file.write_bytes(content)
     return file
+
+
+def test_a_name_that_is_taken_is_said_with_the_one_it_has(mlxr_here: Run, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_gguf_model(tmp_path / f"{name}.gguf")
+    mlxr_here("import", tmp_path / "one.gguf", "--name", "Best")
+    done = mlxr_here("import", tmp_path / "two.gguf", "--name", "BEST")
+    assert done.returncode == 1
+    assert "another model is called BEST" in done.stderr
+    assert done.stderr.endswith("this one is called two\n")
+    assert "two" in mlxr_here("models").stdout
