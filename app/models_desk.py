@@ -62,15 +62,15 @@ class ModelsDesk(QObject):
         super().__init__()
         self._appearance = appearance
         self._models = models
-        self._hub_threads = [Background(f"mlxr-{name}", post) for name in ("downloads", "search", "repo")]
-        downloads, searches, repos = self._hub_threads
+        names = ("downloads", "search", "repository", "updates", "token")
+        downloads, searches, repos, updates, tokens = (Background(f"mlxr-{name}", post) for name in names)
         store = TokenStore(SystemKeychain())
-        self.token = TokenViewModel(Background("mlxr-token", post), store)
+        self.token = TokenViewModel(tokens, store)
         self.library = LibraryViewModel(paths, background)
         self.downloads = DownloadsViewModel(paths, downloads, open_queue(store.get))
         self.search = SearchViewModel(searches, lambda: HubClient(store.get))
         self.repo = RepoViewModel(repos, lambda: HubClient(store.get))
-        self.updates = UpdatesViewModel(repos, lambda: HubClient(store.get), self.downloads)
+        self.updates = UpdatesViewModel(updates, lambda: HubClient(store.get), self.downloads)
         self.offers = OffersViewModel(self.repo, self.library, self.downloads, models, settings)
         self._curated = curated_models()
         self._page: ModelsPage | None = None

@@ -27,9 +27,22 @@ class Background:
     """
 
     def __init__(self, name: str, post: Post) -> None:
+        self._name = name
         self._post = post
+        self._asked = self._done = 0  # the first is the caller's to write, the second the thread's
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def free(self) -> Background:
+        """This one, or where it is at work another that is not: then this one ends after its jobs.
+
+        For questions to a network, which may not answer for a while: what is asked next need not wait. Its
+        one user goes on with what is returned, and asks nothing more of what it replaces.
+        """
+        if self._asked == self._done:
+            return self
+        self._jobs.put(None)
+        return Background(self._name, self._post)
 
     @property
     def is_running(self) -> bool:
@@ -55,6 +68,7 @@ class Background:
                 return
             self._post(lambda: failed(words))
 
+        self._asked += 1
         self._jobs.put(job)
         if self._thread.ident is None:
             self._thread.start()
@@ -74,3 +88,4 @@ class Background:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+            self._done += 1

@@ -86,6 +86,7 @@ class RepoViewModel(QObject):
         """Ask for all of it again, such as after a licence was accepted."""
         self._number += 1
         number, repo = self._number, self._repo
+        self._background = self._background.free()  # an earlier question may hang
         self._clear()
         self.changed.emit()
 

@@ -94,6 +94,7 @@ class SearchViewModel(QObject):
             return
         self._number += 1
         number = self._number
+        self._background = self._background.free()  # an earlier search may hang
         self._phase, self._error = "searching", ""
         self.changed.emit()
 

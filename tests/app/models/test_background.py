@@ -65,5 +65,21 @@ def test_a_failure_is_a_line_and_the_next_job_runs(error: Exception, words: str)
     assert desk.background.close(10)
 
 
+def test_what_hangs_does_not_hold_up_what_is_asked_of_a_free_one() -> None:
+    desk = Desk()
+    first, go_on = desk.background, threading.Event()
+    assert first.free() is first
+    desk.ask(lambda: go_on.wait(10))
+    desk.background = first.free()
+    assert desk.background is not first
+    desk.ask(lambda: "at once")
+    assert desk.run(1) == ["at once"]
+    go_on.set()
+    assert desk.run(1) == ["at once", True]
+    first._thread.join(10)
+    assert not first.is_running
+    assert desk.background.close(10)
+
+
 def test_one_that_was_never_used_ends_at_once() -> None:
     assert Desk().background.close(0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
+from huggingface_hub import constants
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.hub.curated import curated_models
 from app.hub.search import Query
-from app.models.discover_pane import NOTHING_FOUND, SHORT_LIST
+from app.models.discover_pane import NOTHING_FOUND, SEARCHING, SHORT_LIST
 from app.models.model_words import short_list
 from app.models.repo_pane import NO_CARD
 from app.models.token_dialog import TokenDialog
@@ -116,6 +120,26 @@ def test_offline_by_wish_is_said(
     assert scene.page.discover._title.text() == SHORT_LIST
     scene.look_at(curated_models()[0].repo)
     assert "HF_HUB_OFFLINE is set" in scene.page.discover.repo_pane.note
+
+
+def test_a_hub_that_does_not_answer_holds_up_nothing(
+    scene: Scene, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.update(Repo("org/name", FILES))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        field = scene.page.discover.search_field
+        scene.show("discover")
+        field.setText("silence")
+        field.returnPressed.emit()
+        scene.wait(lambda: scene.page.discover.note == SEARCHING)
+        asking, _ = silent.accept()
+        with asking:  # it was asked, and says nothing
+            monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+            scene.search("name")
+            assert scene.page.discover.repos() == ["org/name"]
+            assert sum(thread.name == "mlxr-search" for thread in threading.enumerate()) == 2
+            assert asking.recv(1000).startswith(b"GET /api/models?")
 
 
 def test_a_web_page_in_place_of_the_hub_is_said(scene: Scene, hub: HubServer) -> None:
