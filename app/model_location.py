@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.errors import ModelNotFound
 from app.paths import default_paths
+
+if TYPE_CHECKING:
+    from app.hub.choice import Choice
 
 GUIDE_NAME = "guide"
 GUIDE = Path(__file__).resolve().parents[1] / "resources" / "guide" / "model"
@@ -89,7 +93,7 @@ def _find_path(spec: str, path: Path) -> Path:
         )
     repository, colon, choice = spec.partition(":")
     if _REPOSITORY.fullmatch(repository):
-        return _cached_choice(repository, choice) if colon else _cached_repository(repository)
+        return _cached_choice(repository, choice) if colon else _cached_model(repository)
     return _in_library(spec)
 
 
@@ -137,17 +141,37 @@ def _cached_repository(spec: str) -> Path:
         raise ModelNotFound(f"{spec}: neither a folder nor the name of a Hugging Face repository") from None
 
 
+def _cached_model(repository: str) -> Path:
+    """The one model that a repository has in the cache."""
+    folder = _cached_repository(repository)
+    if any(folder.glob(f"*{_GGUF}")) and not any(folder.glob("*.safetensors")):
+        keys = [choice.key for choice in _choices_in(folder)]
+        if len(keys) > 1:
+            raise ModelNotFound(
+                f"{repository}: there are several models of it here; name one behind a colon, such as "
+                f"{repository}:{keys[0]}; there is {', '.join(keys[:12])}"
+            )
+    return folder
+
+
+def _choices_in(folder: Path) -> tuple[Choice, ...]:
+    # Imported here: it loads the engine.
+    from app.hub.choice import RepoFile
+    from app.hub.choices import repo_choices
+
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return repo_choices([RepoFile(name) for name in names]).choices
+
+
 def _cached_choice(repository: str, wanted: str) -> Path:
     """One of several models in a repository, in the words that `mlxr pull` takes behind the colon."""
     # Imported here: it loads the engine.
-    from app.hub.choice import RepoFile
-    from app.hub.choices import find_choice, repo_choices
+    from app.hub.choices import find_choice
     from app.hub.errors import NoSuchChoice
 
     folder = _cached_repository(repository)
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     try:
-        choice = find_choice(repo_choices([RepoFile(name) for name in names]).choices, wanted)
+        choice = find_choice(_choices_in(folder), wanted)
     except NoSuchChoice as error:
         raise ModelNotFound(
             f"{repository}: {error}; `mlxr pull {repository}:{wanted}` downloads it"

@@ -221,3 +221,12 @@ def test_a_gated_model_says_where_its_licence_is_accepted(
     assert f"accept its licence at {hub.url}/org/gated" in done.stderr
     monkeypatch.setenv("HF_TOKEN", "hf_good")
     assert mlxr_here("pull").returncode == 0
+
+
+def test_of_several_models_of_a_repository_one_is_to_be_named(hub: HubServer, mlxr_here: Run) -> None:
+    for quant in ("q2_k", "q8_0"):
+        assert mlxr_here("pull", f"org/model-GGUF:{quant}").returncode == 0
+        if quant == "q2_k":
+            assert locate("org/model-GGUF").is_dir()
+    with pytest.raises(ModelNotFound, match="such as org/model-GGUF:q2_k; there is q2_k, q8_0"):
+        locate("org/model-GGUF")
