@@ -41,6 +41,13 @@ def screen_width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
 
 
+def cropped(text: str, width: int) -> str:
+    """The start of `text`, as much as `width` places (1 or more) take."""
+    while screen_width(text) > width:
+        text = text[:-2] + "…"
+    return text
+
+
 def terminal_width(out: TextIO) -> int | None:
     """Columns of the terminal behind `out`; None for a file or a pipe, where nothing is cut."""
     return shutil.get_terminal_size().columns if out.isatty() else None
@@ -73,7 +80,6 @@ def _spare(column: Column) -> int:
 
 
 def _cell(text: str, width: int, is_number: bool) -> str:
-    while screen_width(text) > width:
-        text = text[:-2] + "…"
+    text = cropped(text, width)
     blanks = " " * (width - screen_width(text))
     return blanks + text if is_number else text + blanks

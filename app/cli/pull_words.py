@@ -15,10 +15,6 @@ LINE_EVERY = 10.0
 """Seconds between two lines of progress where no line can be replaced."""
 
 
-MOST_NAME = 60
-"""Characters of a file's name in a line that is replaced, which must not wrap."""
-
-
 class PullWords:
     """Progress on a terminal in place; elsewhere a line now and then."""
 
@@ -38,7 +34,7 @@ class PullWords:
         elif isinstance(event, Retrying):
             self._terminal.say(_retrying(event))
         elif isinstance(event, Verifying):
-            self._terminal.progress(f"verifying {event.file[-MOST_NAME:]}")
+            self._terminal.progress(f"verifying {event.file}")
 
     def _progress(self, words: str, wanted: Wanted) -> None:
         self._terminal.progress(words)  # the line above it names the model

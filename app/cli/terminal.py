@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import TextIO
 
+from app.cli.columns import cropped
 from app.errors import AppError
 
 _DIM, _PLAIN, _ERASE_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
@@ -74,7 +75,7 @@ class Terminal:
     def progress(self, text: str) -> None:
         """Show a passing line, in place of the last one; only where lines can be erased."""
         if self._erases and self._at_line_start:
-            self._err.write(f"{_ERASE_LINE}{self._dimmed(one_line(text))}")
+            self._err.write(f"{_ERASE_LINE}{self._dimmed(self._fitting(one_line(text)))}")
             self._err.flush()
             self._progress = True
 
@@ -100,6 +101,14 @@ class Terminal:
         self._clear()
         self._err.write(text + "\n")
         self._err.flush()
+
+    def _fitting(self, text: str) -> str:
+        """As much as one row shows: what wraps cannot be erased again."""
+        try:
+            columns = os.get_terminal_size(self._err.fileno()).columns
+        except (OSError, ValueError):
+            return text
+        return cropped(text, columns - 1) if columns > 1 else text
 
     def _dimmed(self, text: str) -> str:
         return f"{_DIM}{text}{_PLAIN}" if self._colours else text

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
+import struct
+import termios
 
 import pytest
 
@@ -82,3 +87,13 @@ def test_what_matters_is_said_also_in_a_log() -> None:
     screen, _, err = terminal(out=True, err=False)
     screen.say("a\nline\x1b[2J")
     assert err.getvalue() == "a line[2J\n"
+
+
+def test_a_passing_line_is_one_row_of_a_narrow_terminal() -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+    with os.fdopen(theirs, "w") as err, os.fdopen(ours, "rb", buffering=0) as screen:
+        Terminal(Stream(True), err, environ={"TERM": "xterm", "NO_COLOR": "1"}).progress(
+            "日本 and 40 letters more"
+        )
+        assert screen.read(100).decode() == "\r\x1b[K日本 and 40 letter…"  # 19 places
