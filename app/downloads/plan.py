@@ -31,9 +31,9 @@ def make_plan(hub: Hub, wanted: Wanted, memory: int, attempts: Attempts) -> Plan
     if wanted.file:
         return Plan(details.commit, _verifiable(_one_file(wanted.file, details)))
     choice = _choice(details, wanted, memory)
-    if choice.unsupported:
-        raise DownloadFailed(f"{wanted.repo}: {choice.name} does not run here: {choice.unsupported}")
     key = choice.key if len(details.choices.choices) > 1 else ""
+    if choice.unsupported:
+        raise DownloadFailed(f"{wanted.repo}{f':{key}' if key else ''}: {choice.unsupported}")
     return Plan(details.commit, _verifiable(choice.files), key)
 
 

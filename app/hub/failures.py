@@ -122,7 +122,9 @@ def _gated(said: str, url: str, repo: str, *, had_token: bool) -> AccessNeeded:
     if had_token:
         return AccessNeeded(f"{repo} is gated: ask for access, or accept its licence, at {url}", url)
     return AccessNeeded(
-        f"{repo} is gated: accept its licence at {url}, then give MLXR a token of that account", url
+        f"{repo} is gated: accept its licence at {url}, then give MLXR a token of that account, on the "
+        "models page or as HF_TOKEN",
+        url,
     )
 
 
@@ -130,7 +132,7 @@ def _not_found(code: str, where: str, what: str, *, had_token: bool) -> str:
     if code == "EntryNotFound":
         return f"{where} has no {what}; look at the repository's files"
     if code == "RevisionNotFound":
-        return f"{where} has {what} no more in this version; leave the revision out for the newest"
+        return f"{where} has no such revision: {what}; check its spelling, or leave it out for the newest"
     private = "whether this account may see it" if had_token else "or give MLXR a token if it is private"
     return f"{where} has no {what}; check its spelling, {private}"
 

@@ -188,7 +188,7 @@ def test_what_does_not_exist_is_said() -> None:
     assert "org/none" in str(error)
     with pytest.raises(NotFound, match=r"no\.json of org/open"):
         HubClient().begin("org/open", "main", "no.json", 10)
-    with pytest.raises(NotFound, match="leave the revision out"):
+    with pytest.raises(NotFound, match="no such revision: org/open at none"):
         HubClient().data("/api/models/org/open/revision/none", "", "org/open at none", "org/open")
 
 
