@@ -64,6 +64,7 @@ class ModelsDesk(QObject):
         self._models = models
         names = ("downloads", "search", "repository", "updates", "token")
         downloads, searches, repos, updates, tokens = (Background(f"mlxr-{name}", post) for name in names)
+        self._others = (updates, tokens)
         store = TokenStore(SystemKeychain())
         self.token = TokenViewModel(tokens, store)
         self.library = LibraryViewModel(paths, background)
@@ -86,6 +87,10 @@ class ModelsDesk(QObject):
 
     def close(self, seconds: float) -> bool:
         """Stop the downloads; the next start goes on with them. Returns whether all ended in time."""
+        self.search.quit()
+        self.repo.quit()
+        for thread in self._others:
+            thread.end()
         return self.downloads.close(seconds)
 
     def _make_page(self) -> ModelsPage:

@@ -84,7 +84,8 @@ class Desktop:
         self.engine = make_engine(EventInbox(self.queue.post, self._dispatch).emit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, loaded.settings.theme)
-        self.models = ModelsViewModel(self.engine.submit, GUIDE, OwnSettings(paths, self.queue.post).find)
+        self._own_settings = OwnSettings(paths, self.queue.post)
+        self.models = ModelsViewModel(self.engine.submit, GUIDE, self._own_settings.find)
         self.chats = ChatListViewModel(self.store)
         self.pins = PinsViewModel(self.engine.submit, self.store)
         self.conversation = ConversationViewModel(
@@ -127,6 +128,7 @@ class Desktop:
         self.window.hide()
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
+        self._own_settings.quit()
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):

@@ -41,7 +41,7 @@ class Background:
         """
         if self._asked == self._done:
             return self
-        self._jobs.put(None)
+        self.end()
         return Background(self._name, self._post)
 
     @property
@@ -77,11 +77,15 @@ class Background:
         """Run `call` on the caller's thread soon: for a job that tells how far it is."""
         self._post(call)
 
+    def end(self) -> None:
+        """End after the jobs that are queued, whenever that is."""
+        self._jobs.put(None)
+
     def close(self, timeout: float | None = None) -> bool:
         """End after the jobs that are queued. Returns whether the thread ended in time."""
         if self._thread.ident is None:
             return True
-        self._jobs.put(None)
+        self.end()
         self._thread.join(timeout)
         return not self._thread.is_alive()
 

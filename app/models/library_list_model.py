@@ -125,8 +125,11 @@ class LibraryListModel(QAbstractListModel):
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Rows can be selected, and their names edited."""
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+        """Rows can be selected, and their names edited but for the guide's."""
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        if self._rows[index.row()].source == "built in":
+            return flags
+        return flags | Qt.ItemFlag.ItemIsEditable
 
     def _refill(self) -> None:
         wanted = self._words.casefold().split()

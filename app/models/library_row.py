@@ -87,6 +87,12 @@ class LibraryRow(QStyledItemDelegate):
         editor.setAccessibleName(text.MODEL_NAME)
         return editor
 
+    def setEditorData(self, editor: QWidget, index: Index) -> None:  # noqa: N802 (Qt's name)
+        """The name, once: what was typed stays when the list is told something new meanwhile."""
+        if not editor.property("filled"):
+            editor.setProperty("filled", True)
+            super().setEditorData(editor, index)
+
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Where the name stands."""
         editor.setGeometry(option.rect.adjusted(INSET + 2, 10, -220, -10))

@@ -93,8 +93,9 @@ class LibraryView(QListView):
             act = menu.addAction(icon("unload" if is_open else "play", colour), words)
             act.triggered.connect(lambda: self._press(index))
             menu.addSeparator()
-        rename = menu.addAction(icon("rename", colour), "Rename")
-        rename.triggered.connect(lambda: self.edit(index))
+        if model.source != "built in":
+            rename = menu.addAction(icon("rename", colour), "Rename")
+            rename.triggered.connect(lambda: self.edit(index))
         favour = menu.addAction(
             icon("star-full" if model.favourite else "star", colour),
             "No favourite any more" if model.favourite else "Favourite",
@@ -118,7 +119,9 @@ class LibraryView(QListView):
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Enter opens, Delete deletes."""
         index = self.currentIndex()
-        if index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+        if self.state() == QAbstractItemView.State.EditingState:
+            event.accept()  # the Enter that ends a name comes through the field, and is not for the row
+        elif index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
             model = self._rows.model(index)
             for _, files in _removals(model)[:1]:
                 self.removal_wanted.emit(model, files)

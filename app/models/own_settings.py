@@ -33,3 +33,7 @@ class OwnSettings:
             then(NOTHING_SET)
 
         self._background.ask(work, then, without)
+
+    def quit(self) -> None:
+        """Ask for nothing any more; the thread ends when it can."""
+        self._background.end()

@@ -82,6 +82,10 @@ class RepoViewModel(QObject):
         self._clear()
         self.changed.emit()
 
+    def quit(self) -> None:
+        """Ask for nothing any more; the thread ends when it can."""
+        self._background.end()
+
     def reload(self) -> None:
         """Ask for all of it again, such as after a licence was accepted."""
         self._number += 1

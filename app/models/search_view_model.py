@@ -78,6 +78,10 @@ class SearchViewModel(QObject):
         self.restarted.emit()
         self.changed.emit()
 
+    def quit(self) -> None:
+        """Ask for nothing any more; the thread ends when it can."""
+        self._background.end()
+
     def fetch_more(self) -> None:
         """Fetch the next page."""
         if self.has_more:

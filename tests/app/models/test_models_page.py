@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,14 @@ from pytestqt.qtbot import QtBot
 
 from tests.app.conftest import OpenDesktop
 from tests.app.models.conftest import OpenScene, Scene
+from tests.fakes.random_model import write_random_model
+from tests.hub.fixtures import HubHome
 
 NONE = Qt.KeyboardModifier.NoModifier
 CTRL = Qt.KeyboardModifier.ControlModifier
 START = """
 import sys
+import threading
 from app.paths import Paths
 from app.wiring import Desktop, make_application
 from engine import Engine
@@ -76,22 +80,35 @@ def test_down_leads_from_the_fields_into_the_lists(scene: Scene, qtbot: QtBot) -
     assert scene.page.library.list.currentIndex().data() == "guide"
 
 
-def test_rows_are_opened_and_renamed_by_keys(scene: Scene, qtbot: QtBot) -> None:
+def test_rows_are_opened_and_renamed_by_keys(scene: Scene, qtbot: QtBot, tmp_path: Path) -> None:
+    write_random_model(tmp_path / "tiny-random")
+    scene.desk.library.take_in(str(tmp_path / "tiny-random"))
     view = scene.page.library.list
+    scene.wait(lambda: scene.labels() == {"guide": "Fits", "tiny-random": "Fits"})
     view.setFocus()
     view.setCurrentIndex(view.rows.index(0))
-    scene.wait(lambda: scene.labels() == {"guide": "Fits"})
     qtbot.keyClick(view, Qt.Key.Key_Return)
-    scene.wait(lambda: scene.labels() == {"guide": "Loaded"})
+    scene.wait(lambda: scene.labels() == {"guide": "Loaded", "tiny-random": "Fits"})
+    qtbot.keyClick(view, Qt.Key.Key_F2)  # the guide keeps its name
+    assert view.state() == QAbstractItemView.State.NoState
+    view.setCurrentIndex(view.rows.index(1))
     qtbot.keyClick(view, Qt.Key.Key_F2)
     editor = view.findChild(QLineEdit)
     assert editor
     assert view.state() == QAbstractItemView.State.EditingState
     editor.setText("helper")
+    scene.desk.library.set_favourite(scene.desk.library.shelf.models[0], True)
+    scene.wait(lambda: scene.desk.library.shelf.models[0].favourite)
+    assert editor.text() == "helper"
     qtbot.keyClick(editor, Qt.Key.Key_Return)
-    scene.wait(lambda: view.names() == ["helper"])
+    scene.wait(lambda: view.names() == ["guide", "helper"])
+    assert scene.labels() == {"guide": "Loaded", "helper": "Fits"}
+    view.setCurrentIndex(view.rows.index(0))
     qtbot.keyClick(view, Qt.Key.Key_Delete)  # the guide stays
-    assert view.names() == ["helper"]
+    view.setCurrentIndex(view.rows.index(1))
+    qtbot.keyClick(view, Qt.Key.Key_Delete)  # what is the user's is only taken off the list
+    scene.wait(lambda: view.names() == ["guide"])
+    assert (tmp_path / "tiny-random" / "model.safetensors").is_file()
 
 
 def test_every_control_has_a_name_and_can_be_reached(scene: Scene) -> None:
@@ -103,3 +120,12 @@ def test_every_control_has_a_name_and_can_be_reached(scene: Scene) -> None:
                 assert button.focusPolicy() != Qt.FocusPolicy.NoFocus
         for view in scene.page.findChildren(QAbstractItemView):
             assert view.accessibleName() or not view.isVisible()
+
+
+def test_closing_ends_every_thread(scene: Scene, hub_home: HubHome) -> None:
+    scene.search("anything")
+    scene.desk.downloads.add("org/name", "")
+    scene.wait(lambda: bool(scene.desk.downloads.states))
+    scene.desk.token.look()
+    scene.desktop.close()
+    scene.wait(lambda: not [one.name for one in threading.enumerate() if one.name.startswith("mlxr-")])
