@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -61,7 +63,8 @@ class Connection:
         self._hub = hub
         self._token = hub.token()
         timeout = httpx2.Timeout(patience.stall, connect=patience.connect)
-        self._client = httpx2.Client(timeout=timeout, headers={"User-Agent": f"mlxr/{VERSION}"})
+        agent = {"User-Agent": f"mlxr/{VERSION}"}
+        self._client = httpx2.Client(timeout=timeout, headers=agent, verify=_certificates())
         self._sockets: list[socket.socket] = []
         self._is_interrupted = False
 
@@ -133,6 +136,12 @@ class Connection:
             self._sockets.append(opened)
             if self._is_interrupted:
                 _shut(opened)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: it takes longer than many a small file."""
+    return httpx2.create_ssl_context()
 
 
 def _answer(response: httpx2.Response, first: int) -> Answer:
