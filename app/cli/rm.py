@@ -10,8 +10,12 @@ from pathlib import Path
 from app.amounts import size
 from app.cli.models import scan
 from app.cli.terminal import Terminal
+from app.downloads.cache_layout import CacheLayout
 from app.errors import UsageError
+from app.hub.repo_id import is_repo
+from app.library.hugging_face import cache_folder
 from app.library.library import Library, open_library
+from app.library.records import LibraryError, Model
 from app.library.removal import Removal, carry_out, plan_removal
 from app.paths import default_paths
 
@@ -41,7 +45,7 @@ def run(args: Namespace) -> int:
             terminal.say(note)
         if library.find(args.name) is None and (place := library.place(args.name)) is not None:
             return _forget_place(place, library, terminal, args)
-        removal = plan_removal(library.named(args.name), library.models(), files=args.files)
+        removal = plan_removal(_model(args.name, library), library.models(), files=args.files)
         for line in plan_lines(removal):
             terminal.say(line)
         if not _may_go_on(terminal, args):
@@ -54,6 +58,17 @@ def run(args: Namespace) -> int:
         words = f"deleted: {size(freed)} freed" if removal.deletes else "forgotten; its files stay"
         terminal.answer(f"{removal.model.name} is {words}\n")
     return 0
+
+
+def _model(name: str, library: Library) -> Model:
+    """The model of that name. Raises LibraryError, also for a repository in the cache without a model."""
+    is_known = any(name in (model.name, model.origin) for model in library.models())
+    if not is_known and is_repo(name) and CacheLayout(cache_folder(), name).folder.is_dir():
+        raise LibraryError(
+            f"{name} is in the Hugging Face cache without a model in it; `hf cache rm model/{name}` "
+            "deletes what there is"
+        )
+    return library.named(name)
 
 
 def _forget_place(place: Path, library: Library, terminal: Terminal, args: Namespace) -> int:

@@ -54,6 +54,9 @@ def take_in(
         if is_new:
             library.drop_place(path)
         problems = [one.problem for one in library.left_out() if one.path in here]
+        problems += [
+            note for note in notes if note.startswith(f"{real_place(path)} ")
+        ]  # such as a closed one
         raise LibraryError(problems[0] if problems else _none_at(path))
     if all(model.source != "folder" for model in models):
         library.drop_place(path)  # it is found all the same

@@ -80,3 +80,12 @@ def test_a_place_that_was_imported_is_looked_at_no_more(mlxr_here: Run, mine: Pa
     assert inner.exists()
     assert "has no model of this name" in mlxr_here("rm", mine.parent, "--yes").stderr
     assert mlxr_here("import", inner).stdout.startswith("other: "), "it can come back"
+
+
+def test_a_repository_without_a_model_is_told_how_to_delete(mlxr_here: Run, mine: Path) -> None:
+    hub = mine.parent / "home" / "hf" / "hub"
+    (hub / "models--some--thing" / "blobs").mkdir(parents=True)
+    done = mlxr_here("rm", "some/thing", "--yes")
+    assert done.returncode == 1
+    assert "`hf cache rm model/some/thing` deletes what there is" in done.stderr
+    assert "no model of this name" in mlxr_here("rm", "some/other", "--yes").stderr

@@ -376,3 +376,15 @@ def test_a_repository_that_was_typed_is_answered_with_its_models_names(
     library.rename(library.named("tiny-1b"), "mine")
     for typed in ("some/tiny-1b", "Some/Tiny-1B:q4"):
         assert "did you mean mine?" in library.missing(typed)
+
+
+def test_a_closed_folder_is_not_called_empty(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: str | Path) -> object:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(LibraryError, match="cannot be looked into; check its permissions"):
+        take_in(library, tmp_path, look)
+    assert library.places() == []
