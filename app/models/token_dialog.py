@@ -7,6 +7,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app import text
+from app.hub.failures import HUB
 from app.hub.token import Kept, Source
 from app.models.token_view_model import TokenViewModel
 
@@ -27,7 +28,7 @@ SOURCES: dict[Source, str] = {
     "hf auth login": "The token that `hf auth login` left is used.",
 }
 WHERE = "It is kept in the system's keychain, in no file and no log."
-TOKENS_PAGE = "https://huggingface.co/settings/tokens"
+TOKENS_PAGE = f"{HUB}/settings/tokens"
 
 
 class TokenDialog(QDialog):
