@@ -7,9 +7,9 @@ APP_NAME = "MLXR"
 EMPTY_TITLE = "What would you like to know?"
 EMPTY_GUIDE = (
     "This is the guide, a small model built into MLXR. It answers questions about MLXR itself, "
-    "without a network: nothing you type leaves this machine."
+    "without a network: no message leaves this machine."
 )
-EMPTY_MODEL = "{name} runs on this machine, without a network: nothing you type leaves it."
+EMPTY_MODEL = "{name} runs on this machine, without a network: no message leaves it."
 EMPTY_NONE = "Open a model to chat: choose its folder or .gguf file, or drop it onto this window."
 
 GUIDE_SUGGESTIONS = (
