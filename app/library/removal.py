@@ -8,7 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from huggingface_hub import CachedRepoInfo, CachedRevisionInfo, HFCacheInfo, scan_cache_dir
+from huggingface_hub import (
+    CachedRepoInfo,
+    CachedRevisionInfo,
+    DeleteCacheStrategy,
+    HFCacheInfo,
+    scan_cache_dir,
+)
 
 from app.downloads.cache_layout import CacheLayout
 from app.downloads.part_file import ENDING
@@ -105,6 +111,24 @@ def _left_to_its_app(model: Model, files: bool) -> Removal:
 def _from_cache(model: Model, others: Sequence[Model]) -> Removal:
     """Through the hub client's own strategy: blobs that other revisions use stay."""
     cache = Path(os.path.realpath(cache_folder()))
+    strategy, files = _cache_strategy(cache, model, others)
+    deletes = (*strategy.repos, *strategy.snapshots, *strategy.files, *strategy.refs, *strategy.blobs)
+    lock = CacheLayout(cache, model.origin).lock
+
+    def delete() -> None:
+        with repo_lock(lock, model.origin):  # or a download would lose what it has fetched
+            now = _cache_strategy(cache, model, others)
+            if now != (strategy, files):  # somebody was asked, and took his time
+                raise LibraryError(f"{model.origin} has changed meanwhile; nothing was deleted: try again")
+            strategy.execute()
+
+    return _deleting(model, others, deletes, delete)
+
+
+def _cache_strategy(
+    cache: Path, model: Model, others: Sequence[Model]
+) -> tuple[DeleteCacheStrategy, frozenset[Path]]:
+    """What is to be deleted, and every file of the repository that it was derived from."""
     info, repository, revision = _cached(scan_cache_dir(cache), model)
     for file in revision.files:
         inside = (repository.repo_path / "blobs", revision.snapshot_path)
@@ -125,14 +149,7 @@ def _from_cache(model: Model, others: Sequence[Model]) -> Removal:
         strategy = info.delete_files(*revision.files)  # what is still coming needs the folder
     else:
         strategy = info.delete_revisions(revision.commit_hash)
-    deletes = (*strategy.repos, *strategy.snapshots, *strategy.files, *strategy.refs, *strategy.blobs)
-    lock = CacheLayout(cache, model.origin).lock
-
-    def delete() -> None:
-        with repo_lock(lock, model.origin):  # or a download would lose what it has fetched
-            strategy.execute()
-
-    return _deleting(model, others, deletes, delete)
+    return strategy, frozenset(file.file_path for one in repository.revisions for file in one.files)
 
 
 def _is_unfinished(repository: Path) -> bool:

@@ -302,3 +302,22 @@ def test_a_damaged_file_can_be_removed(library: Library, gguf_bytes: bytes, tmp_
     (tmp_path / "m.gguf").write_bytes(gguf_bytes[:100])
     assert carry_out(plan(library, "m", files=True), library) == 100
     assert list(tmp_path.glob("*.gguf")) == []
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_what_came_while_a_person_was_asked_is_not_deleted(
+    commit: str, library: Library, account: Account, folder_model: Path, tmp_path: Path
+) -> None:
+    cache_revision(account.cache, "some/Tiny", COMMITS[0], folder_model)
+    removal = plan(library, "tiny")
+    newer = tmp_path / "newer"
+    if commit == COMMITS[0]:
+        newer.mkdir()
+    else:
+        shutil.copytree(folder_model, newer)
+    (newer / "another.gguf").write_text("of the same revision, or of a new one that shares the weights")
+    snapshot = cache_revision(account.cache, "some/Tiny", commit, newer)
+    with pytest.raises(LibraryError, match="has changed meanwhile; nothing was deleted"):
+        carry_out(removal, library)
+    assert all((snapshot / file.name).is_file() for file in newer.iterdir())
+    assert carry_out(plan(library, "tiny"), library) > 0
