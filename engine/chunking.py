@@ -12,6 +12,9 @@ DISPATCH_SECONDS = 0.25
 BESIDE = 1.8
 """How many times as long as without it a step may take that computes part of a prompt beside answers."""
 
+MORE = 0.25
+"""The share of what a step with a chunk takes at least that may be added for the chunk's tokens."""
+
 _STEPS_KEPT = 5
 _RATES_KEPT = 3
 _BESIDE_KEPT = 16
@@ -24,8 +27,8 @@ class ChunkSizer:
     """Chooses how many prompt tokens a step takes in, from what steps before it took.
 
     Alone, a step lasts about DISPATCH_SECONDS. Beside running answers it lasts about BESIDE times a step of
-    theirs alone; where a chunk takes longer than that however short it is, it is so long that half of its
-    time goes into its tokens: smaller ones would hold answers up as much, and more often.
+    theirs alone; where a chunk takes longer than that however short it is, the step may take MORE of what
+    it takes anyway for tokens: shorter chunks would hold answers up as long, and more often.
     """
 
     def __init__(self, most: int, page_size: int) -> None:
@@ -112,9 +115,7 @@ class BesideCosts:
         most = min(2 * largest, (DISPATCH_SECONDS - alone - fixed) / each if each > 0 else 2 * largest)
         if each <= 0:
             return max(self._fewest, int(most))
-        size = (room - fixed) / each
-        if size < self._fewest:
-            size = fixed / each
+        size = max(room - fixed, MORE * (alone + fixed)) / each
         return max(self._fewest, int(min(size, most)))
 
     def _costs(self) -> tuple[float, float] | None:
