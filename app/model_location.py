@@ -100,8 +100,12 @@ def _find_path(spec: str, path: Path) -> Path:
 def _in_library(name: str) -> Path:
     # Imported here: most starts name a path or nothing, and the library knows this module.
     from app.library.lookup import find_model, words_for_missing
+    from app.library.records import LibraryError
 
-    model = find_model(name, default_paths())
+    try:
+        model = find_model(name, default_paths())
+    except LibraryError as error:
+        raise ModelNotFound(f"{name}: no such folder, and the library cannot be asked: {error}") from None
     if model is None:
         raise ModelNotFound(f"{name}: no such folder, and {words_for_missing(name, default_paths())}")
     if model.state == "gone" or not model.path.exists():  # it may have gone since the last scan

@@ -12,10 +12,13 @@ _UNKNOWN = "the library is still empty; `mlxr models` looks for models"
 
 
 def find_model(name: str, paths: Paths) -> Model | None:
-    """The model that the library calls `name`; None where it knows none, or where there is no library yet."""
+    """The model that the library calls `name`; None where it knows none, or where there is no library yet.
+
+    Raises LibraryError where it cannot be opened: then nobody knows.
+    """
     if not paths.library.exists():
         return None
-    with open_library(paths) as library:
+    with open_library(paths, must_save=True) as library:
         return library.find(name)
 
 

@@ -139,3 +139,13 @@ def test_remembered_folders_hold_from_anywhere(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     assert remembered("model") == str(tmp_path / "model")
     assert remembered("someone/tiny") == "someone/tiny"
+
+
+def test_a_library_that_cannot_be_opened_is_not_said_to_be_empty(
+    tmp_path: Path, guide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLXR_HOME", str(tmp_path))
+    (tmp_path / "library.sqlite3").mkdir()
+    with pytest.raises(ModelNotFound, match="the library cannot be asked: "):
+        locate("tiny")
+    assert locate(None, "tiny") == guide
