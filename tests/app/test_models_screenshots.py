@@ -50,7 +50,7 @@ print("hello")
 QUANTS = (("Q2_K", 1.36), ("Q3_K_M", 1.69), ("Q4_K_M", 2.02), ("Q5_K_M", 2.32), ("Q8_0", 3.42), ("f16", 6.43))
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.long)])
 def look(request: pytest.FixtureRequest) -> str:
     """Both themes."""
     return request.param

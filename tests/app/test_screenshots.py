@@ -72,7 +72,7 @@ def say(qtbot: QtBot, desktop: Desktop, question: str) -> None:
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=10_000)
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.long)])
 def look(request: pytest.FixtureRequest) -> str:
     """Both themes."""
     return request.param

@@ -61,7 +61,9 @@ def load(folder: Path, settings: EngineSettings) -> LoadedModel:
     return model
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name == "llama" else ()) for name in CASES]
+)
 def test_logits_and_greedy_tokens_equal_mlx_lm(name: str, settings: EngineSettings, tmp_path: Path) -> None:
     case = CASES[name]
     folder = write_random_model(tmp_path / "model", case.family, **case.changes)

@@ -58,7 +58,12 @@ def compile_cuda(text: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "chunk", "residual"), [("float32", 4, 0), ("float16", 1, 1), ("bfloat16", 4, 1)]
+    ("dtype", "chunk", "residual"),
+    [
+        ("float16", 1, 1),
+        pytest.param("float32", 4, 0, marks=pytest.mark.long),
+        pytest.param("bfloat16", 4, 1, marks=pytest.mark.long),
+    ],
 )
 def test_rms_norm_is_cuda(tmp_path: Path, dtype: str, chunk: int, residual: int) -> None:
     source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual})
