@@ -27,6 +27,8 @@ class Kind:
     probe: str
 
 
+_MAKE_ROOM = "Free some space or make the folder writable"
+
 CHATS = Kind(MIGRATIONS, "chats", "UPDATE chats SET title = title WHERE id = ''")
 
 
@@ -55,7 +57,9 @@ def open_database(path: Path, kind: Kind = CHATS) -> Opened:
     except OSError as error:
         return _in_memory(kind, _unwritable(path, kind, error.strerror or str(error)))
     except sqlite3.OperationalError as error:
-        return _in_memory(kind, _unwritable(path, kind, str(error)))
+        is_held = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+        remedy = "End the other program that is writing there" if is_held else _MAKE_ROOM
+        return _in_memory(kind, _unwritable(path, kind, str(error), remedy))
     except sqlite3.DatabaseError:
         return _start_over(path, kind)
 
@@ -110,9 +114,8 @@ def _start_over(path: Path, kind: Kind) -> Opened:
     )
 
 
-def _unwritable(path: Path, kind: Kind, reason: str) -> str:
+def _unwritable(path: Path, kind: Kind, reason: str, remedy: str = _MAKE_ROOM) -> str:
     return (
         f"{kind.holds.capitalize()} cannot be saved in {path.parent} ({reason}); this session's {kind.holds} "
-        "are kept in memory only. "
-        "Free some space or make the folder writable, then start MLXR again."
+        f"are kept in memory only. {remedy}, then start MLXR again."
     )

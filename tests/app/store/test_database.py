@@ -111,5 +111,6 @@ def test_locked_database_means_memory(tmp_path: Path, monkeypatch: pytest.Monkey
     opened = open_database(path)
     assert not opened.saved
     assert "locked" in opened.problem
+    assert "End the other program" in opened.problem
     opened.connection.close()
     holder.close()
