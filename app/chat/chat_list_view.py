@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent
-from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -14,10 +14,11 @@ from app.chat.chat_list_model import PINNED_ROLE, ChatListModel
 from app.chat.chat_row import ChatRow
 from app.icons import icon
 from app.store.records import SearchHit
+from app.widgets.row_list import RowList
 from engine import ChatMemory
 
 
-class ChatListView(QListView):
+class ChatListView(RowList):
     """Shows the chats.
 
     Intents: `chosen(chat id)`, `renamed(chat id, title)`, `deleted(chat id)`, and
@@ -30,7 +31,7 @@ class ChatListView(QListView):
     deleted = Signal(str)
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, menu_at=QPoint(40, 0))
         self.setObjectName("chatList")
         self.setAccessibleName("Chats")
         self._appearance = appearance
@@ -39,13 +40,9 @@ class ChatListView(QListView):
         row = ChatRow(appearance, self)
         self.setModel(self._rows)
         self.setItemDelegate(row)
-        self.setMouseTracking(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.clicked.connect(self._choose)
         self.activated.connect(self._choose)
-        row.more_wanted.connect(self._show_menu_at)
+        row.more_wanted.connect(self.show_menu_at)
         self._rows.renamed.connect(self.renamed)
         appearance.changed.connect(self.viewport().update)
 
@@ -99,26 +96,6 @@ class ChatListView(QListView):
             self._choose(index)
         else:
             super().keyPressEvent(event)
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
-        """The row's menu, by the right button or the menu key."""
-        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
-        index = self.indexAt(event.pos()) if by_mouse else self.currentIndex()
-        if index.isValid():
-            place = event.globalPos() if by_mouse else self._below(index)
-            self._pop_up(index, place)
-
-    @Slot(QModelIndex)
-    def _show_menu_at(self, index: QModelIndex) -> None:
-        self._pop_up(index, self._below(index))
-
-    def _below(self, index: QModelIndex) -> QPoint:
-        return self.viewport().mapToGlobal(self.visualRect(index).bottomRight() - QPoint(40, 0))
-
-    def _pop_up(self, index: QModelIndex, place: QPoint) -> None:
-        menu = self.menu_for(index)
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(place)
 
     @Slot(QModelIndex)
     def _choose(self, index: QModelIndex) -> None:

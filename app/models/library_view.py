@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, QUrl, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QDesktopServices, QKeyEvent
-from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
+from PySide6.QtGui import QDesktopServices, QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -15,6 +15,7 @@ from app.models.library_row import LibraryRow
 from app.models.library_view_model import Shelf
 from app.models.models_view_model import ModelState
 from app.models.updates_view_model import can_be_newer
+from app.widgets.row_list import RowList
 
 FORGET = "Take off the list"
 DELETE = "Delete…"
@@ -25,7 +26,7 @@ UPDATE = "Update"
 SHOW_FOLDER = "Show in its folder"
 
 
-class LibraryView(QListView):
+class LibraryView(RowList):
     """Shows the models.
 
     Intents: `opened(path)`, `unloaded`, `renamed(key, name)`, `favoured(Model, whether)`, and
@@ -43,7 +44,7 @@ class LibraryView(QListView):
     settings_wanted = Signal(object)
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, menu_at=QPoint(40, 8))
         self.setObjectName("modelList")
         self.setAccessibleName(text.MY_MODELS)
         self._appearance = appearance
@@ -51,14 +52,10 @@ class LibraryView(QListView):
         row = LibraryRow(appearance, self._rows, self)
         self.setModel(self._rows)
         self.setItemDelegate(row)
-        self.setMouseTracking(True)
         self.setUniformItemSizes(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.doubleClicked.connect(self._open)
         row.opened.connect(self._press)
-        row.more_wanted.connect(self._show_menu_at)
+        row.more_wanted.connect(self.show_menu_at)
         self._rows.renamed.connect(self.renamed)
         appearance.changed.connect(self.viewport().update)
 
@@ -129,25 +126,6 @@ class LibraryView(QListView):
             self._open(index)
         else:
             super().keyPressEvent(event)
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
-        """The row's menu, by the right button or the menu key."""
-        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
-        index = self.indexAt(event.pos()) if by_mouse else self.currentIndex()
-        if index.isValid():
-            self._pop_up(index, event.globalPos() if by_mouse else self._below(index))
-
-    @Slot(QModelIndex)
-    def _show_menu_at(self, index: QModelIndex) -> None:
-        self._pop_up(index, self._below(index))
-
-    def _below(self, index: QModelIndex) -> QPoint:
-        return self.viewport().mapToGlobal(self.visualRect(index).bottomRight() - QPoint(40, 8))
-
-    def _pop_up(self, index: QModelIndex, place: QPoint) -> None:
-        menu = self.menu_for(index)
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(place)
 
     @Slot(QModelIndex)
     def _open(self, index: QModelIndex) -> None:

@@ -1,0 +1,44 @@
+"""A list whose rows are renamed in place and have a menu each."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt, Slot
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
+
+
+class RowList(QListView):
+    """What the lists of chats and of models have in common; a subclass says what a row's menu holds."""
+
+    def __init__(self, parent: QWidget | None = None, *, menu_at: QPoint) -> None:
+        """`menu_at`: how far to the left of a row's lower right corner, and above it, its menu opens."""
+        super().__init__(parent)
+        self._menu_at = menu_at
+        self.setMouseTracking(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+
+    def menu_for(self, index: QModelIndex) -> QMenu:
+        """What can be done with the row at `index`."""
+        raise NotImplementedError  # a Qt widget cannot be an ABC
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """The row's menu, by the right button or the menu key."""
+        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        index = self.indexAt(event.pos()) if by_mouse else self.currentIndex()
+        if index.isValid():
+            self._pop_up(index, event.globalPos() if by_mouse else self._below(index))
+
+    @Slot(QModelIndex)
+    def show_menu_at(self, index: QModelIndex) -> None:
+        """Open the menu of the row at `index` below it."""
+        self._pop_up(index, self._below(index))
+
+    def _below(self, index: QModelIndex) -> QPoint:
+        return self.viewport().mapToGlobal(self.visualRect(index).bottomRight() - self._menu_at)
+
+    def _pop_up(self, index: QModelIndex, place: QPoint) -> None:
+        menu = self.menu_for(index)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(place)
