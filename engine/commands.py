@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.errors import EngineError
 from engine.sampling_params import SamplingParams
 
 
@@ -156,8 +157,22 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class LetRest:
+    """From now on a model leaves memory after `after` seconds without a request; None: it stays.
+
+    In place of EngineSettings.unload_after; it is no use of the model. Raises EngineError.
+    """
+
+    after: float | None
+
+    def __post_init__(self) -> None:
+        if self.after is not None and not self.after > 0:
+            raise EngineError(f"the time until a model may go is {self.after}; it must be above 0, or None")
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything, free everything, end the thread."""
 
 
-Command = LoadModel | UnloadModel | Generate | Cancel | Predict | Forget | Keep | Pin | Shutdown
+Command = LoadModel | UnloadModel | Generate | Cancel | Predict | Forget | Keep | Pin | LetRest | Shutdown

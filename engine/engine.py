@@ -19,6 +19,7 @@ from engine.commands import (
     Forget,
     Generate,
     Keep,
+    LetRest,
     LoadModel,
     Pin,
     Predict,
@@ -202,6 +203,8 @@ class Engine:
             case Pin():
                 if self._serving is not None:
                     self._serving.pin(command.chat, command.pinned)
+            case LetRest():
+                self._resting.after = command.after
             case UnloadModel():
                 self._unload()
                 if (resting := self._resting.command) is not None:

@@ -15,12 +15,12 @@ class Resting:
     model's stay.
 
     Attributes:
+        after: seconds without a request until a model may go; None: it stays.
         command: how the model that rests was loaded; None while one is in memory, and while there is none.
     """
 
     def __init__(self, after: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        """`after`: seconds without a request until a model may go; None: it stays."""
-        self._after = after
+        self.after = after
         self._clock = clock
         self._loaded: LoadModel | None = None
         self._used = 0.0
@@ -46,6 +46,6 @@ class Resting:
     @property
     def due(self) -> float | None:
         """Seconds from now until the model may go; None: never, unless something changes."""
-        if self._after is None or self._loaded is None:
+        if self.after is None or self._loaded is None:
             return None
-        return max(0.0, self._used + self._after - self._clock())
+        return max(0.0, self._used + self.after - self._clock())

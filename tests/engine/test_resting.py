@@ -17,6 +17,7 @@ from engine import (
     Event,
     Failed,
     Generate,
+    LetRest,
     LoadModel,
     LoadProgress,
     ModelReady,
@@ -73,12 +74,14 @@ def test_time_is_counted_from_the_last_use_to_the_next() -> None:
     resting.used()
     now[0] += 45
     assert resting.due == 15
+    resting.after = 50.0
+    assert resting.due == 5, "another time is counted from the last use too"
     now[0] += 1000
     assert resting.due == 0
     resting.sent_away()
     assert (resting.due, resting.command) == (None, load)
     resting.loaded(load)
-    assert (resting.due, resting.command) == (60, None)
+    assert (resting.due, resting.command) == (50, None)
     resting.over()
     assert (resting.due, resting.command) == (None, None)
 
@@ -93,6 +96,8 @@ def test_without_a_time_it_stays() -> None:
 def test_a_time_that_makes_no_sense_is_refused(after: float) -> None:
     with pytest.raises(EngineError, match="unload_after"):
         EngineSettings(unload_after=after)
+    with pytest.raises(EngineError, match="above 0"):
+        LetRest(after)
 
 
 @pytest.mark.usefixtures("settled_memory")
@@ -121,6 +126,13 @@ def test_it_leaves_memory_and_the_next_request_brings_it_and_its_pages_back(
         (report,) = [event for event in woken if isinstance(event, CacheReport)]
         assert report.restored_tokens == 192
         assert again.tokens == first.tokens
+
+
+def test_another_time_holds_at_once(folder: Path, tmp_path: Path) -> None:
+    with running_engine(settings(tmp_path, None)) as listener:
+        listener.load(folder)
+        listener.submit(LetRest(SOON))
+        listener.wait(is_idle)
 
 
 def test_a_prediction_brings_it_back(resting: Listener) -> None:
