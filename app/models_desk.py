@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from app import text
 from app.amounts import size
 from app.appearance import Appearance
+from app.downloads.lanes import Lanes
 from app.hub.client import HubClient
 from app.hub.curated import curated_models
 from app.hub.keychain import SystemKeychain
@@ -57,8 +58,12 @@ class ModelsDesk(QObject):
         post: Post,
         background: Background,
         settings: EngineSettings,
+        lanes: Lanes,
     ) -> None:
-        """`background` is where the library is read and written, `settings` are the engine's."""
+        """`background` is where the library is read and written, `settings` are the engine's.
+
+        `lanes` tell how many files are fetched at once.
+        """
         super().__init__()
         self._appearance = appearance
         self._models = models
@@ -68,7 +73,7 @@ class ModelsDesk(QObject):
         store = TokenStore(SystemKeychain())
         self.token = TokenViewModel(tokens, store)
         self.library = LibraryViewModel(paths, background)
-        self.downloads = DownloadsViewModel(paths, downloads, open_queue(store.get))
+        self.downloads = DownloadsViewModel(paths, downloads, open_queue(store.get, lanes))
         self.search = SearchViewModel(searches, lambda: HubClient(store.get))
         self.repo = RepoViewModel(repos, lambda: HubClient(store.get))
         self.updates = UpdatesViewModel(updates, lambda: HubClient(store.get), self.downloads)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app import text
 from app.appearance import Appearance
+from app.downloads.lanes import Lanes
 from app.models.background import Background, Post
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths
@@ -34,6 +35,7 @@ class ModelsDoor:
         paths: Paths,
         post: Post,
         settings: EngineSettings,
+        lanes: Lanes,
     ) -> None:
         self._appearance = appearance
         self._models = models
@@ -41,6 +43,7 @@ class ModelsDoor:
         self._paths = paths
         self._post = post
         self._settings = settings
+        self._lanes = lanes
         self._library = Background("mlxr-library", post)
         self._desk: ModelsDesk | None = None
         models.opened.connect(self._note_use)
@@ -84,7 +87,13 @@ class ModelsDoor:
         def go_on(make: type[ModelsDesk]) -> None:
             if self._desk is None:
                 self._desk = make(
-                    self._appearance, self._models, self._paths, self._post, self._library, self._settings
+                    self._appearance,
+                    self._models,
+                    self._paths,
+                    self._post,
+                    self._library,
+                    self._settings,
+                    self._lanes,
                 )
                 self._desk.left.connect(self._window.show_chat)
                 self._desk.ready.connect(self._say_ready)

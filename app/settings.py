@@ -15,6 +15,7 @@ Theme = Literal["system", "light", "dark"]
 Switch = Literal["on", "off"]
 KvCache = Literal["full", "8", "4"]
 UnloadAfter = Literal["5", "15", "30", "60", "off"]
+FilesAtOnce = Literal["1", "2", "3", "5", "8"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ _UNLOAD_AFTER = Setting(
     "Minutes without a request until a model leaves memory, up to the next one",
     ("5", "15", "30", "60", "off"),
 )
+_FILES_AT_ONCE = Setting("Files of a download that are fetched at once", ("1", "2", "3", "5", "8"))
 _KV_CACHE = Setting("Bits of an element of the KV cache: full as computed, 8, or 4", ("full", "8", "4"))
 
 
@@ -57,6 +59,7 @@ class Settings:
     ssd_cache: Switch = field(default="on", metadata={"setting": _SSD_CACHE})
     kv_cache: KvCache = field(default="full", metadata={"setting": _KV_CACHE})
     unload_after: UnloadAfter = field(default="30", metadata={"setting": _UNLOAD_AFTER})
+    files_at_once: FilesAtOnce = field(default="3", metadata={"setting": _FILES_AT_ONCE})
 
 
 SETTINGS: Mapping[str, Setting] = {f.name: f.metadata["setting"] for f in fields(Settings)}

@@ -6,7 +6,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,8 @@ from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
+from app.chosen_settings import ChosenSettings
+from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
@@ -37,11 +38,11 @@ from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
 from app.models_door import ModelsDoor
 from app.paths import Paths, default_paths
-from app.settings import KvCache, Settings, SettingsFile, Switch, Theme, UnloadAfter
+from app.settings import SettingsFile
+from app.settings_desk import SettingsDesk
 from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.theme import LIGHT
-from app.widgets.settings_dialog import SettingsDialog
 from app.window import MainWindow
 from engine import Command, Engine, EngineSettings, Event, Failed, Freed
 
@@ -74,16 +75,13 @@ class Desktop:
 
     def __init__(self, application: QApplication, make_engine: MakeEngine, paths: Paths) -> None:
         self._paths = paths
-        self._settings = SettingsFile(paths.settings)
-        loaded = self._settings.load()
-        self._chosen = loaded.settings
-        self._writers = ThreadPoolExecutor(1, thread_name_prefix="mlxr-settings")
         self._garbage = GarbageCollector()
         self._problems: dict[str, str] = {}
         self.queue = FrameQueue()
+        self.chosen = ChosenSettings(SettingsFile(paths.settings), self.queue.post)
         self.engine = make_engine(EventInbox(self.queue.post, self._dispatch).emit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
-        self.appearance = Appearance(application, loaded.settings.theme)
+        self.appearance = Appearance(application, self.chosen.values.theme)
         self._own_settings = OwnSettings(paths, self.queue.post)
         self.models = ModelsViewModel(self.engine.submit, GUIDE, self._own_settings.find)
         self.chats = ChatListViewModel(self.store)
@@ -92,23 +90,27 @@ class Desktop:
             self.engine.submit, self.store, self.models, self.chats.title_of
         )
         self.status = StatusViewModel()
-        self.disk_use = DiskUseViewModel(loaded.settings.ssd_cache == "on")
+        self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
+        lanes = Lanes(int(self.chosen.values.files_at_once))
         self.models_door = ModelsDoor(
             self.appearance,
             self.models,
             self.window,
             paths,
             self.queue.post,
-            EngineSettings(kv_bits=kv_bits(loaded.settings.kv_cache)),
+            EngineSettings(kv_bits=kv_bits(self.chosen.values.kv_cache)),
+            lanes,
         )
         self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
+        self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
         self._join_chats()
         self._join_models()
         self._join_window()
-        self._tell_problem("settings", loaded.problem)
+        self.chosen.failed.connect(partial(self._tell_problem, "settings"))
+        self._tell_problem("settings", self.chosen.problem)
 
     def start(self, model: Path | None) -> None:
         """Show the window, then start the threads: whatever they need, the window is there first."""
@@ -133,7 +135,7 @@ class Desktop:
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
             log.warning("the engine did not end in time")
-        self._writers.shutdown()
+        self.chosen.close()
         self.queue.close()
         self._garbage.stop()
 
@@ -222,46 +224,14 @@ class Desktop:
 
     def _remember_model(self, path: str) -> None:
         self.store.change(lambda store: store.remember_model(path))
-        self._change_settings(lambda settings: replace(settings, last_model=remembered(path)))
+        self.chosen.change(lambda settings: replace(settings, last_model=remembered(path)))
 
     def _show_settings(self) -> None:
-        dialog = SettingsDialog(self.appearance, self._chosen, str(self._paths.home), self.window)
-        dialog.theme_chosen.connect(self._choose_theme)
-        dialog.cache.disk_cache_chosen.connect(self._choose_disk_cache)
-        dialog.cache.kv_cache_chosen.connect(self._choose_kv_cache)
-        dialog.model.unload_after_chosen.connect(self._choose_unload_after)
-        dialog.show_disk_use(self.disk_use.words)
-        self.disk_use.changed.connect(dialog.show_disk_use)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
-
-    def _choose_theme(self, choice: Theme) -> None:
-        self.appearance.choose(choice)
-        self._change_settings(lambda settings: replace(settings, theme=choice))
-
-    def _choose_disk_cache(self, choice: Switch) -> None:
-        self._change_settings(lambda settings: replace(settings, ssd_cache=choice))
-
-    def _choose_kv_cache(self, choice: KvCache) -> None:
-        self._change_settings(lambda settings: replace(settings, kv_cache=choice))
-
-    def _choose_unload_after(self, choice: UnloadAfter) -> None:
-        self._change_settings(lambda settings: replace(settings, unload_after=choice))
+        self._settings.show_dialog(str(self._paths.home), self.disk_use, self.window)
 
     def _store_in_bits(self, bits: int) -> None:
-        self._choose_kv_cache("8" if bits == 8 else "4")
+        self._settings.store_in_bits(bits)
         self.window.toast.say(text.QUANTISED.format(amount=bits))
-
-    def _change_settings(self, change: Callable[[Settings], Settings]) -> None:
-        """Write the settings off this thread: the disk may be slow."""
-        self._chosen = change(self._chosen)
-
-        def write() -> None:
-            problem = self._settings.update(change)
-            if problem:
-                self.queue.post(lambda: self._tell_problem("settings", problem))
-
-        self._writers.submit(write)
 
     def _tell_problem(self, of: str, problem: str) -> None:
         """Show what is wrong with the chats, else with the settings; "" is a problem that is over."""

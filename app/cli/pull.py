@@ -15,12 +15,14 @@ from app.downloads.download import Means
 from app.downloads.events import END, Cancelled, DownloadEvent, Failed, Finished, Paused
 from app.downloads.hub import default_hub
 from app.downloads.journal import Journal
+from app.downloads.lanes import Lanes
 from app.downloads.queue import DownloadQueue
 from app.downloads.wanted import MAIN, Wanted, parse_wanted
 from app.errors import AppError, UsageError
 from app.hub.keychain import SystemKeychain
 from app.hub.token import TokenStore
 from app.paths import default_paths
+from app.settings import SettingsFile
 
 INTERRUPTED = 130
 CLOSE_SECONDS = 15.0
@@ -63,9 +65,10 @@ class _Pull:
         self._journal = journal
         self._as_json = as_json
         self._events: SimpleQueue[DownloadEvent] = SimpleQueue()
-        self._queue = DownloadQueue(
-            Means(default_hub(TokenStore(SystemKeychain()).get)), journal, self._events.put
-        )
+        chosen = SettingsFile(default_paths().settings).load().settings
+        lanes = Lanes(int(chosen.files_at_once))
+        means = Means(default_hub(TokenStore(SystemKeychain()).get), lanes=lanes)
+        self._queue = DownloadQueue(means, journal, self._events.put)
         self._words = PullWords(terminal)
         self._asked: dict[int, Wanted] = {}
         self._failed: list[str] = []

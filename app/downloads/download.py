@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.downloads.cache_layout import CacheLayout
@@ -16,6 +16,7 @@ from app.downloads.disk import check_room, free_bytes
 from app.downloads.events import DownloadEvent, Finished, Prepared, Retrying
 from app.downloads.hub import Hub, check_online
 from app.downloads.journal import Entry, Journal
+from app.downloads.lanes import MOST, Lanes
 from app.downloads.plan import make_plan
 from app.downloads.progress import ProgressTeller
 from app.downloads.repo_lock import repo_lock
@@ -39,14 +40,14 @@ class Means:
     """What downloads are done with.
 
     Attributes:
-        parallel: files that are fetched at once.
+        lanes: files that are fetched at once.
         memory: bytes of it, for the choice among quantisations.
         free: bytes that can be written to a folder's disk.
     """
 
     hub: Hub
     patience: Patience = DEFAULT_PATIENCE
-    parallel: int = 3
+    lanes: Lanes = field(default_factory=Lanes)
     memory: int = MEMORY
     free: Callable[[Path], int] = free_bytes
 
@@ -130,8 +131,8 @@ class Download:
         return False
 
     def _transfer(self, files: Sequence[PlannedFile], plan: Plan, watch: ProgressTeller) -> None:
-        """Fetch `files`, so many at once. The first failure stops the others: what they have stays."""
-        with ThreadPoolExecutor(self._means.parallel, thread_name_prefix="mlxr-transfer") as pool:
+        """Fetch `files`, as many at once as there are lanes. The first failure stops the others."""
+        with ThreadPoolExecutor(MOST, thread_name_prefix="mlxr-transfer") as pool:
             jobs = [pool.submit(self._one(file, plan, watch).run) for file in files]
             while not self._are_done(jobs):
                 watch.tick()
@@ -150,7 +151,7 @@ class Download:
     def _one(self, file: PlannedFile, plan: Plan, watch: ProgressTeller) -> Transfer:
         source = Source(self._means.hub, self._entry.wanted.repo, plan.commit, file.name)
         blob = self._layout.blob(file)
-        return Transfer(source, file, blob, self._means.patience, self._stop, watch)
+        return Transfer(source, file, blob, self._means.patience, self._means.lanes, self._stop, watch)
 
 
 def _disk_words(error: OSError, cache: Path) -> DownloadFailed:

@@ -11,6 +11,7 @@ from typing import Protocol
 from app.amounts import size as size_words
 from app.downloads.connection import Answer, Connection, Source
 from app.downloads.digest import Digest
+from app.downloads.lanes import Crowded, Lanes
 from app.downloads.part_file import PartFile
 from app.downloads.retry import Attempts, Patience, PlanRefuted, Retry
 from app.downloads.stop import Stop
@@ -42,12 +43,20 @@ class Transfer:
     """One file on its way to `blob`, its final path in the cache."""
 
     def __init__(
-        self, source: Source, file: PlannedFile, blob: Path, patience: Patience, stop: Stop, watch: Watch
+        self,
+        source: Source,
+        file: PlannedFile,
+        blob: Path,
+        patience: Patience,
+        lanes: Lanes,
+        stop: Stop,
+        watch: Watch,
     ) -> None:
         self._source = source
         self._file = file
         self._blob = blob
         self._patience = patience
+        self._lanes = lanes
         self._stop = stop
         self._watch = watch
         self._digest = Digest(file.blob, file.size)
@@ -91,10 +100,11 @@ class Transfer:
     def _fill_and_sum(self, part: PartFile) -> None:
         self._digest = Digest(self._file.blob, self._file.size)
         if part.length:
-            self._watch.verifying(self._file.name)
-            for chunk in part.chunks():
-                self._stop.check()
-                self._digest.add(chunk)
+            with self._lanes.taken(self._stop):
+                self._watch.verifying(self._file.name)
+                for chunk in part.chunks():
+                    self._stop.check()
+                    self._digest.add(chunk)
         self._fill(part)
 
     def _fill(self, part: PartFile) -> None:
@@ -107,7 +117,10 @@ class Transfer:
         try:
             while part.length < self._file.size:
                 try:
-                    self._over_one_connection(part)
+                    with self._lanes.taken(self._stop):
+                        self._over_one_connection(part)
+                except Crowded:
+                    continue
                 except Retry as retry:
                     self._stalls += retry.is_stall
                     attempts.failed(retry, progressed=part.length > furthest)
@@ -168,6 +181,7 @@ class Transfer:
             self._watch.grew(self._file.name, len(wanted))
             if part.length == self._file.size:
                 return
+            self._lanes.check()
             pace.check(len(chunk))
 
 

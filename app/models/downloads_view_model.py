@@ -21,6 +21,7 @@ from app.downloads.events import (
     Verifying,
 )
 from app.downloads.journal import Entry, Journal
+from app.downloads.lanes import Lanes
 from app.downloads.wanted import Wanted
 from app.errors import DownloadFailed
 from app.hub.errors import HubError
@@ -225,8 +226,12 @@ def _state(entry: Entry) -> DownloadState:
 
 def open_queue(
     token: Callable[[], str | None],
+    lanes: Lanes,
 ) -> OpenQueue:
-    """What opens the app's own queue with the Hub that the environment names."""
+    """What opens the app's own queue with the Hub that the environment names.
+
+    `lanes` tell how many files are fetched at once, also while they are.
+    """
 
     def usable() -> str | None:
         """The token; one that cannot be sent ends a download in its words."""
@@ -242,7 +247,7 @@ def open_queue(
         from app.downloads.queue import DownloadQueue
 
         journal = Journal(paths.downloads)
-        queue = DownloadQueue(Means(default_hub(usable)), journal, emit)
+        queue = DownloadQueue(Means(default_hub(usable), lanes=lanes), journal, emit)
         queue.start()
         return queue, journal
 

@@ -12,7 +12,6 @@ CHOICES = (("5", "5"), ("15", "15"), ("30", "30"), ("60", "60"), ("off", "Never"
 
 UNLOAD_AFTER = "Minutes until it leaves memory"
 NOTE = "It comes back by itself when you write. A chat that you keep in memory keeps its model there."
-WHEN = "What you change here holds from the next start of MLXR on."
 
 
 class ModelSection(QWidget):
@@ -24,7 +23,7 @@ class ModelSection(QWidget):
         super().__init__(parent)
         self._unload_after = ChoiceRow(UNLOAD_AFTER, CHOICES, unload_after)
         self._unload_after.chosen.connect(self.unload_after_chosen)
-        note = QLabel(f"{NOTE} {WHEN}")
+        note = QLabel(NOTE)
         note.setProperty("role", "muted")
         note.setWordWrap(True)
         column = QVBoxLayout(self)

@@ -10,13 +10,17 @@ from app.appearance import Appearance
 from app.settings import Settings
 from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
+from app.widgets.downloads_section import DownloadsSection
 from app.widgets.model_section import ModelSection
 
 CHOICES = (("system", "Like the system"), ("light", "Light"), ("dark", "Dark"))
 
 
 class SettingsDialog(QDialog):
-    """Shows `settings` and where data is kept: `theme_chosen(choice)`, the intents of `cache` and `model`."""
+    """Shows `settings` and where data is kept.
+
+    Intents: `theme_chosen(choice)`, and those of the sections `cache`, `model` and `downloads`.
+    """
 
     theme_chosen = Signal(str)
 
@@ -30,18 +34,20 @@ class SettingsDialog(QDialog):
         self._look.chosen.connect(self.theme_chosen)
         self._cache = CacheSection(appearance, settings.ssd_cache, settings.kv_cache)
         self._model = ModelSection(settings.unload_after)
+        self._downloads = DownloadsSection(settings.files_at_once)
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(8)
-        column.addWidget(_heading("Look"))
-        column.addWidget(self._look)
-        column.addSpacing(16)
-        column.addWidget(_heading("What chats have computed"))
-        column.addWidget(self._cache)
-        column.addSpacing(16)
-        column.addWidget(_heading("A model that nobody uses"))
-        column.addWidget(self._model)
-        column.addSpacing(16)
+        sections = (
+            ("Look", self._look),
+            ("What chats have computed", self._cache),
+            ("A model that nobody uses", self._model),
+            ("Downloads", self._downloads),
+        )
+        for title, section in sections:
+            column.addWidget(_heading(title))
+            column.addWidget(section)
+            column.addSpacing(16)
         column.addWidget(_heading("Your data"))
         where = QLabel(f"Chats and settings are kept on this machine only, in\n{data_folder}")
         where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -65,6 +71,11 @@ class SettingsDialog(QDialog):
     def model(self) -> ModelSection:
         """The setting of a model that nobody uses."""
         return self._model
+
+    @property
+    def downloads(self) -> DownloadsSection:
+        """The setting of downloads."""
+        return self._downloads
 
     @Slot(str)
     def show_disk_use(self, words: str) -> None:

@@ -16,7 +16,7 @@ from app.paths import Paths
 from app.store.schema import MIGRATIONS
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
-from engine import CacheCounts, Command, Forget, LoadModel, Pin, Stats
+from engine import CacheCounts, Command, Forget, LetRest, LoadModel, Pin, Stats
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
 
@@ -183,6 +183,11 @@ def test_how_long_an_unused_model_stays_is_kept(open_desktop: OpenDesktop, tmp_p
     desktop = open_desktop(home=tmp_path / "home")
     dialog = open_settings(desktop)
     assert dialog.model.unload_after.current == "30"
+    dialog.model.unload_after.button("5").click()
+    assert isinstance(desktop.engine, ScriptedEngine)
+    assert desktop.engine.commands[-1] == LetRest(300), "it is to hold at once"
+    dialog.model.unload_after.button("off").click()
+    assert desktop.engine.commands[-1] == LetRest(None)
     dialog.model.unload_after.button("5").click()
     desktop.close()
     assert json.loads(Paths(tmp_path / "home").settings.read_text())["unload_after"] == "5"

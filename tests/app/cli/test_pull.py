@@ -6,6 +6,7 @@ import io
 import json
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from app.downloads.events import Progress
 from app.downloads.wanted import Wanted
 from app.errors import ModelNotFound
 from app.model_location import locate
+from app.paths import default_paths
+from app.settings import SettingsFile
 from tests.app.cli.conftest import Run, StartTerminal
 from tests.app.downloads.stage import gguf_repo, model_repo
 from tests.hub.faults import Fault
@@ -230,3 +233,16 @@ def test_of_several_models_of_a_repository_one_is_to_be_named(hub: HubServer, ml
             assert locate("org/model-GGUF").is_dir()
     with pytest.raises(ModelNotFound, match="such as org/model-GGUF:q2_k; there is q2_k, q8_0"):
         locate("org/model-GGUF")
+
+
+def test_as_many_files_come_at_once_as_the_windows_settings_say(
+    hub: HubServer, terminal: StartTerminal
+) -> None:
+    SettingsFile(default_paths().settings).update(lambda settings: replace(settings, files_at_once="1"))
+    hub.faults.add(Fault("m-Q8_0-*.gguf", "stall", at=10_000, times=None))
+    running = terminal("pull", "org/model-GGUF:q8_0")
+    running.wait_for("10.0 kB of 600 kB")
+    running.type("\x03")
+    assert running.end() == 130
+    sent = [hub.bytes_sent("org/model-GGUF", f"m-Q8_0-0000{part}-of-00002.gguf") for part in (1, 2)]
+    assert sorted(sent) == [0, 10_000]

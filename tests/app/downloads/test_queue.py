@@ -10,6 +10,8 @@ import pytest
 from huggingface_hub import snapshot_download, try_to_load_from_cache
 
 from app.downloads.events import Cancelled, Finished, Paused, Progress, Queued, Retrying
+from app.downloads.lanes import Lanes
+from app.downloads.part_file import ENDING
 from app.downloads.repo_lock import repo_lock
 from app.downloads.wanted import Wanted
 from tests.app.downloads.conftest import OpenStage
@@ -258,3 +260,39 @@ def test_what_a_kill_left_of_another_commit_is_in_nobodys_way(open_stage: OpenSt
     (aside / ("0" * 40)).mkdir(parents=True)
     assert (stage.finished("org/model").path / "config.json").is_file()
     assert not aside.exists()
+
+
+def test_how_many_files_come_at_once_can_be_changed_meanwhile(open_stage: OpenStage) -> None:
+    names = [f"m-Q8_0-{part:05}-of-00004.gguf" for part in range(1, 5)]
+    lanes = Lanes(1)
+    stage = open_stage(
+        Repo("org/parts", {name: HubFile(noise(400_000, seed), lfs=True) for seed, name in enumerate(names)}),
+        lanes=lanes,
+    )
+    stage.hub.faults.add(Fault("*.gguf", "slow", rate=100_000, pieces=40, times=None))
+    id_ = stage.queue.add(Wanted("org/parts"))
+
+    def sizes() -> list[int]:
+        return [part.stat().st_size for part in sorted(stage.cache.rglob(f"*{ENDING}"))]
+
+    def wait_until_growing(count: int) -> None:
+        """Wait for a moment in which so many parts grow."""
+        for _ in range(20):
+            before = sizes()
+            stage.wait_for(lambda event: isinstance(event, Progress), len(stage.events) + 1)
+            if sum(now > then for then, now in zip(before, sizes(), strict=True)) == count:
+                return
+        raise AssertionError("it never came to that")
+
+    stage.wait_for(lambda event: isinstance(event, Progress) and event.done > 0)
+    wait_until_growing(1)
+    lanes.set_count(4)
+    wait_until_growing(4)
+    lanes.set_count(1)
+    wait_until_growing(1)
+    stage.hub.faults.clear()
+    stage.queue.pause(id_)
+    assert stage.end_of(id_) == Paused(id_)
+    sent = sum(stage.hub.bytes_sent("org/parts", name) for name in names)
+    end = stage.finished("org/parts")
+    assert sent + end.fetched - 4 * 400_000 < 4 * 70_000, "who made room fetched again what he had"

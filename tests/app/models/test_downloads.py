@@ -10,6 +10,9 @@ from app.downloads.events import Failed, Finished, Paused, Prepared, Progress, Q
 from app.downloads.wanted import Plan, PlannedFile, Wanted
 from app.models.downloads_view_model import DownloadState, fold
 from app.models.model_words import download_words
+from app.paths import Paths
+from app.settings import SettingsFile
+from app.widgets.settings_dialog import SettingsDialog
 from tests.app.conftest import OpenDesktop
 from tests.app.models.conftest import OpenScene, Scene
 from tests.hub.faults import Fault
@@ -147,3 +150,32 @@ def test_a_failure_is_said_and_can_be_tried_again(
     row.switch.click()
     scene.wait(lambda: scene.desk.downloads.states[0].phase == "finished")
     assert scene.desk.downloads.states[0].words == ""
+
+
+def test_how_many_files_come_at_once_is_set_in_the_window_holds_at_once_and_is_kept(
+    open_desktop: OpenDesktop, open_scene: OpenScene, hub: HubServer, tmp_path: Path
+) -> None:
+    names = [f"m-Q8_0-{part:05}-of-00004.gguf" for part in range(1, 5)]
+    files = {name: HubFile(bytes([at]) * 900_000, lfs=True) for at, name in enumerate(names)}
+    hub.update(Repo("org/parts", files))
+    hub.faults.add(slow := Fault("*.gguf", "slow", rate=100_000, times=None))
+    desktop = open_desktop(home=tmp_path / "home")
+    scene = open_scene(desktop)
+    scene.desk.downloads.add("org/parts", "")
+    scene.wait(lambda: hub.faults.fired(slow) == 3)
+    desktop.pane.settings_wanted.emit()
+    dialog = desktop.window.findChild(SettingsDialog)
+    assert dialog is not None
+    assert dialog.downloads.files_at_once.current == "3"
+    dialog.downloads.files_at_once.button("5").click()
+    scene.wait(lambda: hub.faults.fired(slow) == 4)
+    scene.desk.downloads.pause(scene.desk.downloads.states[0].id)
+    scene.wait(lambda: scene.desk.downloads.states[0].phase == "paused")
+    dialog.accept()
+    desktop.close()
+    assert SettingsFile(Paths(tmp_path / "home").settings).load().settings.files_at_once == "5"
+    again = open_desktop(home=tmp_path / "home")
+    again.pane.settings_wanted.emit()
+    dialog = again.window.findChild(SettingsDialog)
+    assert dialog is not None
+    assert dialog.downloads.files_at_once.current == "5"

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.appearance import Appearance
 from app.settings import SETTINGS, Settings
 from app.widgets.cache_section import KV_CHOICES
+from app.widgets.downloads_section import CHOICES as FILES_CHOICES
 from app.widgets.model_section import CHOICES as UNLOAD_CHOICES
 from app.widgets.settings_dialog import CHOICES, SettingsDialog
 
@@ -36,6 +37,7 @@ def test_every_value_of_a_setting_can_be_chosen() -> None:
     assert tuple(name for name, _ in CHOICES) == SETTINGS["theme"].choices
     assert tuple(name for name, _ in KV_CHOICES) == SETTINGS["kv_cache"].choices
     assert tuple(name for name, _ in UNLOAD_CHOICES) == SETTINGS["unload_after"].choices
+    assert tuple(name for name, _ in FILES_CHOICES) == SETTINGS["files_at_once"].choices
 
 
 def test_one_choice_leaves_the_other_alone(qtbot: QtBot, appearance: Appearance) -> None:

@@ -1,0 +1,70 @@
+"""Where the settings meet those whom they concern: the look, the engine and the downloads while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from app.appearance import Appearance
+from app.chat.disk_use import DiskUseViewModel
+from app.chosen_settings import ChosenSettings
+from app.downloads.lanes import Lanes
+from app.engine_settings import unload_seconds
+from app.settings import FilesAtOnce, Theme, UnloadAfter
+from app.widgets.settings_dialog import SettingsDialog
+from engine import Command, LetRest
+
+
+class SettingsDesk(QObject):
+    """Shows the dialog, and carries out what is chosen in it."""
+
+    def __init__(
+        self,
+        chosen: ChosenSettings,
+        appearance: Appearance,
+        lanes: Lanes,
+        submit: Callable[[Command], None],
+        parent: QObject | None = None,
+    ) -> None:
+        """`lanes` are those of the downloads; `submit` queues a command for the engine."""
+        super().__init__(parent)
+        self._chosen = chosen
+        self._appearance = appearance
+        self._lanes = lanes
+        self._submit = submit
+
+    def show_dialog(self, data_folder: str, disk_use: DiskUseViewModel, window: QWidget) -> None:
+        """Show the settings over `window`."""
+        dialog = SettingsDialog(self._appearance, self._chosen.values, data_folder, window)
+        dialog.theme_chosen.connect(self._choose_theme)
+        dialog.cache.disk_cache_chosen.connect(lambda choice: self._keep(ssd_cache=choice))
+        dialog.cache.kv_cache_chosen.connect(lambda choice: self._keep(kv_cache=choice))
+        dialog.model.unload_after_chosen.connect(self._choose_unload_after)
+        dialog.downloads.files_at_once_chosen.connect(self._choose_files_at_once)
+        dialog.show_disk_use(disk_use.words)
+        disk_use.changed.connect(dialog.show_disk_use)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def store_in_bits(self, bits: int) -> None:
+        """Let what chats compute be kept in `bits` bits, from the next start on."""
+        self._keep(kv_cache="8" if bits == 8 else "4")
+
+    def _choose_theme(self, choice: Theme) -> None:
+        self._appearance.choose(choice)
+        self._keep(theme=choice)
+
+    def _choose_unload_after(self, choice: UnloadAfter) -> None:
+        self._submit(LetRest(unload_seconds(choice)))
+        self._keep(unload_after=choice)
+
+    def _choose_files_at_once(self, choice: FilesAtOnce) -> None:
+        self._lanes.set_count(int(choice))
+        self._keep(files_at_once=choice)
+
+    def _keep(self, **values: Any) -> None:
+        self._chosen.change(lambda settings: replace(settings, **values))
