@@ -9,7 +9,6 @@ import json
 import logging
 import sqlite3
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -57,7 +56,12 @@ def _tables(connection: sqlite3.Connection) -> None:
     )
 
 
-DOWNLOADS = Kind((_tables,), "downloads", "UPDATE downloads SET words = words WHERE id = 0")
+def _no_dates(connection: sqlite3.Connection) -> None:
+    # Downloads stand in the order of their numbers; nobody asked when one was added.
+    connection.execute("ALTER TABLE downloads DROP COLUMN added")
+
+
+DOWNLOADS = Kind((_tables, _no_dates), "downloads", "UPDATE downloads SET words = words WHERE id = 0")
 
 
 class Journal:
@@ -82,10 +86,10 @@ class Journal:
         try:
             with self._lock:
                 self._connection.execute(
-                    """INSERT INTO downloads (repo, quant, file, revision, plan, state, words, added)
-                    VALUES (?, ?, ?, ?, '', 'waiting', '', ?)
+                    """INSERT INTO downloads (repo, quant, file, revision, plan, state, words)
+                    VALUES (?, ?, ?, ?, '', 'waiting', '')
                     ON CONFLICT DO UPDATE SET state = 'waiting', words = ''""",
-                    (*key, time.time()),
+                    key,
                 )
                 where = "WHERE repo = ? AND quant = ? AND file = ? AND revision = ?"
                 return _entry(self._connection.execute(f"{_SELECT} {where}", key).fetchone())

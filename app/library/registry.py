@@ -104,9 +104,9 @@ class Registry:
         name = unique_name(candidate.title, candidate.publisher, revision, self._is_taken)
         used = self._db.execute("SELECT used FROM uses WHERE path = ?", (str(candidate.path),)).fetchone()
         self._db.execute(
-            "INSERT INTO models(path, source, origin, revision, key, name, folded, added, last_used) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*place, key, name, folded(name), time.time(), used[0] if used else None),
+            "INSERT INTO models(path, source, origin, revision, key, name, folded, last_used) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, key, name, folded(name), used[0] if used else None),
         )
 
     def _is_taken(self, folded_name: str) -> bool:

@@ -58,4 +58,11 @@ def _settings(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE models ADD COLUMN settings TEXT NOT NULL DEFAULT '{}'")
 
 
-LIBRARY = Kind((_tables, _settings), "names of models", "UPDATE places SET added = added WHERE path = ''")
+def _no_dates(connection: sqlite3.Connection) -> None:
+    # Models stand in the order of their names; nobody asked when one was added.
+    connection.execute("ALTER TABLE models DROP COLUMN added")
+
+
+LIBRARY = Kind(
+    (_tables, _settings, _no_dates), "names of models", "UPDATE places SET added = added WHERE path = ''"
+)

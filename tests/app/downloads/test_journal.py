@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
-from app.downloads.journal import Journal
+from app.downloads.journal import DOWNLOADS, Journal
 from app.downloads.wanted import Plan, PlannedFile, Wanted
+from app.store.schema import migrate
 
 PLAN = Plan("c" * 40, (PlannedFile("a/m.gguf", 5, "a" * 64), PlannedFile("config.json", 2, "b" * 40)), "q8_0")
 
@@ -63,4 +65,24 @@ def test_where_nothing_can_be_written_downloads_run_all_the_same(tmp_path: Path)
     assert "Downloads cannot be saved" in journal.problem
     entry = journal.add(Wanted("org/one"))
     assert journal.pending() == [entry]
+    journal.close()
+
+
+def test_a_journal_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "d.sqlite3", isolation_level=None)
+    migrate(old, DOWNLOADS.migrations[:1])
+    for repo, added in (("org/late", 2.0), ("org/early", 1.0)):
+        old.execute(
+            "INSERT INTO downloads (repo, quant, file, revision, plan, state, words, added) "
+            "VALUES (?, 'q8_0', '', 'main', '', 'failed', 'no network', ?)",
+            (repo, added),
+        )
+    old.close()
+    journal = Journal(tmp_path / "d.sqlite3")
+    assert [entry.wanted for entry in journal.pending()] == [
+        Wanted("org/late", "q8_0"),
+        Wanted("org/early", "q8_0"),
+    ]
+    assert {entry.words for entry in journal.pending()} == {"no network"}
+    assert journal.add(Wanted("org/new")).id == 3
     journal.close()

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.library.importing import take_in
-from app.library.library import Library, open_library
+from app.library.library import open_library
 from app.library.look import look
 from app.library.model_settings import ENTRIES, from_json, to_json, with_setting
 from app.library.records import NOTHING_SET, LibraryError, ModelSettings
 from app.library.schema import LIBRARY
+from app.store.schema import migrate
 from tests.app.library.conftest import Account
 
 
@@ -77,13 +78,16 @@ def test_they_stay_with_the_model(account: Account, gguf_bytes: bytes, tmp_path:
         assert library.settings_at(tmp_path / "other.gguf") == NOTHING_SET
 
 
-def test_a_library_of_the_version_before_is_brought_up(account: Account, library: Library) -> None:
-    library.refresh(look)
-    old = sqlite3.connect(account.paths.library)
-    old.execute("ALTER TABLE models DROP COLUMN settings")
-    old.execute("PRAGMA user_version = 1")
-    old.commit()
+def test_a_library_of_the_first_version_is_brought_up_with_what_it_holds(account: Account) -> None:
+    account.paths.library.parent.mkdir(parents=True, exist_ok=True)
+    old = sqlite3.connect(account.paths.library, isolation_level=None)
+    migrate(old, LIBRARY.migrations[:1])
+    old.execute(
+        "INSERT INTO models(key, name, folded, path, source, origin, revision, added, favourite) "
+        "VALUES ('guide', 'guide', 'guide', 'x', 'built in', 'MLXR', '', 1.0, 1)"
+    )
     old.close()
     with open_library(account.paths) as again:
+        again.refresh(look)
         assert again.named("guide").settings == NOTHING_SET
-    assert len(LIBRARY.migrations) == 2
+        assert again.named("guide").favourite
