@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from app.cli.opening import open_session
 from app.cli.rows import Row
 from app.cli.speed import Plan, check_plan, engine_runner, measure, peer_runner
 from app.cli.targets import THE_GUIDE, Subject, Targets, targets_of
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, open_terminal
 from app.errors import AppError
 from app.model_location import GUIDE, GUIDE_NAME, locate
 from app.paths import default_paths
@@ -41,12 +40,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measure and print; a number short of its target does not make it fail."""
-    terminal = Terminal(sys.stdout, sys.stderr)
-    report = _cache(args, terminal) if args.cache else _speed(args, terminal)
-    if args.json:
-        terminal.answer(json.dumps(report.as_json(), indent=2) + "\n")
-    else:
-        terminal.answer("".join(f"{line}\n" for line in report.lines()))
+    with open_terminal() as terminal:
+        report = _cache(args, terminal) if args.cache else _speed(args, terminal)
+        if args.json:
+            terminal.answer(json.dumps(report.as_json(), indent=2) + "\n")
+        else:
+            terminal.answer("".join(f"{line}\n" for line in report.lines()))
     return 0
 
 

@@ -14,7 +14,7 @@ from app.cli.model_option import add_draft_option, add_model_option
 from app.cli.opening import open_session
 from app.cli.prompt_line import PromptLine
 from app.cli.sampling_options import add_sampling_options, sampling_params
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, open_terminal
 from app.errors import AppError, RequestFailed
 from app.library.lookup import settings_at
 from app.model_location import remembered
@@ -50,7 +50,11 @@ def run(args: Namespace) -> int:
     """Chat; 0, or 130 when Ctrl-C cut the only answer short."""
     checked_argument(args.system, "--system")
     sampling_params(args, SamplingParams())  # refuses nonsense before the model is loaded
-    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_terminal() as terminal:
+        return _run(args, terminal)
+
+
+def _run(args: Namespace, terminal: Terminal) -> int:
     question = _question(args)
     if question == "":
         terminal.say("there is nothing to answer: the prompt is empty")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from app.amounts import duration, size
 from app.cli.inputs import positive
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, open_terminal
 from app.errors import AppError, UsageError
 from app.model_location import locate, model_title
 from engine import (
@@ -52,7 +51,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Convert and say what came of it."""
-    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_terminal() as terminal:
+        return _run(args, terminal)
+
+
+def _run(args: Namespace, terminal: Terminal) -> int:
     try:
         settings = ConvertSettings(args.quant, args.group_size, args.dtype)
     except ConversionError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from app.cli.inputs import checked_argument, natural, positive, read_text_file, 
 from app.cli.model_option import add_draft_option, add_model_option
 from app.cli.opening import open_session
 from app.cli.sampling_options import add_sampling_options, sampling_params
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, open_terminal
 from app.errors import UsageError
 from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk
 
@@ -60,14 +59,11 @@ def run(args: Namespace) -> int:
         raise UsageError("--stop is empty; give the text to stop at")
     sampling = sampling_params(args, SamplingParams())
     prompt = _prompt(args)
-    terminal = Terminal(sys.stdout, sys.stderr)
-    with open_session(args, terminal) as (session, model):
+    with open_terminal() as terminal, open_session(args, terminal) as (session, model):
         request = _request(args, prompt, sampling, model, terminal)
         finished = session.complete(request, lambda event: None if args.json else _stream(event, terminal))
-    if args.json:
-        terminal.answer(json_line(as_json(finished, model)))
-    else:
-        terminal.end_answer()
+        if args.json:
+            terminal.answer(json_line(as_json(finished, model)))
     return INTERRUPTED if finished.reason == "cancelled" else 0
 
 

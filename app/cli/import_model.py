@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from argparse import ArgumentParser, Namespace
 
 from app.amounts import size
 from app.cli.models import as_json, show_progress
-from app.cli.terminal import Terminal, one_line
+from app.cli.terminal import Terminal, one_line, open_terminal
 from app.errors import UsageError
 from app.library.importing import checked_place, take_in
 from app.library.library import open_library
@@ -33,7 +32,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Take in and list. Raises AppError."""
-    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_terminal() as terminal:
+        return _run(args, terminal)
+
+
+def _run(args: Namespace, terminal: Terminal) -> int:
     name = None if args.name is None else checked_name(args.name)
     path = checked_place(args.path)
     with open_library(default_paths(), terminal.say, must_save=True) as library:

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.amounts import count, size, tokens
 from app.cli.columns import Column, table, terminal_width
-from app.cli.terminal import Terminal, one_line
+from app.cli.terminal import Terminal, one_line, open_terminal
 from app.errors import AppError, UsageError
 from app.library.library import Library, open_library
 from app.library.look import look
@@ -51,7 +51,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Change what is to be changed, then list."""
-    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_terminal() as terminal:
+        return _run(args, terminal)
+
+
+def _run(args: Namespace, terminal: Terminal) -> int:
     changes = bool(args.rename or args.set or args.favourite or args.no_favourite)
     with open_library(default_paths(), terminal.say, must_save=changes) as library:
         notes = scan(library, terminal, again=args.rescan)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from queue import SimpleQueue
 
 from app.cli.pull_words import PullWords, result_lines
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, open_terminal
 from app.downloads.download import Means
 from app.downloads.events import END, Cancelled, DownloadEvent, Failed, Finished, Paused
 from app.downloads.hub import default_hub
@@ -50,8 +49,7 @@ def run(args: Namespace) -> int:
     if args.repo is None and (args.file or args.revision):
         raise UsageError("--file and --revision belong to a repository; name one")
     wanted = None if args.repo is None else parse_wanted(args.repo, args.file, args.revision or MAIN)
-    terminal = Terminal(sys.stdout, sys.stderr)
-    with closing(Journal(default_paths().downloads)) as journal:
+    with open_terminal() as terminal, closing(Journal(default_paths().downloads)) as journal:
         if journal.problem:
             terminal.say(journal.problem)
         return _Pull(terminal, journal, as_json=args.json).run(wanted, is_cancel=args.cancel)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.amounts import size
 from app.cli.models import scan
-from app.cli.terminal import Terminal
+from app.cli.terminal import Terminal, open_terminal
 from app.downloads.cache_layout import CacheLayout
 from app.errors import UsageError
 from app.hub.repo_id import is_repo
@@ -39,7 +39,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Say what will be, ask, do it, say what was; 1 when the answer was no. Raises AppError."""
-    terminal = Terminal(sys.stdout, sys.stderr)
+    with open_terminal() as terminal:
+        return _run(args, terminal)
+
+
+def _run(args: Namespace, terminal: Terminal) -> int:
     with open_library(default_paths(), terminal.say, must_save=True) as library:
         for note in scan(library, terminal):
             terminal.say(note)
@@ -115,7 +119,10 @@ def _asked(terminal: Terminal) -> bool:
     if not (sys.stdin.isatty() and terminal.interactive):
         raise UsageError("nobody can be asked here; say --yes if this is meant")
     print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
-    answer = sys.stdin.readline()
-    if not answer:  # Ctrl-D leaves the cursor behind the question
-        print(file=sys.stderr)
+    answer = ""
+    try:
+        answer = sys.stdin.readline()
+    finally:
+        if not answer:  # Ctrl-D and Ctrl-C leave the cursor behind the question
+            print(file=sys.stderr)
     return answer.strip().casefold() in ("y", "yes")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TextIO
 
 from app.cli.columns import cropped
@@ -118,3 +120,13 @@ class Terminal:
             self._err.write(_ERASE_LINE)
             self._err.flush()
             self._progress = False
+
+
+@contextmanager
+def open_terminal() -> Generator[Terminal]:
+    """The process's own streams; whatever ends the block, what is written next begins a line."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    try:
+        yield terminal
+    finally:
+        terminal.end_answer()

@@ -48,7 +48,12 @@ def take_in(
     """
     is_new = real_place(path) not in library.places()
     here = library.add_place(path)
-    notes = library.refresh(look, on_progress)
+    try:
+        notes = library.refresh(look, on_progress)
+    except BaseException:  # a person who ends a long look does not want that place at each start
+        if is_new:
+            library.drop_place(path)
+        raise
     models = tuple(model for model in library.models() if model.path in here and model.state == "here")
     if not models:
         if is_new:

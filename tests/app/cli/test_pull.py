@@ -246,3 +246,9 @@ def test_as_many_files_come_at_once_as_the_windows_settings_say(
     assert running.end() == 130
     sent = [hub.bytes_sent("org/model-GGUF", f"m-Q8_0-0000{part}-of-00002.gguf") for part in (1, 2)]
     assert sorted(sent) == [0, 10_000]
+
+
+def test_an_error_begins_a_line_of_its_own(hub: HubServer, terminal: StartTerminal) -> None:
+    running = terminal("pull", "org/nothing")
+    assert running.end() == 1
+    assert "asking what there is\x1b[0m\r\x1b[Kerror: " in running.screen

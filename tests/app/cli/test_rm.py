@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.amounts import size
-from tests.app.cli.conftest import Run, TerminalProcess
+from tests.app.cli.conftest import Run, StartTerminal, TerminalProcess
 from tests.engine.loading.gguf.writer import write_gguf_model
 
 
@@ -57,6 +57,19 @@ def test_a_person_is_asked(mine: Path, answer: str, code: int) -> None:
     terminal.type(f"{answer}\n")
     assert terminal.end() == code
     assert mine.exists() == bool(code)
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 1)])
+def test_whoever_ends_the_question_finds_his_shell_at_the_start_of_a_line(
+    mine: Path, terminal: StartTerminal, key: str, code: int
+) -> None:
+    running = terminal("rm", "tiny", "--files")
+    running.wait_for("Do it? [y/N] ")
+    running.type(key)
+    assert running.end() == code
+    assert running.screen.endswith("\r\n")
+    assert running.screen.count("Do it? [y/N]") == 1
+    assert mine.exists()
 
 
 def test_unknown_names_and_the_guide_are_refused(mlxr_here: Run, mine: Path) -> None:

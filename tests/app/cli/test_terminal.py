@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from app.cli.terminal import Terminal, harmless, one_line
+from app.cli.terminal import Terminal, harmless, one_line, open_terminal
 
 ESCAPES = "\x1b[31mred\x1b]0;title\x07 \x9b2J \x08\x7f\r"
 
@@ -97,3 +97,27 @@ def test_a_passing_line_is_one_row_of_a_narrow_terminal() -> None:
             "日本 and 40 letters more"
         )
         assert screen.read(100).decode() == "\r\x1b[K日本 and 40 letter…"  # 19 places
+
+
+def test_whatever_ends_the_run_leaves_the_cursor_at_the_start_of_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, err = Stream(True), Stream(True)
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def fail(error: type[BaseException], answer: str) -> None:
+        with open_terminal() as screen:
+            screen.answer(answer)
+            if not answer:
+                screen.progress("reading")
+            raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        fail(KeyboardInterrupt, "")
+    assert err.getvalue() == "\r\x1b[Kreading\r\x1b[K"
+    with pytest.raises(OSError):
+        fail(OSError, "half an answ")
+    assert out.getvalue() == "half an answ\n"

@@ -15,7 +15,7 @@ import pytest
 from app.library.importing import checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
-from app.library.records import LibraryError
+from app.library.records import Facts, LibraryError
 from app.model_location import GUIDE
 from tests.app.library.conftest import Account, CountingLook, names
 from tests.fakes.models_elsewhere import cache_revision, ollama_model
@@ -388,3 +388,24 @@ def test_a_closed_folder_is_not_called_empty(
     with pytest.raises(LibraryError, match="cannot be looked into; check its permissions"):
         take_in(library, tmp_path, look)
     assert library.places() == []
+
+
+def test_an_import_that_is_interrupted_leaves_no_place_behind(
+    library: Library, tmp_path: Path, gguf_bytes: bytes
+) -> None:
+    library.refresh(look)
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes)
+
+    def interrupted(path: Path) -> Facts:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take_in(library, tmp_path, interrupted)
+    assert library.places() == []
+    library.refresh(look)
+    assert names(library) == []
+    take_in(library, tmp_path, look)
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes + b"\0")
+    with pytest.raises(KeyboardInterrupt):
+        take_in(library, tmp_path, interrupted)
+    assert library.places() == [tmp_path], "it was there before"
