@@ -118,6 +118,6 @@ def test_whatever_ends_the_run_leaves_the_cursor_at_the_start_of_a_line(
     with pytest.raises(KeyboardInterrupt):
         fail(KeyboardInterrupt, "")
     assert err.getvalue() == "\r\x1b[Kreading\r\x1b[K"
-    with pytest.raises(OSError):
-        fail(OSError, "half an answ")
+    with pytest.raises(EOFError):
+        fail(EOFError, "half an answ")
     assert out.getvalue() == "half an answ\n"
