@@ -7,7 +7,14 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.layers.matrix import BlockTensor, Matrix, QuantizedTensor, joined, load_matrix, stacked
+from engine.layers.matrix import (
+    BlockTensor,
+    Matrix,
+    QuantizedTensor,
+    load_matrices,
+    load_matrix,
+    stacked,
+)
 from engine.loading.weights import Weights
 
 
@@ -115,10 +122,10 @@ def load_joined(weights: Weights, inputs: int, outputs: Mapping[str, int], *, bi
         outputs: width of each layer's output.
         bias: whether each has one.
     """
-    matrices = [load_matrix(weights.at(name), width, inputs) for name, width in outputs.items()]
+    matrices = load_matrices(weights, outputs, inputs)
     biases = [weights.at(name).array("bias", (width,)) for name, width in outputs.items() if bias]
     parts: list[Linear] = []
-    for matrix, count in joined(matrices):
+    for matrix, count in matrices:
         parts.append(_linear(matrix, stacked(biases[:count]) if bias else None))
         del biases[:count]
     return parts[0] if len(parts) == 1 else JoinedLinear(parts)

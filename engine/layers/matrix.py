@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import mlx.core as mx
 
@@ -85,26 +86,40 @@ def load_matrix(weights: Weights, rows: int, columns: int) -> Matrix:
     placement = weights.placement("weight")
     if placement is None:
         return weights.array("weight", (rows, columns))
-    blocks = weights.blocks("weight", (rows, columns))
+    return _load_blocks(weights, {"weight": rows}, columns, placement)
+
+
+def load_matrices(weights: Weights, rows: Mapping[str, int], columns: int) -> list[tuple[Matrix, int]]:
+    """The matrices "weight" at names under `weights` as few, in order, each with how many it is made of.
+
+    Neighbours that lie in the same form become one, those in the same blocks as they are read.
+
+    Args:
+        weights: where the names are.
+        rows: of each matrix, by its name.
+        columns: of all of them.
+
+    Raises ModelError for one that is missing or misshapen.
+    """
+    loaded: list[tuple[Matrix, int]] = []
+    for placement, names in groupby(rows, lambda name: weights.at(name).placement("weight")):
+        if placement is None:
+            loaded += [(load_matrix(weights.at(name), rows[name], columns), 1) for name in names]
+        else:
+            some = {f"{name}.weight": rows[name] for name in names}
+            loaded.append((_load_blocks(weights, some, columns, placement), len(some)))
+    alike = [list(group) for _, group in groupby(loaded, lambda one: _form(one[0]))]
+    return [(_stacked([one for one, _ in group]), sum(count for _, count in group)) for group in alike]
+
+
+def _load_blocks(weights: Weights, rows: Mapping[str, int], columns: int, placement: Placement) -> Matrix:
+    """Matrices of one block format, under each other, placed."""
+    blocks = weights.blocks(rows, columns)
     if placement.form == "blocks":
         return BlockTensor(blocks, placement.block_type)
     matrix = placed(blocks, placement)
     weights.ledger.weight_bytes += _bytes(matrix) - blocks.nbytes
     return matrix
-
-
-def joined(matrices: Sequence[Matrix]) -> list[tuple[Matrix, int]]:
-    """The matrices' rows as few matrices in the same order, each with how many it is made of.
-
-    Neighbours that lie in the same form become one.
-    """
-    groups = [[matrices[0]]]
-    for matrix in matrices[1:]:
-        if _form(matrix) == _form(groups[-1][-1]):
-            groups[-1].append(matrix)
-        else:
-            groups.append([matrix])
-    return [(_stacked(group), len(group)) for group in groups]
 
 
 def _load_quantized(weights: Weights, rows: int, columns: int) -> QuantizedTensor:

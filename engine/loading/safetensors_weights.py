@@ -212,9 +212,9 @@ class SafetensorsWeights:
         """None: safetensors files hold no GGUF blocks."""
         return
 
-    def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
+    def blocks(self, rows: Mapping[str, int], width: int) -> mx.array:
         """Raises ModelError: there are none."""
-        raise ModelError(f"tensor {self._prefix}{name} is not stored in GGUF blocks")
+        raise ModelError(f"tensor {self._prefix}{next(iter(rows))} is not stored in GGUF blocks")
 
     def untaken(self) -> list[str]:
         """Names nobody asked for, but for buffers known to be derived."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,8 +72,13 @@ class Weights(Protocol):
         """What becomes of a tensor that is stored in GGUF's blocks; None where it is dense or MLX's."""
         ...
 
-    def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
-        """The blocks of a matrix of `shape` (rows, width), as they lie: uint8 (rows, bytes per row)."""
+    def blocks(self, rows: Mapping[str, int], width: int) -> mx.array:
+        """The blocks of matrices under each other, as they lie: uint8 (all rows, bytes per row).
+
+        Args:
+            rows: of each matrix, by its name; all are of one block format.
+            width: of all of them.
+        """
         ...
 
     def untaken(self) -> list[str]:

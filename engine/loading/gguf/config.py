@@ -14,7 +14,7 @@ from engine.errors import ModelError
 from engine.loading.config import ConfigReader, DecoderConfig, RopeConfig
 from engine.loading.gguf.header import GgufHeader, GgufTensor
 from engine.loading.gguf.names import ROPE_FACTORS
-from engine.loading.gguf.tensor_data import read_rows
+from engine.loading.gguf.tensor_data import Stretch, read_rows
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 """Values of `general.architecture` that are run; files of Mistral models say llama."""
@@ -195,7 +195,7 @@ def _divisors(factors: GgufTensor, head_dim: int) -> tuple[float, ...]:
             f"{factors.file}: {factors.name} has shape {factors.shape} in {factors.type_name}; "
             f"it must have {head_dim // 2} values in F32"
         )
-    values = read_rows(factors, 1, lambda raw: raw.view(mx.float32)).flatten()
+    values = read_rows([Stretch.whole(factors, 1)]).view(mx.float32).flatten()
     divisors = tuple(cast("list[float]", values.tolist()))
     if not all(0 < divisor < math.inf for divisor in divisors):
         raise ModelError(f"{factors.file}: {factors.name} must hold numbers above 0")

@@ -11,7 +11,7 @@ from engine.errors import ModelError
 from engine.loading.gguf.header import GgufTensor
 from engine.loading.gguf.names import gguf_name, is_query_or_key
 from engine.loading.gguf.placement import Placement, place
-from engine.loading.gguf.tensor_data import read_rows
+from engine.loading.gguf.tensor_data import Stretch, read_changed, read_rows
 from engine.loading.quantization import QuantizationSpec
 from engine.loading.weights import LoadLedger
 from metal.block_types import BlockType
@@ -70,25 +70,35 @@ class GgufWeights:
             raise ModelError(
                 f"{tensor.file}: {tensor.name} is stored as {tensor.type_name}, and must be F32, F16 or BF16"
             )
-        stored = _DTYPES[tensor.type_name]
-        array = read_rows(
-            tensor, shape[0], lambda raw: raw.view(stored).astype(self.dtype), self._head_rows(tensor)
-        ).reshape(shape)
+        stored, stretch = _DTYPES[tensor.type_name], Stretch.whole(tensor, shape[0], self._head_rows(tensor))
+        if stored == self.dtype:
+            array = read_rows([stretch]).view(stored).reshape(shape)
+            mx.eval(array)
+        else:
+            array = read_changed(stretch, lambda raw: raw.view(stored).astype(self.dtype)).reshape(shape)
         self.ledger.add(tensor.name, array, array.size, tensor.bytes)
         return array
 
-    def blocks(self, name: str, shape: tuple[int, int]) -> mx.array:
-        """The blocks of a matrix of `shape` (rows, width), as they lie: uint8 (rows, bytes per row)."""
-        tensor = self._shaped(name, shape)
-        if tensor.block_type is None:
-            raise ModelError(f"{tensor.file}: {tensor.name} is stored as {tensor.type_name}, not in blocks")
-        array = read_rows(tensor, shape[0], lambda raw: raw, self._head_rows(tensor))
-        if not has_finite_scales(array, tensor.block_type):
-            raise ModelError(
-                f"{tensor.file}: tensor {tensor.name} has {tensor.block_type} scales that are infinite or no "
-                "number; download it again, or use another file of this model"
-            )
-        self.ledger.add(tensor.name, array, math.prod(shape), tensor.bytes)
+    def blocks(self, rows: Mapping[str, int], width: int) -> mx.array:
+        """The blocks of matrices under each other, as they lie: uint8 (all rows, bytes per row).
+
+        Args:
+            rows: of each matrix, by its name; all are of one block format.
+            width: of all of them.
+        """
+        tensors = [self._shaped(name, (count, width)) for name, count in rows.items()]
+        for tensor in tensors:
+            if tensor.block_type is None or tensor.block_type != tensors[0].block_type:
+                raise ModelError(
+                    f"{tensor.file}: {tensor.name} is stored as {tensor.type_name}, not in such blocks"
+                )
+        stretches = [Stretch.whole(one, one.shape[0], self._head_rows(one)) for one in tensors]
+        array, at = read_rows(stretches), 0
+        for tensor in tensors:
+            own = array[at : at + tensor.shape[0]]
+            _check_scales(own, tensor)
+            self.ledger.add(tensor.name, own, math.prod(tensor.shape), tensor.bytes)
+            at += tensor.shape[0]
         return array
 
     def quantization(self, width: int) -> QuantizationSpec:
@@ -127,3 +137,12 @@ class GgufWeights:
 
     def _head_rows(self, tensor: GgufTensor) -> int | None:
         return self._interleaved_head if is_query_or_key(tensor.name) else None
+
+
+def _check_scales(blocks: mx.array, tensor: GgufTensor) -> None:
+    assert tensor.block_type is not None
+    if not has_finite_scales(blocks, tensor.block_type):
+        raise ModelError(
+            f"{tensor.file}: tensor {tensor.name} has {tensor.block_type} scales that are infinite or no "
+            "number; download it again, or use another file of this model"
+        )

@@ -136,6 +136,34 @@ def test_neighbours_in_one_form_are_one_matrix(tmp_path: Path) -> None:
     assert parts(Q4_K, Q6_K, Q6_K) == [1, 2]
 
 
+def test_joined_blocks_are_read_into_one_place(tmp_path: Path) -> None:
+    rows, width = 2048, 2048
+    some = random_blocks(Q4_K, 64, width, np.random.default_rng(1))
+    tensors: dict[str, Stored] = {
+        f"{name}.weight": (Q4_K, np.roll(np.tile(some, (rows // 64, 1)), index, axis=0))
+        for index, name in enumerate("qkv")
+    }
+    weights = block_weights(tmp_path / "file", tensors, mx.float16, (Q4_K,))
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    linear = load_joined(weights, width, dict.fromkeys("qkv", rows))
+    size = 3 * Q4_K.bytes_per_row(width) * rows
+    assert isinstance(linear, QuantizedLinear)
+    assert isinstance(linear.tensor, BlockTensor)
+    assert mx.get_active_memory() - before <= 1.01 * size
+    assert mx.get_peak_memory() - before <= 1.05 * size
+    wanted = np.concatenate([blocks for _, blocks in tensors.values()])
+    np.testing.assert_array_equal(np.array(linear.tensor.blocks), wanted)
+
+
+def test_a_joined_tensor_with_bad_scales_is_the_one_that_is_named(tmp_path: Path) -> None:
+    bad = random_blocks(Q4_K, ROWS, WIDTH, np.random.default_rng(0), (1.0,) * 50 + (np.inf,))
+    tensors = {"a.weight": _stored(Q4_K, 1), "b.weight": (Q4_K, bad), "c.weight": _stored(Q4_K, 2)}
+    weights = block_weights(tmp_path / "file", tensors, mx.float32, (Q4_K,))
+    with pytest.raises(ModelError, match=r"tensor b\.weight has Q4_K scales that are infinite"):
+        load_joined(weights, WIDTH, dict.fromkeys("abc", ROWS))
+
+
 @pytest.mark.parametrize("block_type", [Q4_0, Q6_K], ids=str)
 def test_scales_that_are_no_numbers_are_refused_by_the_tensors_name(
     tmp_path: Path, block_type: BlockType

@@ -1,4 +1,4 @@
-"""Loading a GGUF file whose blocks kernels read takes the file's own size, and little more on the way."""
+"""Loading a GGUF file whose blocks kernels read takes the file's own size, on the way too."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_a_file_takes_its_own_size_in_memory(tmp_path: Path) -> None:
     size, cost = file.stat().st_size, load_cost(file)
     assert size > 140 << 20
     assert cost.active <= 1.03 * size
-    assert cost.peak <= 1.1 * size
-    assert cost.resident_peak <= 1.1 * size + (40 << 20)  # beside the weights: tokenizer, kernels' texts
+    assert cost.peak <= 1.03 * size
+    assert cost.resident_peak <= 1.03 * size + (40 << 20)  # beside the weights: tokenizer, kernels' texts
