@@ -147,7 +147,10 @@ def listing(
     if everything:
         unrun = [model for model in shown if model.facts.problem]
         yield from _section("Cannot be run here:", [(one.name, one.facts.problem) for one in unrun])
-        yield from _section("Left out:", [(str(one.path), one.problem) for one in left_out])
+        yield from _section("Left out:", [(_left_out_words(one), one.problem) for one in left_out])
+        if any(one.repository for one in left_out):
+            yield ""
+            yield "`mlxr rm` with its repository or path deletes what is left out of the Hugging Face cache"
 
 
 def _is_hidden(model: Model) -> bool:
@@ -168,6 +171,11 @@ def _section(title: str, entries: Sequence[tuple[str, str]]) -> Iterable[str]:
         for name, problem in entries:
             yield f"  {one_line(name)}"
             yield f"    {one_line(problem)}"
+
+
+def _left_out_words(one: LeftOut) -> str:
+    words = f"{one.repository}: {one.path}" if one.repository else str(one.path)
+    return f"{words} ({size(one.size)})" if one.size else words
 
 
 def details(model: Model, memory: int) -> Iterable[str]:
@@ -220,7 +228,15 @@ def as_json(models: Sequence[Model], left_out: Sequence[LeftOut], memory: int) -
     """Models and what was left out, as plain values."""
     return {
         "models": [_model_json(model, fit_of(model, memory)) for model in models],
-        "left_out": [{"path": str(one.path), "problem": one.problem} for one in left_out],
+        "left_out": [
+            {
+                "path": str(one.path),
+                "problem": one.problem,
+                "bytes": one.size,
+                "repository": one.repository or None,
+            }
+            for one in left_out
+        ],
     }
 
 

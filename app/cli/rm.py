@@ -11,12 +11,13 @@ from app.amounts import size
 from app.cli.models import scan
 from app.cli.terminal import Terminal, open_terminal
 from app.downloads.cache_layout import CacheLayout
+from app.downloads.journal import waiting_repos
 from app.errors import UsageError
 from app.hub.repo_id import is_repo
 from app.library.hugging_face import cache_folder
 from app.library.library import Library, open_library
-from app.library.records import LibraryError, Model
-from app.library.removal import Removal, carry_out, plan_removal
+from app.library.records import LeftOut
+from app.library.removal import Removal, carry_out, plan_leftover, plan_removal
 from app.paths import default_paths
 
 
@@ -25,7 +26,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="the model, as `mlxr models` calls it; or a path that you imported, to look there no more",
+        help="the model, as `mlxr models` calls it; or a repository of the Hugging Face cache without a "
+        "model; or a path that you imported, to look there no more",
     )
     parser.add_argument("--yes", action="store_true", help="do it without asking")
     parser.add_argument(
@@ -49,7 +51,7 @@ def _run(args: Namespace, terminal: Terminal) -> int:
             terminal.say(note)
         if library.find(args.name) is None and (place := library.place(args.name)) is not None:
             return _forget_place(place, library, terminal, args)
-        removal = plan_removal(_model(args.name, library), library.models(), files=args.files)
+        removal = _plan(args, library)
         for line in plan_lines(removal):
             terminal.say(line)
         if not _may_go_on(terminal, args):
@@ -64,15 +66,24 @@ def _run(args: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _model(name: str, library: Library) -> Model:
-    """The model of that name. Raises LibraryError, also for a repository in the cache without a model."""
-    is_known = any(name in (model.name, model.origin) for model in library.models())
-    if not is_known and is_repo(name) and CacheLayout(cache_folder(), name).folder.is_dir():
-        raise LibraryError(
-            f"{name} is in the Hugging Face cache without a model in it; `hf cache rm model/{name}` "
-            "deletes what there is"
-        )
-    return library.named(name)
+def _plan(args: Namespace, library: Library) -> Removal:
+    """What is to be done. Raises AppError."""
+    models = library.models()
+    if library.find(args.name) is None and (left := _left_out(args.name, library)) is not None:
+        return plan_leftover(left, models, waiting_repos(default_paths().downloads))
+    return plan_removal(library.named(args.name), models, files=args.files)
+
+
+def _left_out(name: str, library: Library) -> LeftOut | None:
+    """What is no model, by its path or, where no model is in the repository either, by that."""
+    if any(name == model.origin and model.state != "gone" for model in library.models()):
+        return None
+    for left in library.left_out():
+        if name in (str(left.path), left.repository):
+            return left
+    if is_repo(name) and (folder := CacheLayout(cache_folder(), name).folder).is_dir():
+        return LeftOut(folder, f"{name} holds no model", repository=name)
+    return None
 
 
 def _forget_place(place: Path, library: Library, terminal: Terminal, args: Namespace) -> int:
@@ -118,9 +129,9 @@ def _asked(terminal: Terminal) -> bool:
     """Whether a person says yes. Raises UsageError where nobody can be asked."""
     if not (sys.stdin.isatty() and terminal.interactive):
         raise UsageError("nobody can be asked here; say --yes if this is meant")
-    print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
     answer = ""
     try:
+        print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     finally:
         if not answer:  # Ctrl-D and Ctrl-C leave the cursor behind the question

@@ -9,6 +9,7 @@ import json
 import logging
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -133,6 +134,14 @@ class Journal:
                 self._connection.execute(statement, values)
         except sqlite3.Error as error:
             log.warning("%s: %s", self._path, error)
+
+
+def waiting_repos(path: Path) -> frozenset[str]:
+    """Repositories that the journal at `path` has unfinished downloads of. Raises AppError."""
+    if not path.exists():
+        return frozenset()
+    with closing(Journal(path)) as journal:
+        return frozenset(entry.wanted.repo for entry in journal.pending())
 
 
 _SELECT = "SELECT id, repo, quant, file, revision, plan, state, words FROM downloads"

@@ -14,10 +14,14 @@ from pathlib import Path
 
 from app.library.names import file_title
 from app.library.records import Candidate, Found
+from app.library.stamp import bytes_of
 from app.library.tree import Place, is_text, walk_tree
 
 _PREFIX = "models--"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_PICKLED = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl"))
+_LEAST_TOLD = 1_000_000
+"""Bytes from which on a repository without a model is worth a word."""
 
 
 def cache_folder() -> Path:
@@ -48,12 +52,27 @@ def find_in_cache(cache: Path) -> Found:
         except OSError:
             unread.append(cache / name)
             continue
-        for snapshot in snapshots:
-            walk = walk_tree(snapshot)
-            unread += walk.unread
-            repository = name.removeprefix(_PREFIX).replace("--", "/")
-            candidates += [_candidate(repository, snapshot, place) for place in walk.places]
+        walks = [(snapshot, walk_tree(snapshot)) for snapshot in snapshots]
+        closed = [folder for _, walk in walks for folder in walk.unread]
+        repository = _repository(name)
+        found = [_candidate(repository, snapshot, place) for snapshot, walk in walks for place in walk.places]
+        if not found and not closed:
+            found = _without_model(repository, cache / name)
+        candidates += found
+        unread += closed
     return Found(tuple(candidates), tuple(unread))
+
+
+def repository_at(path: Path, cache: Path) -> str:
+    """The repository whose folder in `cache` holds `path` or is it, "" where none does."""
+    if path == cache or not path.is_relative_to(cache):
+        return ""
+    name = path.relative_to(cache).parts[0]
+    return _repository(name) if name.startswith(_PREFIX) else ""
+
+
+def _repository(folder_name: str) -> str:
+    return folder_name.removeprefix(_PREFIX).replace("--", "/")
 
 
 def _snapshots(repository: Path) -> Iterator[Path]:
@@ -74,6 +93,26 @@ def _main(repository: Path) -> str:
         return (repository / "refs" / "main").read_text("ascii").strip()
     except (OSError, ValueError):
         return ""
+
+
+def _without_model(repository: str, folder: Path) -> list[Candidate]:
+    """What takes room and holds no model: as a candidate with a fault, so that people hear of it."""
+    files = tuple(
+        sorted(Path(within) / name for within, _, names in os.walk(folder / "snapshots") for name in names)
+    )
+    try:
+        if bytes_of(file for file in files if file.exists()) < _LEAST_TOLD:
+            return []
+    except OSError:
+        return []
+    pickled = [file.name for file in files if file.suffix in _PICKLED]
+    begin = ", ".join(file.name for file in files[:3])
+    fault = f"{repository} holds no model that MLXR reads, but {begin}"
+    if pickled:
+        fault = f"{repository} holds pickled weights only, such as {pickled[0]}; MLXR opens none of these"
+    owner, _, name = repository.rpartition("/")
+    key = f"hf:{repository}"
+    return [Candidate(key, key, folder, "hugging face", repository, name, owner, "", files, fault)]
 
 
 def _candidate(repository: str, snapshot: Path, place: Place) -> Candidate:

@@ -6,11 +6,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from app import VERSION
 from app.library.folders import find_in_folder, find_named, lm_studio_folders
-from app.library.hugging_face import cache_folder, find_in_cache
+from app.library.hugging_face import cache_folder, find_in_cache, repository_at
 from app.library.names import checked_name, folded, near_names
 from app.library.ollama import drop_links, find_in_store, ollama_stores
 from app.library.records import (
@@ -25,7 +26,7 @@ from app.library.records import (
 )
 from app.library.registry import Registry
 from app.library.schema import LIBRARY
-from app.library.stamp import stamp_of
+from app.library.stamp import bytes_of, stamp_of
 from app.model_location import GUIDE, GUIDE_NAME
 from app.paths import Paths
 from app.store.database import open_database
@@ -73,7 +74,8 @@ class Library:
         unknown = [one for one in ordered if known[one.path] is None]
         for done, one in enumerate(unknown):
             on_progress(done, len(unknown))
-            known[one.path] = facts = Facts(False, one.fault) if one.fault else look(one.path)
+            facts = Facts(False, one.fault) if one.fault else look(one.path)
+            known[one.path] = facts = facts if facts.whole else replace(facts, size=_size(one.files))
             self._registry.save_facts(one.path, stamps[one.path], self._reader(one), facts)
         on_progress(len(unknown), len(unknown))
         whole = [one for one in ordered if (facts := known[one.path]) is not None and facts.whole]
@@ -110,7 +112,8 @@ class Library:
 
     def left_out(self) -> list[LeftOut]:
         """What looks like a model and is none."""
-        return self._registry.left_out()
+        cache = Path(os.path.realpath(cache_folder()))
+        return [replace(one, repository=repository_at(one.path, cache)) for one in self._registry.left_out()]
 
     def find(self, name: str) -> Model | None:
         """The model of that name, whatever the case."""
@@ -214,6 +217,7 @@ class Library:
         """Drop it with all that was kept of it: its files were deleted."""
         self._registry.drop_place(model.path)
         self._registry.delete(model.key)
+        self._registry.drop_facts(model.path)
 
 
 def _homes() -> list[Path]:
@@ -222,6 +226,11 @@ def _homes() -> list[Path]:
         return [Path.home()]
     except RuntimeError:
         return []
+
+
+def _size(files: Iterable[Path]) -> int:
+    """Bytes of those of the files that are there."""
+    return bytes_of(file for file in files if file.exists())
 
 
 def _by_key(candidates: Iterable[Candidate]) -> dict[str, Candidate]:

@@ -175,7 +175,14 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something that looks like a model and is none, and why."""
+    """Something that looks like a model and is none, and why.
+
+    Attributes:
+        size: bytes of its files, each counted once; 0 where that is not known.
+        repository: in the Hugging Face cache that it lies in, "" elsewhere: such a one can be deleted.
+    """
 
     path: Path
     problem: str
+    size: int = 0
+    repository: str = ""

@@ -40,10 +40,10 @@ class Registry:
     def left_out(self) -> list[LeftOut]:
         """What looks like a model, is not whole and never was, by its path."""
         rows = self._db.execute(
-            "SELECT path, problem FROM facts WHERE NOT whole "
+            "SELECT path, problem, size FROM facts WHERE NOT whole "
             "AND path NOT IN (SELECT path FROM models) ORDER BY path"
         )
-        return [LeftOut(Path(path), problem) for path, problem in rows]
+        return [LeftOut(Path(path), problem, size) for path, problem, size in rows]
 
     def facts_of(self, path: Path, stamp: str, reader: str) -> Facts | None:
         """What `reader` read of `path` when its stamp was this one; None when it did not."""
@@ -142,6 +142,12 @@ class Registry:
     def delete(self, key: str) -> None:
         """Drop it with its name and all that was kept of it: its files are gone for good."""
         self._db.execute("DELETE FROM models WHERE key = ?", (key,))
+
+    def drop_facts(self, place: Path) -> None:
+        """Nothing lies at or below `place` any more."""
+        for (path,) in self._db.execute("SELECT path FROM facts").fetchall():
+            if Path(path).is_relative_to(place):
+                self._db.execute("DELETE FROM facts WHERE path = ?", (path,))
 
     def key_at(self, path: Path) -> str | None:
         """The key of the model at `path`, or of the only one in the folder `path`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from app.library.disk import entries, freed_by
 from app.library.hugging_face import cache_folder
 from app.library.library import Library
 from app.library.look import model_files
-from app.library.records import LibraryError, Model
+from app.library.records import NOTHING_SET, Facts, LeftOut, LibraryError, Model
 
 _OWN = frozenset(
     "config.json generation_config.json model.safetensors.index.json tokenizer.json tokenizer.model "
@@ -84,6 +85,60 @@ def plan_removal(model: Model, others: Sequence[Model], *, files: bool) -> Remov
                 return _own_files(model, others)
     except OSError as error:
         raise LibraryError(f"{error.filename or model.path} cannot be read: {error.strerror}") from None
+
+
+def plan_leftover(left: LeftOut, others: Sequence[Model], waiting: Collection[str]) -> Removal:
+    """What deleting something in the Hugging Face cache that is no model would do; nothing is changed yet.
+
+    The repository goes whole where no model of the library lies in it.
+
+    Args:
+        left: what to delete.
+        others: all models of the library.
+        waiting: repositories that unfinished downloads are of.
+
+    Raises LibraryError where it cannot be removed, and DownloadFailed where links lead out of the cache.
+    """
+    if not left.repository:
+        raise LibraryError(f"{left.path} is not in the Hugging Face cache; delete it where it lies")
+    if left.repository in waiting:
+        raise LibraryError(
+            f"a download of {left.repository} waits; `mlxr pull {left.repository} --cancel` gives it up"
+        )
+    model = _as_model(left)
+    layout = CacheLayout(Path(os.path.realpath(cache_folder())), left.repository)
+    if any(other.path.is_relative_to(layout.folder) for other in others if other.state != "gone"):
+        return plan_removal(model, others, files=False)
+    try:
+        there = entries([layout.folder])
+        whole = replace(model, name=left.repository, path=layout.folder)
+
+        def delete() -> None:
+            with repo_lock(layout.lock, left.repository):
+                if entries([layout.folder]) != there:  # somebody was asked, and took his time
+                    raise LibraryError(f"{left.repository} has changed meanwhile; nothing was deleted")
+                shutil.rmtree(layout.folder)
+
+        return _deleting(whole, others, (layout.folder,), delete)
+    except OSError as error:
+        raise LibraryError(f"{error.filename or left.path} cannot be read: {error.strerror}") from None
+
+
+def _as_model(left: LeftOut) -> Model:
+    """A model that is not whole, and has no name of its own."""
+    return Model(
+        key=f"left out:{left.path}",
+        name=str(left.path),
+        path=left.path,
+        source="hugging face",
+        origin=left.repository,
+        revision="",
+        state="damaged",
+        favourite=False,
+        last_used=None,
+        settings=NOTHING_SET,
+        facts=Facts(False, left.problem, size=left.size),
+    )
 
 
 def carry_out(removal: Removal, library: Library) -> int:

@@ -68,7 +68,7 @@ def test_what_is_not_whole_is_no_model_and_said(mlxr_here: Run, mine: Path) -> N
     (mine / "half.gguf").write_bytes((mine / "Tiny-Chat.Q8_0.gguf").read_bytes()[:5000])
     done = mlxr_here("models", "--all")
     assert "half" not in rows(done.stdout)
-    assert f"Left out:\n  {mine / 'half.gguf'}\n" in done.stdout
+    assert f"Left out:\n  {mine / 'half.gguf'} (5.0 kB)\n" in done.stdout
     report = json.loads(mlxr_here("models", "--json").stdout)
     assert [Path(one["path"]).name for one in report["left_out"]] == ["half.gguf"]
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from app.amounts import size
+from app.downloads.journal import Journal
+from app.downloads.wanted import Wanted
+from app.paths import default_paths
 from tests.app.cli.conftest import Run, StartTerminal, TerminalProcess
 from tests.engine.loading.gguf.writer import write_gguf_model
+from tests.fakes.models_elsewhere import cache_revision
 
 
 @pytest.fixture
@@ -95,10 +100,39 @@ def test_a_place_that_was_imported_is_looked_at_no_more(mlxr_here: Run, mine: Pa
     assert mlxr_here("import", inner).stdout.startswith("other: "), "it can come back"
 
 
-def test_a_repository_without_a_model_is_told_how_to_delete(mlxr_here: Run, mine: Path) -> None:
-    hub = mine.parent / "home" / "hf" / "hub"
-    (hub / "models--some--thing" / "blobs").mkdir(parents=True)
-    done = mlxr_here("rm", "some/thing", "--yes")
-    assert done.returncode == 1
-    assert "`hf cache rm model/some/thing` deletes what there is" in done.stderr
-    assert "no model of this name" in mlxr_here("rm", "some/other", "--yes").stderr
+def test_a_repository_without_a_model_goes_by_its_name(mlxr_here: Run, mine: Path, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "pytorch_model.bin").write_bytes(b"\x80" * 2_000_000)
+    cache = tmp_path / "home" / "hf" / "hub"
+    folder = cache_revision(cache, "some/pickled", "a" * 40, tmp_path / "files").parent.parent
+    assert "1 is not whole or not readable" in mlxr_here("models").stdout
+    told = mlxr_here("models", "--all").stdout
+    assert f"some/pickled: {folder} (2.0 MB)" in told
+    assert "`mlxr rm` with its repository or path" in told
+    (left,) = json.loads(mlxr_here("models", "--json").stdout)["left_out"]
+    assert (left["repository"], left["bytes"]) == ("some/pickled", 2_000_000)
+    done = mlxr_here("rm", "some/pickled", "--yes")
+    assert f"some/pickled: 2.0 MB will be freed by deleting {folder}" in done.stderr
+    assert done.stdout == "some/pickled is deleted: 2.0 MB freed\n"
+    assert not folder.exists()
+    again = mlxr_here("rm", "some/pickled", "--yes")
+    assert again.returncode == 1
+    assert "no model of this name" in again.stderr
+    assert mine.exists()
+
+
+def test_what_an_abandoned_download_left_goes_by_its_repositorys_name(mlxr_here: Run, mine: Path) -> None:
+    from huggingface_hub import constants
+
+    blobs = Path(constants.HF_HUB_CACHE) / "models--some--begun" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / "abc.incomplete").write_bytes(bytes(3_000_000))
+    with closing(Journal(default_paths().downloads)) as journal:
+        entry = journal.add(Wanted("some/begun"))
+        waits = mlxr_here("rm", "some/begun", "--yes")
+        assert waits.returncode == 1
+        assert "`mlxr pull some/begun --cancel` gives it up" in waits.stderr
+        journal.forget(entry.id)
+    assert mlxr_here("rm", "some/begun", "--yes").stdout == "some/begun is deleted: 3.0 MB freed\n"
+    assert not blobs.parent.exists()
+    assert mine.exists()

@@ -16,7 +16,7 @@ from app.library.importing import take_in
 from app.library.library import Library
 from app.library.look import look
 from app.library.records import LibraryError
-from app.library.removal import Removal, carry_out, plan_removal
+from app.library.removal import Removal, carry_out, plan_leftover, plan_removal
 from tests.app.library.conftest import Account, names
 from tests.fakes.models_elsewhere import cache_revision, ollama_model
 
@@ -321,3 +321,104 @@ def test_what_came_while_a_person_was_asked_is_not_deleted(
         carry_out(removal, library)
     assert all((snapshot / file.name).is_file() for file in newer.iterdir())
     assert carry_out(plan(library, "tiny"), library) > 0
+
+
+def pickled(folder: Path) -> Path:
+    """What a repository of pickled weights holds, without a hidden file that takes room."""
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04" * 800_000)
+    (folder / "again.bin").write_bytes(b"\x80\x04" * 800_000)
+    return folder
+
+
+def leftover(library: Library, repository: str, waiting: tuple[str, ...] = ()) -> Removal:
+    """What deleting it would do, after a scan."""
+    library.refresh(look)
+    (left,) = [one for one in library.left_out() if one.repository == repository]
+    return plan_leftover(left, library.models(), waiting)
+
+
+def test_a_repository_without_a_model_is_told_with_its_size_and_goes_whole(
+    library: Library, account: Account, folder_model: Path, tmp_path: Path
+) -> None:
+    cache_revision(account.cache, "some/Tiny", COMMITS[0], folder_model)
+    for commit in COMMITS:
+        cache_revision(account.cache, "some/pickled", commit, pickled(tmp_path / commit))
+    library.refresh(look)
+    (left,) = library.left_out()
+    assert left.path == account.cache / "models--some--pickled"
+    assert left.size == 1_600_000 + len('{"model_type": "llama"}'), "what two names share is counted once"
+    assert "some/pickled holds pickled weights only" in left.problem
+    removal = leftover(library, "some/pickled")
+    before = used(account.cache)
+    assert carry_out(removal, library) == removal.freed == before - used(account.cache)
+    assert not left.path.exists()
+    assert library.left_out() == [], "it is known at once"
+    library.refresh(look)
+    assert (names(library), library.left_out()) == (["tiny"], [])
+
+
+def test_what_is_small_and_no_model_is_not_worth_a_word(
+    library: Library, account: Account, tmp_path: Path
+) -> None:
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "tokenizer.json").write_text("{}")
+    cache_revision(account.cache, "some/words", COMMITS[0], tmp_path / "small")
+    library.refresh(look)
+    assert library.left_out() == []
+
+
+def test_beside_a_model_only_what_is_left_out_goes(
+    library: Library, account: Account, gguf_bytes: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "gguf").mkdir()
+    (tmp_path / "gguf" / "m.Q8_0.gguf").write_bytes(gguf_bytes)
+    (tmp_path / "gguf" / "m.Q4_0.gguf").write_bytes(gguf_bytes[:-100])
+    snapshot = cache_revision(account.cache, "some/m", COMMITS[0], tmp_path / "gguf")
+    removal = leftover(library, "some/m")
+    assert removal.freed == len(gguf_bytes) - 100
+    carry_out(removal, library)
+    assert [file.name for file in snapshot.iterdir()] == ["m.Q8_0.gguf"]
+    library.refresh(look)
+    assert (names(library), library.left_out()) == (["m:q8_0"], [])
+    assert library.named("m:q8_0").is_runnable
+
+
+def test_what_is_left_out_stays_while_it_is_downloaded_or_changes(
+    library: Library, account: Account, tmp_path: Path
+) -> None:
+    snapshot = cache_revision(account.cache, "some/pickled", COMMITS[0], pickled(tmp_path / "p"))
+    with pytest.raises(LibraryError, match="mlxr pull some/pickled --cancel"):
+        leftover(library, "some/pickled", waiting=("some/pickled",))
+    removal = leftover(library, "some/pickled")
+    with (
+        repo_lock(CacheLayout(account.cache, "some/pickled").lock, "some/pickled"),
+        pytest.raises(DownloadFailed, match="another MLXR"),
+    ):
+        carry_out(removal, library)
+    (snapshot / "new.bin").write_text("came meanwhile")
+    with pytest.raises(LibraryError, match="changed meanwhile"):
+        carry_out(removal, library)
+    assert (snapshot / "pytorch_model.bin").exists()
+
+
+def test_what_is_left_out_elsewhere_is_not_ours_to_delete(
+    library: Library, tmp_path: Path, gguf_bytes: bytes
+) -> None:
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes[:-1])
+    library.add_place(tmp_path / "m.gguf")
+    library.refresh(look)
+    (left,) = library.left_out()
+    assert left.repository == ""
+    with pytest.raises(LibraryError, match="not in the Hugging Face cache"):
+        plan_leftover(left, library.models(), ())
+
+
+def test_a_repository_that_is_a_link_is_refused(library: Library, account: Account, tmp_path: Path) -> None:
+    elsewhere = cache_revision(tmp_path / "disk", "some/pickled", COMMITS[0], pickled(tmp_path / "p"))
+    account.cache.mkdir(parents=True)
+    (account.cache / "models--some--pickled").symlink_to(elsewhere.parent.parent)
+    with pytest.raises(DownloadFailed, match="is a link"):
+        leftover(library, "some/pickled")
+    assert (elsewhere / "pytorch_model.bin").exists()
