@@ -49,21 +49,34 @@ class Signature:
 
 
 Launcher = Callable[[Request], list[mx.array]]
+_Key = tuple[KernelSource, str, Signature]  # with the text of its features: 1 and 1.0 are equal
 
 
 class Executor(Protocol):
     """Builds a kernel's text into something that launches."""
 
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
-        """A launcher of `source`; compiling happens at its first call with new template values."""
+        """A launcher of `source`; compiling happens at its first call with new template values.
+
+        A text is prepared once: a model's layers, and a trial's weights, ask for the same again and again.
+        """
         ...
 
 
 class MetalExecutor:
     """Apple GPUs. MLX compiles the text with Metal's compiler at the first call."""
 
+    def __init__(self) -> None:
+        self._built: dict[_Key, Launcher] = {}
+
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
         """See `Executor.build`."""
+        key = (source, source.defines, signature)
+        if key not in self._built:
+            self._built[key] = self._launcher(source, signature)
+        return self._built[key]
+
+    def _launcher(self, source: KernelSource, signature: Signature) -> Launcher:
         text = _Text(source.header("metal"), source.body_for("metal"))
         return _mlx_launcher(mx.fast.metal_kernel, f"{source.name}_{source.digest('metal')}", text, signature)
 
@@ -80,9 +93,16 @@ class CudaExecutor:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(tempfile.gettempdir()) / f"mlxr-{os.getuid()}" / "cuda"
+        self._built: dict[_Key, Launcher] = {}
 
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
         """See `Executor.build`. Raises KernelError when the files cannot be written."""
+        key = (source, source.defines, signature)
+        if key not in self._built:
+            self._built[key] = self._launcher(source, signature)
+        return self._built[key]
+
+    def _launcher(self, source: KernelSource, signature: Signature) -> Launcher:
         name = f"{source.name}_{source.digest('cuda')}"
         parts = (("head", source.header("cuda")), ("body", source.body_for("cuda")))
         text = _Text(*(self._included(f"{name}.{part}.h", text) for part, text in parts))

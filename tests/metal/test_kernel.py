@@ -9,7 +9,7 @@ import pytest
 
 from metal.emulator import Emulator
 from metal.errors import KernelError
-from metal.executors import EmulatedExecutor, Output
+from metal.executors import CudaExecutor, EmulatedExecutor, MetalExecutor, Output, Signature
 from metal.kernel import Kernel
 from metal.source import load_source
 
@@ -102,3 +102,17 @@ def test_comments_and_indentation_are_not_compiled(tmp_path: Path) -> None:
         digests.add(source.digest("cuda"))
         assert "//" not in source.header("metal") + source.body_for("cuda")
     assert len(digests) == 1
+
+
+def test_a_text_is_prepared_once_for_all_who_ask(tmp_path: Path) -> None:
+    (tmp_path / "odd.metal").write_text("#pragma body\ny[0] = A;\n")
+    for executor in (CudaExecutor(tmp_path / "cuda"), MetalExecutor()):
+        asked = [({"A": 1}, "y"), ({"A": 1.0}, "y"), ({"A": 2}, "y"), ({"A": 1}, "z")] * 2
+        built = [
+            executor.build(load_source("odd", folder=tmp_path, features=features), Signature((), (out,)))
+            for features, out in asked
+        ]
+        assert built[:4] == built[4:]
+        assert len(set(built)) == 4
+    texts = {file.read_text() for file in (tmp_path / "cuda").iterdir() if ".head." in file.name}
+    assert len(texts) == 3
