@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-MOST_DRAFTED = 7
-"""Drafted tokens in one step at most: with the last token before them, a step of eight."""
+LENGTHS = (1, 3, 7)
+"""Tokens that a draft may have: with the last token before them, steps of two, four and eight.
+
+Few, since a GPU compiles its kernels anew for each number of tokens in a step.
+"""
+
+MOST_DRAFTED = LENGTHS[-1]
+"""Drafted tokens in one step at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict, deque
+from collections.abc import Collection
 
-from engine.speculation.draft import MOST_DRAFTED
+from engine.speculation.draft import LENGTHS, MOST_DRAFTED
 
 _REMEMBERED = 0.88  # share of the old evidence that a new observation leaves
 _REMEMBERED_UNTRIED = 0.97  # of a place that was not tried: it is worth another try one day
 _REMEMBERED_ON_SURPRISE = 0.25  # when a probe succeeds
 _FIRST_GUESS = 0.5  # acceptance before there is any evidence
-_GUESS_WEIGHT = 1.0  # observations that a guess counts as
 _WORTHWHILE = 1.03  # gain below which decoding goes on plainly
 _SLOPE = 0.1  # of a step's cost for each token more, before any was measured
 _STEPS_KEPT = 5  # per count of tokens
@@ -69,12 +69,13 @@ class StepCosts:
     def relative(self, tokens: int) -> float:
         """The cost of a step of `tokens` in steps of one: measured, or on a line through what was measured.
 
+        At least 1: where more tokens seem to take less, that is noise, and no reason to draft.
         Raises ValueError when steps of one token were not measured.
         """
         if not self.has_baseline:
             raise ValueError("no step of one token was measured")
         if tokens not in self._relative:
-            self._relative[tokens] = self._interpolated(tokens) / self._seconds[1]
+            self._relative[tokens] = max(1.0, self._interpolated(tokens) / self._seconds[1])
         return self._relative[tokens]
 
     def _forget(self) -> None:
@@ -127,10 +128,15 @@ class _Evidence:
         self._taken = [share * taken for taken in self._taken]
 
     def expected(self) -> list[float]:
-        """Tokens that a step yields with 1, 2, … drafted. A place without evidence is like the one before."""
+        """Tokens that a step yields with 1, 2, … drafted. A place without evidence is like the one before.
+
+        A guess weighs as much as an observation where there is none, and less the more there are: what is
+        never right is known as such.
+        """
         expected, total, reach, guess = list[float](), 1.0, 1.0, _FIRST_GUESS
         for tried, taken in zip(self._tried, self._taken, strict=True):
-            guess = (taken + _GUESS_WEIGHT * guess) / (tried + _GUESS_WEIGHT)
+            weight = 1 - (1 - _REMEMBERED) * tried  # 0 where there is all the evidence that ever counts
+            guess = (taken + weight * guess) / (tried + weight)
             reach *= guess
             total += reach
             expected.append(total)
@@ -191,29 +197,29 @@ class SpeculationGain:
             evidence.probe_at = self._steps + evidence.pause
             evidence.pause = min(2 * evidence.pause, _LONGEST_PAUSE)
 
-    def best(self, most: int, match: int = 0) -> int:
-        """How many of at most `most` tokens to draft now; 0 to decode plainly.
+    def best(self, most: int, match: int = 0, lengths: Collection[int] = LENGTHS) -> int:
+        """How many of at most `most` tokens to draft now, one of `lengths`; 0 to decode plainly.
 
         For a drafter that costs nothing, `most` is the length of a draft at hand, and `match` its own.
         """
         if not self._costs.has_baseline or self._since_plain >= _BASELINE_EVERY:
             return 0
-        most = min(most, MOST_DRAFTED)
+        offered = [k for k in lengths if k <= most]
         evidence = self._evidence[match]
         expected = evidence.expected()
-        affordable = [k for k in range(1, most + 1) if self._loss(k) <= self._purse]
+        affordable = [k for k in offered if self._loss(k) <= self._purse]
         gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
         gain, best = max(gains, default=(0.0, 0))
         self._probing = gain < _WORTHWHILE
         if not self._probing:
             return best
-        return self._probe(most) if most > 0 and self._steps >= evidence.probe_at else 0
+        return self._probe(offered) if offered and self._steps >= evidence.probe_at else 0
 
-    def _probe(self, most: int) -> int:
+    def _probe(self, offered: Collection[int]) -> int:
         """Tokens to draft where it does not seem to pay, to see whether it does by now; mostly 0."""
         bearable = max(_PROBE_COST, 1.1 * self._loss(1))
-        cheap = [k for k in range(1, min(most, _PROBE_TOKENS) + 1) if self._loss(k) <= bearable]
-        tokens = max(cheap, default=1)
+        cheap = [k for k in offered if k <= _PROBE_TOKENS and self._loss(k) <= bearable]
+        tokens = max(cheap, default=min(offered))
         return tokens if self._loss(tokens) <= self._purse else 0
 
     def _loss(self, drafted: int) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.speculation.draft import MOST_DRAFTED
+from engine.speculation.draft import LENGTHS, MOST_DRAFTED
 from engine.speculation.gain import SpeculationGain, StepCosts
 
 Cost = Callable[[int], float]  # of a step, by its tokens, in plain steps
@@ -111,7 +111,7 @@ def test_a_short_answer_is_hardly_slowed_once_costs_are_known(cost: Cost) -> Non
     for seed in range(5):
         costs = StepCosts()
         decoded(cost, lambda place: 0.5, costs=costs, seed=seed)
-        assert decoded(cost, lambda place: 0.0, costs=costs, length=100, seed=seed).speed >= 0.96
+        assert decoded(cost, lambda place: 0.0, costs=costs, length=100, seed=seed).speed >= 0.97
 
 
 @pytest.mark.parametrize("rate", [0.8, 0.95, 1.0])
@@ -162,7 +162,7 @@ def test_places_that_were_wrong_once_are_tried_again() -> None:
         counts.append(gain.best(MOST_DRAFTED))
         gain.stepped(1 + counts[-1], 1 + 0.3 * counts[-1])
         gain.accepted(counts[-1], min(counts[-1], 2) if step < 60 else counts[-1])
-    assert statistics.mean(counts[40:60]) < 3
+    assert set(counts[40:60]) == {3}  # 3 tokens in 1.9 steps; of one drafted it would be 2 in 1.3
     assert counts[120:].count(MOST_DRAFTED) > 70
 
 
@@ -221,14 +221,33 @@ def test_copying_without_end_measures_plain_steps_again() -> None:
     assert 8 <= plain <= 0.03 * steps
 
 
-def test_never_more_than_asked_for() -> None:
-    gain = SpeculationGain()
+@pytest.mark.parametrize("lengths", [LENGTHS, (3,), (7,), ()])
+def test_drafts_have_one_of_the_lengths_that_are_offered_and_are_not_too_long(
+    lengths: tuple[int, ...],
+) -> None:
+    gain, seen = SpeculationGain(), set[int]()
     for step in range(400):
         most = step % 10 - 1
-        count = gain.best(most)
-        assert 0 <= count <= max(0, min(most, MOST_DRAFTED))
+        count = gain.best(most, lengths=lengths)
+        assert count <= max(0, most)
+        seen.add(count)
         gain.stepped(1 + count, 1.0)
         gain.accepted(count, count)
+    assert seen == {0, *lengths}
+
+
+def test_what_is_never_right_is_not_drafted_because_noise_says_that_it_costs_nothing() -> None:
+    """Steps of two seemed to take a little less than plain ones, and take a little more."""
+    costs, drafts = StepCosts(), 0
+    for tokens, seconds in [(1, 9.0), (1, 1.03), (2, 9.0), (2, 1.0)]:
+        costs.stepped(tokens, seconds)
+    gain = SpeculationGain(costs)
+    for _ in range(100):
+        count = gain.best(1)
+        drafts += count
+        gain.accepted(count, 0)
+        gain.stepped(1 + count, 1.0)
+    assert drafts < 40
 
 
 @pytest.mark.parametrize(("drafted", "accepted"), [(2, 3), (1, -1), (MOST_DRAFTED + 1, 0)])
