@@ -16,8 +16,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.appearance import Appearance
-from app.library.records import Model
+from app.library.records import LeftOut, Model
 from app.models.add_button import AddButton
+from app.models.gate_banner import link_button
+from app.models.left_out_dialog import LeftOutDialog
 from app.models.library_row import HEIGHT
 from app.models.library_view import LibraryView
 from app.models.library_view_model import LibraryViewModel
@@ -39,9 +41,9 @@ AGAIN = "Look again"
 SCAN = "Look through all places again"
 UPDATES = "Look for updates on the Hub"
 PLANNING = "Finding out what that frees…"
+LEFT_OUT = "Show them"
 LOOKING = "Looking through your models…"
 LOOKING_AT = "Looking at models: {done:,} of {total:,}"
-MOST_TOLD = 12
 FEW = 3
 """Models from which on nobody needs to be told how to get some."""
 
@@ -83,6 +85,8 @@ class LibraryPane(QWidget):
         self._note.setProperty("role", "muted")
         self._note.setWordWrap(True)
         self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self.left_out = link_button(LEFT_OUT)
+        self.left_out.clicked.connect(self._show_left_out)
         self._arrange()
         self._connect()
         self._list.show_state(models.state)
@@ -110,14 +114,17 @@ class LibraryPane(QWidget):
         top.addWidget(self._filter, 1)
         top.addWidget(self._add)
         top.addWidget(self._again)
-        self._note.setContentsMargins(20, 8, 20, 12)
+        bottom = QHBoxLayout()
+        bottom.setContentsMargins(20, 8, 20, 12)
+        bottom.addWidget(self._note, 1)
+        bottom.addWidget(self.left_out, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(top)
         column.addWidget(self._list, 1)
         column.addWidget(self._make_invitation(), 1)
-        column.addWidget(self._note)
+        column.addLayout(bottom)
 
     def _make_invitation(self) -> QWidget:
         words = QLabel(INVITATION)
@@ -158,6 +165,7 @@ class LibraryPane(QWidget):
         self._library.changed.connect(self._show)
         self._library.scanning.connect(self._show_scan)
         self._library.scanned.connect(self._show)
+        self._library.failed.connect(self._show)
         self._library.removal_planned.connect(self._confirm)
 
     @Slot(str, str)
@@ -181,6 +189,18 @@ class LibraryPane(QWidget):
         dialog.saved.connect(lambda settings: self._library.save_settings(model, settings))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+
+    @Slot()
+    def _show_left_out(self) -> None:
+        dialog = LeftOutDialog(self._library.shelf.left_out, self)
+        dialog.removal_wanted.connect(self._plan_leftover_removal)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    @Slot(object)
+    def _plan_leftover_removal(self, left: LeftOut) -> None:
+        self._say(PLANNING)
+        self._library.plan_leftover_removal(left)
 
     @Slot(object)
     def _confirm(self, removal: Removal) -> None:
@@ -207,6 +227,7 @@ class LibraryPane(QWidget):
         shelf = self._library.shelf
         self._list.show_shelf(shelf)
         self._list.rows.show_updates(self._updates.newer(shelf.models))
+        self.left_out.setVisible(bool(shelf.left_out))
         self._invite(bool(shelf.models) and len(shelf.models) < FEW)
         if self._library.is_scanning:
             return
@@ -215,7 +236,6 @@ class LibraryPane(QWidget):
             self._say(NOTHING_FOUND)
             return
         lines = [shelf_words(shelf), *self._library.notes]
-        self._note.setToolTip("\n\n".join(f"{one.path}\n{one.problem}" for one in shelf.left_out[:MOST_TOLD]))
         self._say("\n".join(line for line in lines if line))
 
     def _invite(self, invited: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
+from app.downloads.journal import waiting_repos
 from app.library.importing import Imported, checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
@@ -122,6 +123,16 @@ class LibraryViewModel(QObject):
             from app.library.removal import plan_removal
 
             return plan_removal(model, library.models(), files=files)
+
+        self._ask(plan, self.removal_planned.emit)
+
+    def plan_leftover_removal(self, left: LeftOut) -> None:
+        """The same of what lies in the Hugging Face cache and is no model: `removal_planned`."""
+
+        def plan(library: Library) -> Removal:
+            from app.library.removal import plan_leftover
+
+            return plan_leftover(left, library.models(), waiting_repos(self._paths.downloads))
 
         self._ask(plan, self.removal_planned.emit)
 

@@ -160,6 +160,10 @@ def fill_library(desktop: Desktop, hub_home: HubHome, tmp_path: Path, gguf_file:
     shutil.copy(gguf_file, mine)
     gone = cache_revision(hub_home.cache, "maker/soon-gone", "b" * 40, mine / "story-teller-1B")
     cache_revision(hub_home.cache, "maker/Assistant-7B-Instruct", "a" * 40, mine / "story-teller-1B")
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"\x80" * 1_200_000)
+    cache_revision(hub_home.cache, "large-lab/Speaks-13B", "c" * 40, tmp_path / "pickled")
+    (mine / "half.gguf").write_bytes(gguf_file.read_bytes()[:5000])
     desk = desktop.models_door.desk
     assert desk
     desk.library.take_in(str(mine))
@@ -196,6 +200,7 @@ def menus_and_dialogs(scene: Scene, view: LibraryView, look: str) -> None:
         (lambda: None, "delete"),
         (lambda: view.settings_wanted.emit(view.rows.model(view.rows.index(0))), "settings"),
         (scene.page.token_wanted.emit, "token"),
+        (scene.page.library.left_out.click, "left-out"),
     ):
         open_it()
         scene.wait(lambda: any(dialog.isVisible() for dialog in scene.page.findChildren(QDialog)))
