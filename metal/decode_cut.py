@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from metal.attention_shape import AttentionShape
 from metal.kernel import LANES
 
-_PLENTY = 512
+_PLENTY = 256
 """Threadgroups from which on smaller ones are faster: on an H200 at 32,768 keys (metal/RESULTS.md)."""
 _MERGE_FLOATS = 4096
 """Threadgroup memory for joining simdgroups: 16 of the 32 KB there are."""

@@ -10,11 +10,12 @@ import pytest
 
 from metal import reference_attention
 from metal.attention_shape import AttentionShape
-from metal.decode_attention import DecodeAttention
+from metal.decode_attention import DecodeAttention, Pages
 from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
-from metal.executors import EmulatedExecutor, Executor
+from metal.executors import EmulatedExecutor, Executor, Launcher, Request, Signature
+from metal.source import KernelSource
 from tests.metal.attention_oracle import Scene, attended, heads_of, make_scene, row_positions, slots_of
 from tests.metal.numbers import wide
 
@@ -149,6 +150,31 @@ def test_keys_and_values_are_read_once_for_the_whole_group(kernel_cache: Path) -
         traffic = reports["decode_attention"].traffic[name]
         assert traffic.bytes_read == pytest.approx(length * row, rel=0.05)
         assert traffic.bytes_written == row
+
+
+class Asked:
+    """An executor that launches nothing; `threads` are those of each kernel's last threadgroup."""
+
+    def __init__(self) -> None:
+        self.threads: dict[str, int] = {}
+
+    def build(self, source: KernelSource, signature: Signature) -> Launcher:
+        def launch(request: Request) -> list[mx.array]:
+            self.threads[source.name] = request.threadgroup[0]
+            return [mx.zeros(output.shape, output.dtype) for output in request.outputs]
+
+        return launch
+
+
+@pytest.mark.parametrize(("partitions", "simdgroups"), [(63, 8), (64, 4)])
+def test_plenty_of_threadgroups_are_smaller_ones(partitions: int, simdgroups: int) -> None:
+    shape = shaped(F16, 64, 8, kv_heads=4)
+    pools = mx.zeros((4, 16, 64), F16)
+    tables = mx.zeros((1, partitions * 32), mx.int32)
+    pages = Pages(pools, pools, tables, mx.zeros(8, mx.int32), mx.zeros(8, mx.int32))
+    executor = Asked()
+    DecodeAttention(executor, Counter(), shape)(mx.zeros((1, 40 * 64), F16), mx.zeros((1, 64)), pages)
+    assert executor.threads["decode_attention"] == 32 * simdgroups
 
 
 def test_launches_are_counted(kernel_cache: Path) -> None:
