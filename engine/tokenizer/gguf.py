@@ -145,7 +145,7 @@ def _unknown(fields: Fields, table: TokenTable) -> int:
     """The token for what no piece covers: the one of that type, else the one named so, else 0."""
     named = fields.token(f"{PREFIX}unknown_token_id", len(table.texts))
     found = [*table.of_kind(TokenKind.UNKNOWN), *([] if named is None else [named])]
-    if not found and table.kinds[0] is TokenKind.NORMAL:
+    if not found and table.ids[TokenKind.NORMAL][:1] == [0]:
         raise fields.fault(f"{PREFIX}token_type", "has no unknown token")
     return found[0] if found else 0
 
@@ -169,15 +169,14 @@ def _pre_tokenizer(fields: Fields) -> PreTokenizer:
 
 
 def _merges(fields: Fields, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pairs of tokens, the first to be merged first; written with one space between them."""
+    """Pairs of tokens, the first to be merged first; written with a space between them, which is in none."""
     name = f"{PREFIX}merges"
     listed = fields.items(name, str)
     if listed is None:
         raise fields.fault(name, "is missing")
     merges: list[tuple[str, str]] = []
     for place, item in enumerate(cast("list[str]", listed)):
-        rest, _, right = item[1:].partition(" ")
-        left = item[:1] + rest
+        left, _, right = item.partition(" ")
         if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
             raise fields.fault(name, f"has {item!r:.80} as its item {place}, which is not made of tokens")
         merges.append((left, right))

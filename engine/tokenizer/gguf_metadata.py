@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 from typing import cast
 
 from engine.errors import TokenizerError
@@ -26,9 +27,6 @@ class TokenKind(IntEnum):
     USER_DEFINED = 4
     UNUSED = 5
     BYTE = 6
-
-
-_KINDS = {int(kind): kind for kind in TokenKind}
 
 
 class Fields:
@@ -76,24 +74,24 @@ class Fields:
         if not isinstance(value, list):
             raise self.fault(name, "is not a list")
         items = cast("list[object]", value)
-        for place, item in enumerate(items):
-            if type(item) not in kinds:
-                wanted = " or ".join(kind.__name__ for kind in kinds)
-                raise self.fault(name, f"has {type(item).__name__} as its item {place}, not {wanted}")
+        if not set(map(type, items)).issubset(kinds):
+            place, item = next((place, item) for place, item in enumerate(items) if type(item) not in kinds)
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise self.fault(name, f"has {type(item).__name__} as its item {place}, not {wanted}")
         return items
 
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """The vocabulary: text and kind of every id, and scores where the file has them."""
+    """The vocabulary: every id's text, scores where the file has them, and the ids of each kind in order."""
 
     texts: list[str]
-    kinds: list[TokenKind]
     scores: list[float]
+    ids: Mapping[TokenKind, list[int]]
 
     def of_kind(self, *kinds: TokenKind) -> list[int]:
         """Ids of the tokens of these kinds, in order."""
-        return [token for token, kind in enumerate(self.kinds) if kind in kinds]
+        return sorted(chain.from_iterable(self.ids[kind] for kind in kinds))
 
 
 def read_table(fields: Fields, rows: int) -> TokenTable:
@@ -109,39 +107,51 @@ def read_table(fields: Fields, rows: int) -> TokenTable:
         raise fields.fault(name, "is missing or empty")
     if len(listed) > rows:
         raise fields.fault(name, f"has {len(listed)} tokens, but the model has {rows} embedding rows")
-    kinds = _kinds(fields, len(listed))
+    kinds = _kinds(fields, cast("list[str]", listed))
     scores = _scores(fields, len(listed))
     texts = [cast(str, text) or f"[EMPTY_{token}]" for token, text in enumerate(listed)]
-    kinds = [kind if text else TokenKind.UNUSED for kind, text in zip(kinds, listed, strict=True)]
     _check_texts(fields, texts)
-    return TokenTable(texts, kinds, scores)
+    return TokenTable(texts, scores, _by_kind(kinds))
+
+
+def _by_kind(numbers: list[int]) -> dict[TokenKind, list[int]]:
+    ids = {int(kind): list[int]() for kind in TokenKind}
+    for token, number in enumerate(numbers):
+        ids[number].append(token)
+    return {kind: ids[kind] for kind in TokenKind}
 
 
 def _check_texts(fields: Fields, texts: list[str]) -> None:
     name = f"{PREFIX}tokens"
-    seen: dict[str, int] = {}
-    for token, text in enumerate(texts):
-        twin = seen.setdefault(text, token)
-        if twin != token:
-            raise fields.fault(name, f"has {text!r:.80} twice, as {twin} and as {token}")
-        if CONTEXT in text or TAG in text:
-            raise fields.fault(name, f"has noncharacters that MLXR uses itself in token {token}")
+    if len(set(texts)) < len(texts):
+        seen: dict[str, int] = {}
+        token = next(token for token, text in enumerate(texts) if seen.setdefault(text, token) != token)
+        raise fields.fault(name, f"has {texts[token]!r:.80} twice, as {seen[texts[token]]} and as {token}")
+    whole = "".join(texts)
+    if CONTEXT in whole or TAG in whole:
+        for token, text in enumerate(texts):
+            if CONTEXT in text or TAG in text:
+                raise fields.fault(name, f"has noncharacters that MLXR uses itself in token {token}")
     try:
-        "".join(texts).encode("utf-8")
+        whole.encode("utf-8")
     except UnicodeEncodeError as error:
         raise fields.fault(name, "has text that is not valid Unicode") from error
 
 
-def _kinds(fields: Fields, size: int) -> list[TokenKind]:
+def _kinds(fields: Fields, texts: list[str]) -> list[int]:
+    """The number of each token's kind; one without text is unused, whatever the file says."""
     name = f"{PREFIX}token_type"
-    numbers = fields.items(name, int)
-    if numbers is None:
-        return [TokenKind.NORMAL] * size
-    _check_length(fields, name, len(numbers), size)
-    for token, number in enumerate(numbers):
-        if number not in _KINDS:
-            raise fields.fault(name, f"has {number} for token {token}, which is no token type")
-    return [_KINDS[cast(int, number)] for number in numbers]
+    listed = fields.items(name, int)
+    if listed is None:
+        numbers = [int(TokenKind.NORMAL)] * len(texts)
+    else:
+        numbers = cast("list[int]", listed)
+        _check_length(fields, name, len(numbers), len(texts))
+        if odd := set(numbers).difference(TokenKind):
+            token = next(token for token, number in enumerate(numbers) if number in odd)
+            raise fields.fault(name, f"has {numbers[token]} for token {token}, which is no token type")
+    unused = int(TokenKind.UNUSED)
+    return [number if text else unused for number, text in zip(numbers, texts, strict=True)]
 
 
 def _scores(fields: Fields, size: int) -> list[float]:
@@ -150,7 +160,7 @@ def _scores(fields: Fields, size: int) -> list[float]:
     if numbers is None:
         return []
     _check_length(fields, name, len(numbers), size)
-    scores = [float(cast(float, number)) for number in numbers]
+    scores = list(map(float, cast("list[float]", numbers)))
     for token, score in enumerate(scores):
         if not abs(score) <= _FLOAT_MAX:
             raise fields.fault(name, f"has {score} for token {token}, which is no score")

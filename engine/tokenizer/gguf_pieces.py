@@ -17,6 +17,8 @@ from engine.tokenizer.sentencepiece_backend import SPACE, PieceModel
 
 log = logging.getLogger(__name__)
 _BPE = 2
+_FLOAT = struct.Struct("<f")
+_SHORT = [bytes([value]) for value in range(128)]
 _BYTE_TEXTS = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
@@ -38,7 +40,10 @@ def make_pieces(
     Raises TokenizerError where sentencepiece could not have made such a vocabulary.
     """
     _check_bytes(table, fields)
-    texts, kinds = list(table.texts), list(table.kinds)
+    texts, kinds = list(table.texts), [TokenKind.NORMAL] * len(table.texts)
+    for kind, ids in table.ids.items():
+        for token in ids:
+            kinds[token] = kind
     for token in controls:
         kinds[token] = TokenKind.CONTROL
     kinds[unknown] = TokenKind.UNKNOWN
@@ -46,7 +51,7 @@ def make_pieces(
         texts[token] = texts[token].replace(" ", SPACE)  # converters write the spaces of these plainly
     scores = _scores(table, fields)
     pieces = (_piece(*piece) for piece in zip(texts, scores, kinds, strict=True))
-    proto = b"".join([*pieces, _settings(len(texts), TokenKind.BYTE in kinds, rules)])
+    proto = b"".join([*pieces, _settings(len(texts), bool(table.ids[TokenKind.BYTE]), rules)])
     return PieceModel(proto, f"{fields.where}: {PREFIX}tokens", prefix_space=rules.prefix_space)
 
 
@@ -82,7 +87,7 @@ def _settings(size: int, has_bytes: bool, rules: PieceRules) -> bytes:
 
 def _piece(text: str, score: float, kind: TokenKind) -> bytes:
     """ModelProto.pieces: text (field 1), score (2, a 32-bit float), type (3, numbered as in GGUF)."""
-    return _bytes(1, _bytes(1, text.encode("utf-8")) + b"\x15" + struct.pack("<f", score) + _number(3, kind))
+    return _bytes(1, _bytes(1, text.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _KIND[kind])
 
 
 def _number(field: int, value: int) -> bytes:
@@ -90,12 +95,19 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
+    return b"".join((_varint(field << 3 | 2), _varint(len(value)), value))
 
 
 def _varint(value: int) -> bytes:
+    return _SHORT[value] if value <= 0x7F else _long_varint(value)
+
+
+def _long_varint(value: int) -> bytes:
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*encoded, value])
+
+
+_KIND = {kind: _number(3, kind) for kind in TokenKind}

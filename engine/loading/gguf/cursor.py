@@ -42,7 +42,7 @@ class Cursor:
             raise self.wrong(field, f"makes the header longer than {MOST_HEADER:,} bytes")
         taken = self._file.read(count)
         if len(taken) != count:
-            raise self.wrong(field, "is cut off: the file became shorter while it was read")
+            raise self._cut_off(field)
         self.position += count
         return taken
 
@@ -79,7 +79,7 @@ class Cursor:
         if count > MOST_VALUES:
             raise self.wrong(field, f"has {count:,} values; at most {MOST_VALUES:,} are supported")
         if kind == _STRING:
-            return [self._string(field) for _ in range(count)]
+            return self._strings(field, count)
         if kind == _ARRAY:
             raise self.wrong(field, "is an array of arrays, which is not supported")
         return self._numbers(field, kind, count)
@@ -96,8 +96,34 @@ class Cursor:
     def _string(self, field: str) -> str:
         return self._text(self.take(self.integer(field, 8), field), field)
 
+    def _strings(self, field: str, count: int) -> list[object]:
+        """So many strings: there are hundreds of thousands of tokens and merges, so that each call counts."""
+        read, end = self._file.read, min(self._end, MOST_HEADER)
+        texts: list[object] = []
+        for _ in range(count):
+            size = read(8)
+            after = self.position + 8 + int.from_bytes(size, "little")
+            if after > end or len(size) < 8:
+                self._file.seek(self.position)
+                texts.append(self._string(field))  # raises what is wrong with it
+                continue
+            try:
+                texts.append(read(after - self.position - 8).decode())
+            except UnicodeDecodeError as error:
+                raise self._no_text(field, error) from error
+            self.position = after
+        if self._file.tell() != self.position:
+            raise self._cut_off(field)
+        return texts
+
     def _text(self, raw: bytes, field: str) -> str:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            raise self.wrong(field, f"is no UTF-8 text ({error.reason} at byte {error.start})") from error
+            raise self._no_text(field, error) from error
+
+    def _no_text(self, field: str, error: UnicodeDecodeError) -> ModelError:
+        return self.wrong(field, f"is no UTF-8 text ({error.reason} at byte {error.start})")
+
+    def _cut_off(self, field: str) -> ModelError:
+        return self.wrong(field, "is cut off: the file became shorter while it was read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import tracemalloc
@@ -12,7 +13,7 @@ import gguf
 import pytest
 
 from engine.errors import ModelError
-from engine.loading.gguf.cursor import MOST_VALUES
+from engine.loading.gguf.cursor import MOST_VALUES, Cursor
 from engine.loading.gguf.header import read_header
 from tests.engine.loading.gguf.writer import WIDE, q4_k_m, write_gguf_model
 
@@ -168,6 +169,26 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         file.write_bytes(whole[:size])
         with pytest.raises(ModelError, match=r"cut\.gguf"):
             read_header(file)
+
+
+@pytest.mark.parametrize("strings", [["p", "", "页 two"], [""] * 3])
+def test_a_list_that_ends_early_is_refused_wherever_it_does(strings: list[str]) -> None:
+    whole = struct.pack("<IIQ", ARRAY, STRING, len(strings)) + b"".join(map(text, strings))
+    file = Path("list.gguf")
+    assert Cursor(io.BytesIO(whole), file, len(whole)).value("a.list") == strings
+    for size in range(len(whole)):
+        for claimed in (size, len(whole)):  # a short file, and one that becomes shorter while it is read
+            with pytest.raises(ModelError, match=r"a\.list"):
+                Cursor(io.BytesIO(whole[:size]), file, claimed).value("a.list")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_string_beyond_the_file_is_not_asked_for(place: int) -> None:
+    strings = [text("p"), text("p")]
+    strings[place] = struct.pack("<Q", 2**63) + b"p"
+    whole = struct.pack("<IIQ", ARRAY, STRING, 2) + b"".join(strings)
+    with pytest.raises(ModelError, match=r"'a\.list' needs 9,223,372,036,854,775,808 bytes"):
+        Cursor(io.BytesIO(whole), Path("list.gguf"), len(whole)).value("a.list")
 
 
 def test_a_pipe_and_a_folder_are_no_files(tmp_path: Path) -> None:
