@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -106,6 +107,7 @@ class ModelsDesk(QObject):
             DownloadsStrip(self._appearance, self.downloads),
         )
         page.left.connect(self.left)
+        page.library.outdated.connect(self._offer_to_open_again)
         self._show_short_list(page)
         self.library.changed.connect(lambda: self._show_short_list(page))
         page.opened.connect(self._models.open)
@@ -144,6 +146,11 @@ class ModelsDesk(QObject):
             self.page.banner.say("")
         elif state.phase == "ready":
             self.page.toast.offer(text.LOADED.format(name=name), text.CHAT, self.left.emit)
+
+    @Slot(object)
+    def _offer_to_open_again(self, model: Model) -> None:
+        words = text.OUTDATED.format(name=model.name)
+        self.page.toast.offer(words, text.OPEN_AGAIN, partial(self._models.open, str(model.path)))
 
     @Slot(object)
     def _take_in(self, state: DownloadState) -> None:

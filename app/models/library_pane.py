@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.appearance import Appearance
-from app.library.records import LeftOut, Model
+from app.library.records import LeftOut, Model, ModelSettings
 from app.models.add_button import AddButton
 from app.models.gate_banner import link_button
 from app.models.left_out_dialog import LeftOutDialog
@@ -57,9 +57,14 @@ NOTHING_FOUND = "No model here has these words."
 
 
 class LibraryPane(QWidget):
-    """Shows a LibraryViewModel. Intents: `opened(path)`, and `discover_wanted` where there is little."""
+    """Shows a LibraryViewModel.
+
+    Intents: `opened(path)`, and `discover_wanted` where there is little. `outdated(Model)`: what was set for
+    an open model holds in part when it is opened again.
+    """
 
     opened = Signal(str)
+    outdated = Signal(object)
     discover_wanted = Signal()
 
     def __init__(
@@ -186,9 +191,14 @@ class LibraryPane(QWidget):
     @Slot(object)
     def _show_settings(self, model: Model) -> None:
         dialog = ModelSettingsDialog(model, self)
-        dialog.saved.connect(lambda settings: self._library.save_settings(model, settings))
+        dialog.saved.connect(lambda settings: self._save_settings(model, settings))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+
+    def _save_settings(self, model: Model, settings: ModelSettings) -> None:
+        self._library.save_settings(model, settings)
+        if self._list.rows.is_open(model) and self._models.take_own(settings):
+            self.outdated.emit(model)
 
     @Slot()
     def _show_left_out(self) -> None:

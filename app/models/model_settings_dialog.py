@@ -24,7 +24,10 @@ from app.library.records import LibraryError, Model, ModelSettings
 from app.widgets.choice_row import ChoiceRow
 
 TITLE = "Settings of {name}"
-WHEN = "An empty field holds what is usual. Changes hold from the next time this model is opened."
+WHEN = (
+    "An empty field holds what is usual. How words are drawn holds from the next answer on, what the model "
+    "is told from the next chat on; the most tokens and the KV cache when the model is opened again."
+)
 SYSTEM = "What it is told before each chat"
 SYSTEM_HINT = "Nothing. For example: Answer in French, in at most three sentences."
 KV_CACHE = "KV cache"

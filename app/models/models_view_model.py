@@ -80,7 +80,7 @@ class ModelsViewModel(QObject):
         super().__init__(parent)
         self._submit = submit
         self._find_own = find_own
-        self._own = NOTHING_SET
+        self._own = self._loaded_with = NOTHING_SET
         self._guide = str(guide)
         self._state = ModelState()
         self._load_id = ""
@@ -130,12 +130,18 @@ class ModelsViewModel(QObject):
 
         def load(own: ModelSettings) -> None:
             if load_id == self._load_id:
-                self._own = own
+                self._own = self._loaded_with = own
                 self._submit(load_command(load_id, Path(path), own))
                 self._is_asked = True
                 self._set(self._state)
 
         self._find_own(path, load)
+
+    def take_own(self, own: ModelSettings) -> bool:
+        """Let what is set for the open model hold from now on; whether some of it needs it opened again."""
+        self._own = own
+        before = self._loaded_with
+        return (own.context, own.kv_cache) != (before.context, before.kv_cache)
 
     def unload(self) -> None:
         """Ask the engine to free the model; the state changes when it says so."""

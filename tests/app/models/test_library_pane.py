@@ -226,6 +226,47 @@ def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path,
     assert began_with(scene, "Kalimera") == "Answer in Greek."
 
 
+@pytest.mark.parametrize("resting", [False, True])
+def test_settings_of_the_open_model_hold_at_once_as_far_as_they_can(
+    scene: Scene, model: Path, resting: bool
+) -> None:
+    drop(scene.page, model)
+    view, desktop, toast = scene.page.library.list, scene.desktop, scene.page.toast
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    choose(view, "tiny-random", text.OPEN)
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    if resting:
+        sent(desktop).rest()
+        scene.wait(lambda: desktop.models.state.phase == "resting")
+    toast.hide()
+    change(scene, temperature="0.25", system="Answer in French.")
+    assert not toast.isVisible(), "nothing of it needs the model anew"
+    assert began_with(scene, "Bonjour") == "Answer in French."
+    assert sent(desktop).requests()[-1].sampling.temperature == 0.25
+    before = [command for command in sent(desktop).commands if isinstance(command, LoadModel)]
+    change(scene, context="512")
+    assert toast.text == text.OUTDATED.format(name="tiny-random")
+    scene.wait(lambda: scene.desk.library.shelf.models[1].settings.context == 512)
+    toast._button.click()
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    loads = [command for command in sent(desktop).commands if isinstance(command, LoadModel)]
+    assert [load.context for load in loads[len(before) :]] == [512]
+    change(scene, context="512", temperature="0.5")
+    assert not toast.isVisible() or toast.text != text.OUTDATED.format(name="tiny-random")
+
+
+def change(scene: Scene, *, system: str = "", **fields: str) -> None:
+    """Set what is given for the model in its dialog, and save."""
+    choose(scene.page.library.list, "tiny-random", "Settings…")
+    dialog = scene.page.findChild(ModelSettingsDialog)
+    assert dialog
+    for name, words in fields.items():
+        dialog.field(name).setText(words)
+    dialog.system.setPlainText(system)
+    dialog.save.click()
+    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+
+
 def began_with(scene: Scene, question: str) -> str:
     """Ask, and return what the model was told before the chat."""
     assert scene.desktop.conversation.send(question)
