@@ -13,7 +13,7 @@ as `pools`, with their fences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
@@ -23,8 +23,10 @@ import numpy as np
 
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
+from engine.kv.page_writers import HostWriter, StagedWriter, page_spans
 from engine.kv.pager import NO_PAGE, Span
 from engine.kv.pager import PageCopy as PageCopied
+from engine.kv.stores import PageWriter
 from engine.machine import device_kind
 from metal.decode_attention import FENCE
 from metal.page_copy import PageCopy
@@ -160,7 +162,7 @@ class Arena:
     def read(self, pages: Sequence[int]) -> PageData:
         """What these pages hold, in host memory; waits for whoever writes them."""
         self.synchronize()
-        spans = _spans(pages, self.page_size)
+        spans = page_spans(pages, self.page_size)
         stacks = {
             name: mx.stack([_gather(pool, spans) for pool in pools]) for name, pools in self._pools.items()
         }
@@ -168,31 +170,24 @@ class Arena:
         arrays: dict[str, Array] = {name: np.array(_bits(stack)) for name, stack in stacks.items()}
         return PageData(arrays, self.page_size)
 
-    def write(self, pages: Sequence[int], data: PageData) -> None:
-        """Store what `read` gave in these pages; waits for whoever reads the pools."""
+    def write(self, pages: Sequence[int]) -> PageWriter:
+        """Store what the writer gets in these pages: parts of what `read` gave. Waits for the pools' readers.
+
+        On a CPU through the pools' own memory: MLX's slice update goes element by element there, at a tenth.
+        """
         self.synchronize()
-        spans = _spans(pages, self.page_size)
         if device_kind() == "CPU":
-            self._write_by_host(data, spans)
-            return
-        for name, plane in self._planes.items():
-            for layer, rows in enumerate(data.arrays[name]):
-                _write(self._pools[name], layer, mx.array(rows).view(plane.dtype), spans)
-        mx.eval(list(self._pools.values()))
+            views = {name: [_host_view(pool) for pool in pools] for name, pools in self._pools.items()}
+            return HostWriter(views, pages, self.page_size)
+        planes: dict[str, Array] = {
+            name: np.array(_bits(mx.zeros((self._layers, self._kv_heads, 1, plane.width), plane.dtype)))
+            for name, plane in self._planes.items()
+        }
+        return StagedWriter(planes, pages, self.page_size, self._write_arrays)
 
     def state(self) -> list[mx.array]:
         """Every array, for evaluating what was written."""
         return [*chain.from_iterable(self._pools.values()), *self._fences]
-
-    def _write_by_host(self, data: PageData, spans: Sequence[Span]) -> None:
-        """Through the pools' own memory: MLX's slice update on a CPU goes element by element, at a tenth."""
-        for name, pools in self._pools.items():
-            for pool, rows in zip(pools, data.arrays[name], strict=True):
-                view = cast("Array", np.array(_bits(pool), copy=False))
-                begin = 0
-                for span in spans:
-                    view[:, span.begin : span.end] = rows[:, begin : begin + span.length]
-                    begin += span.length
 
     def written(self) -> list[mx.array]:
         """Small arrays that are there as soon as what a functional step writes is, in its last layer too.
@@ -200,6 +195,12 @@ class Arena:
         The pools themselves do not do: the next step's writes take their place before these are evaluated.
         """
         return [pools[-1][:1, :1, :1] + 0 for pools in self._pools.values()]
+
+    def _write_arrays(self, arrays: Mapping[str, Array], spans: Sequence[Span]) -> None:
+        for name, plane in self._planes.items():
+            for layer, rows in enumerate(arrays[name]):
+                _write(self._pools[name], layer, mx.array(rows).view(plane.dtype), spans)
+        mx.eval(list(self._pools.values()))
 
     def _copy(self, copies: Sequence[PageCopied]) -> None:
         size = self.page_size
@@ -234,17 +235,11 @@ def _write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Sp
         begin = end
 
 
-def _spans(pages: Sequence[int], page_size: int) -> list[Span]:
-    spans: list[Span] = []
-    for page in pages:
-        begin = page * page_size
-        if spans and spans[-1].end == begin:
-            spans[-1] = Span(spans[-1].begin, begin + page_size)
-        else:
-            spans.append(Span(begin, begin + page_size))
-    return spans
-
-
 def _bits(array: mx.array) -> mx.array:
     """The same memory as integers, for what numpy has no type for."""
     return array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
+
+
+def _host_view(pool: mx.array) -> Array:
+    """The memory of an evaluated array, to be written."""
+    return cast("Array", np.array(_bits(pool), copy=False))

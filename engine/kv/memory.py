@@ -82,7 +82,7 @@ class KVMemory:
         self._store.reserve(min(pages, pager.total_pages), pager.total_pages)
 
     def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
-        """What `restore` could add to `table` of a prompt: without a sliding window at most the next run.
+        """What `restore` could add to `table` of a prompt: without a sliding window what it reads at once.
 
         Where it has begun to read what a window sees, all that it would add to nothing.
         """
@@ -94,7 +94,7 @@ class KVMemory:
             self._restoring.expect(table, tokens)
 
     def restore(self, table: PageTable, tokens: Sequence[int], chat: str) -> int:
-        """Read the next pages of a prompt behind `table` from SSD, at most RUN_PAGES.
+        """Read the next pages of a prompt behind `table` from SSD, as many as are read at once.
 
         With a sliding window those are left out that no continuation behind the last stored one sees; then
         nothing may be computed behind `table` before all the others are there, or `settle` was called.
@@ -105,17 +105,21 @@ class KVMemory:
             return 0
         before, size = table.length, self._pager.page_size
         self._restoring.skip(table, tokens)
-        data = self._restoring.read(table, tokens, self.available_pages)
-        if data is None:
+        run = self._restoring.next(table, tokens, self.available_pages)
+        if not run.keys:
             return 0
         first = table.length // size
-        last = first + data.pages
         self._pager.shrink(table, first * size)
-        self.grow(table, last * size)
-        self._store.write(table.pages[first:last], data)
-        table.length = last * size
+        self.grow(table, (first + len(run.keys)) * size)
+        writer = self._store.write(table.pages[first:])
+        pages = self._restoring.read(run, writer.put)
+        self._pager.shrink(table, (first + pages) * size)
+        if not pages:
+            return 0
+        writer.finish(pages)
+        table.length = (first + pages) * size
         self.keep(table, tokens, chat, whole=False)
-        self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + data.pages)
+        self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + pages)
         return table.length - before
 
     def settle(self, table: PageTable, tokens: Sequence[int], chat: str) -> None:

@@ -6,10 +6,8 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -83,22 +81,6 @@ class PageData:
     def head(self, pages: int) -> PageData:
         """The first `pages` pages: views, not copies."""
         return self.part(0, pages)
-
-
-def join(parts: Sequence[PageData]) -> PageData:
-    """Consecutive pages in one: a single part as it is, more are copied.
-
-    Raises ValueError when the parts do not have the same names and shapes.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    if any(before.arrays.keys() != after.arrays.keys() for before, after in pairwise(parts)):
-        raise ValueError(f"pages of {[sorted(part.arrays) for part in parts]} cannot be joined")
-    arrays = {
-        name: np.concatenate([part.arrays[name] for part in parts], TOKEN_AXIS) for name in first.arrays
-    }
-    return PageData(arrays, first.page_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

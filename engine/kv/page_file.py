@@ -13,7 +13,10 @@ checksum helps, and the tokens are compared as well.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import sys
 import zlib
 from dataclasses import dataclass, replace
 from io import FileIO
@@ -38,6 +41,24 @@ from engine.kv.page_header import (
 _DATA = "data."
 _BLOCK = 1 << 20
 _MOST_HEADER = _BLOCK - 8
+_F_RDADVISE, _MOST_ADVISED = 44, (1 << 31) - 1
+"""Of macOS's fcntl: `struct radvisory` is an offset of 64 bits and a count of 32 (fcntl.h)."""
+
+
+class FileBuffer:
+    """Memory that files are read into, one after the other: what was there before is overwritten.
+
+    The next file finds it in the processor's cache, and the system need not give memory for each.
+    """
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def take(self, size: int) -> Array:
+        """Its first `size` bytes, uint8 (size,)."""
+        if self._memory.size < size:
+            self._memory = np.empty(size, np.uint8)
+        return self._memory[:size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +110,13 @@ def read_header(path: Path, identity: CacheIdentity | None) -> PageHeader:
     return _named(path, parse_header(begin, size, identity))
 
 
-def read_run(path: Path, identity: CacheIdentity) -> StoredRun:
-    """The whole file at `path`, in one sequential read, verified; the arrays are views of what was read.
+def read_run(path: Path, identity: CacheIdentity, into: FileBuffer) -> StoredRun:
+    """The whole file at `path`, in one sequential read, verified; the arrays are views of `into`.
 
     Raises DamagedFile when anything in it is not as it was written; OSError when it cannot be read.
     """
     with path.open("rb", buffering=0) as file:
-        buffer = np.empty(os.fstat(file.fileno()).st_size, np.uint8)
+        buffer = into.take(os.fstat(file.fileno()).st_size)
         view = buffer.data
         filled = _fill(file, view[:_BLOCK])
         header = _named(path, parse_header(view[:filled], len(view), identity))
@@ -109,6 +130,19 @@ def read_run(path: Path, identity: CacheIdentity) -> StoredRun:
     if crc != header.payload_crc:
         raise DamagedFile("its pages are damaged")
     return _stored(header, buffer, identity)
+
+
+def fetch(path: Path) -> None:
+    """Let the system read the file into its own memory meanwhile; where it does not, nothing is lost."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            if sys.platform == "darwin":
+                size = os.fstat(file.fileno()).st_size
+                fcntl.fcntl(file, _F_RDADVISE, struct.pack("qi4x", 0, min(size, _MOST_ADVISED)))
+            else:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+    except OSError:
+        return
 
 
 def write_chats(path: Path, header: PageHeader, chats: Chats) -> bool:

@@ -1,18 +1,18 @@
-"""Pages that come back from SSD: which of a prompt's are read, and the next ones while these are stored."""
+"""Pages that come back from SSD: which of a prompt's are read next."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from engine.kv.page_data import RUN_PAGES, PageData, chain_keys
+from engine.kv.page_data import RUN_PAGES, chain_keys
 from engine.kv.pager import Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
-from engine.kv.ssd_runs import read_run, stored_run
-from engine.kv.stores import Tier
+from engine.kv.ssd_runs import StoredRun, stored_run
+from engine.kv.stores import Take, Tier
 
-AHEAD_BYTES, AHEAD_RUNS = 16 << 20, 4
-"""Most that is read ahead, but for one run at least: the reader goes on while the arena is built."""
+BYTES_AT_ONCE, RUNS_AT_ONCE = 32 << 20, 4
+"""What is read before others have their turn: so many bytes, or runs where that is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +27,31 @@ class Ahead:
     end: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Expected:
-    """Runs of the prompt of `table` that are read ahead: the keys of their first pages, as page: key.
-
-    `next` is the first page behind them, and `key` that of the page before it.
-    """
+    """What is read next for `table`: `run`, from the page at `first` on."""
 
     table: PageTable
-    next: int
-    key: bytes
-    runs: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    first: int
+    run: StoredRun
 
 
 class Restoring:
-    """Reads a prompt's pages, run by run, and lets the SSD read the next runs meanwhile."""
+    """Says which of a prompt's pages are read next, and lets the system fetch those behind them meanwhile."""
 
     def __init__(self, pager: Pager, tree: PrefixTree, tier: Tier, page_bytes: int) -> None:
         self._pager, self._tree, self._tier = pager, tree, tier
-        self._most_ahead = max(1, min(AHEAD_RUNS, AHEAD_BYTES // (RUN_PAGES * page_bytes)))
+        self._pages_at_once = RUN_PAGES * max(RUNS_AT_ONCE, BYTES_AT_ONCE // (RUN_PAGES * page_bytes))
         self._expected: _Expected | None = None
 
     def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
-        """Of a prompt behind the full pages of `table`: without a sliding window at most the next run.
+        """Of a prompt behind the full pages of `table`: without a sliding window what is read at once.
 
         Where it has begun to read what a window sees, all that it would add to nothing.
         """
         full = table.length // self._pager.page_size
         if self._tree.window is None:
-            return Ahead(full, full, min(full + RUN_PAGES, (len(tokens) - 1) // self._pager.page_size))
+            return Ahead(full, full, self._end(full, tokens))
         ahead = self.behind(key_before(self._tree, table, tokens, full), full, tokens)
         return replace(ahead, begin=0) if self._tree.is_torn(table) else ahead
 
@@ -75,7 +71,7 @@ class Restoring:
             self._pager.skip(table, first)
 
     def expect(self, table: PageTable, tokens: Sequence[int]) -> None:
-        """Let the SSD read what `read` is going to give of a prompt behind the full pages of `table`.
+        """Let the system fetch what `next` is going to name of a prompt behind the full pages of `table`.
 
         Nothing with a sliding window: which pages are needed then, `skip` decides.
         """
@@ -83,40 +79,44 @@ class Restoring:
             first = table.length // self._pager.page_size
             self._look_ahead(table, tokens, first, key_before(self._tree, table, tokens, first))
 
-    def read(self, table: PageTable, tokens: Sequence[int], most: int) -> PageData | None:
-        """The next pages of a prompt behind the full ones of `table`, at most `most`, and of one run.
+    def next(self, table: PageTable, tokens: Sequence[int], most: int) -> StoredRun:
+        """The pages to read next of a prompt behind the full ones of `table`, at most `most`."""
+        first = table.length // self._pager.page_size
+        expected = self._expected
+        if expected is not None and expected.table is table and expected.first == first:
+            run = expected.run
+        else:
+            run = self._stored(tokens, first, key_before(self._tree, table, tokens, first))
+        run = run.head(most)
+        if run.keys:
+            self._look_ahead(table, tokens, first + len(run.keys), run.keys[-1])
+        return run
 
-        None when the SSD has none, or cannot give them.
-        """
-        size = self._pager.page_size
-        first = table.length // size
-        end = min(first + min(RUN_PAGES - first % RUN_PAGES, most), (len(tokens) - 1) // size)
-        key = key_before(self._tree, table, tokens, first)
-        run = stored_run(self._tier, key, tokens[first * size : end * size], size, None)
-        data = read_run(self._tier, run)
-        if data is not None:
-            self._look_ahead(table, tokens, first + data.pages, run.keys[data.pages - 1])
-        return data
+    def read(self, run: StoredRun, take: Take) -> int:
+        """Give `take` the pages of `run`; returns how many, from the first on, it got."""
+        return self._tier.read(run.keys, run.tokens, take)
 
     def ended(self, table: PageTable) -> None:
         """`table` is freed: nothing more is read for it."""
         if self._expected is not None and self._expected.table is table:
-            self._tier.expect(())
             self._expected = None
 
     def _look_ahead(self, table: PageTable, tokens: Sequence[int], first: int, key: bytes) -> None:
-        """The next read begins at page `first`, behind page `key`: expect its run and those that follow."""
-        size, last = self._pager.page_size, (len(tokens) - 1) // self._pager.page_size
-        expected = self._expected
-        if expected is None or expected.table is not table or first not in {*expected.runs, expected.next}:
-            expected = self._expected = _Expected(table, first, key)
-        expected.runs = {page: begin for page, begin in expected.runs.items() if page >= first}
-        while len(expected.runs) < self._most_ahead and expected.next < last:
-            begin, end = expected.next, min(expected.next + RUN_PAGES - expected.next % RUN_PAGES, last)
-            pages = [tokens[page * size : (page + 1) * size] for page in range(begin, end)]
-            keys = chain_keys(expected.key, pages)
-            expected.runs[begin], expected.next, expected.key = keys[0], end, keys[-1]
-        self._tier.expect(tuple(expected.runs.values()))
+        """The next read begins at page `first`, behind page `key`."""
+        run = self._stored(tokens, first, key)
+        self._expected = _Expected(table, first, run)
+        self._tier.expect(run.keys)
+
+    def _stored(self, tokens: Sequence[int], first: int, key: bytes) -> StoredRun:
+        """What is stored of the pages that are read at once, from the one at `first` on behind page `key`."""
+        size = self._pager.page_size
+        end = self._end(first, tokens)
+        return stored_run(self._tier, key, tokens[first * size : end * size], size, None)
+
+    def _end(self, first: int, tokens: Sequence[int]) -> int:
+        """Where a read that begins at page `first` ends: with a run, and before the last token."""
+        end = first - first % RUN_PAGES + self._pages_at_once
+        return min(end, (len(tokens) - 1) // self._pager.page_size)
 
 
 def key_before(tree: PrefixTree, table: PageTable, tokens: Sequence[int], index: int) -> bytes:

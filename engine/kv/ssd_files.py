@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.kv.page_file import EncodedRun, StoredRun, read_header, read_run, write_chats
+from engine.kv.page_file import EncodedRun, FileBuffer, StoredRun, fetch, read_header, read_run, write_chats
 from engine.kv.page_header import CacheIdentity, DamagedFile, PageHeader
 from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, FoundFile, Ledger, SsdFolder, remove
-from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
+from engine.kv.ssd_index import ChatBytes, Place, SsdIndex, StoredFile
 from engine.kv.ssd_settings import SsdSettings
 
 log = logging.getLogger(__name__)
@@ -114,25 +114,35 @@ class SsdFiles:
         self.save()
         return is_kept
 
-    def read(self, key: bytes) -> StoredRun | None:
-        """The verified file that holds page `key`; None when there is none, or it was damaged and is gone."""
+    def place(self, key: bytes) -> Place | None:
+        """Where page `key` is."""
         with self._guard:
-            place = self._index.find(key)
-        if place is None:
-            return None
-        path = place.file.path
+            return self._index.find(key)
+
+    def read(self, file: StoredFile, into: FileBuffer) -> StoredRun | None:
+        """What `file` holds, verified; None when it is gone, another one, or was damaged and is removed."""
+        path = file.path
         try:
-            run = read_run(path, self._identity)
+            run = read_run(path, self._identity, into)
         except DamagedFile as damage:
             self._discard(path, str(damage))
         except OSError as error:
             log.warning("%s cannot be read: %s", path, error.strerror)
             self._lose(path)
         else:
-            if self._is_as_indexed(run.header, place.file):
-                self._touch(key)
-                return run
+            return run if self._is_as_indexed(run.header, file) else None
         return None
+
+    def fetch(self, keys: Iterable[bytes]) -> None:
+        """Let the system read the files with these pages into its own memory, while others work."""
+        with self._guard:
+            paths = {place.file.path: None for key in keys if (place := self._index.find(key))}
+        for path in paths:
+            fetch(path)
+
+    def touch(self, key: bytes) -> None:
+        """Page `key` and those before it are used now."""
+        self._touch(key)
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The stored pages among `keys` are `chat`'s too."""

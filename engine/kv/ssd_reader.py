@@ -1,38 +1,47 @@
-"""The reader of the SSD cache: files as they are asked for, and the next ones while these are used."""
+"""Reading files of pages side by side: on the caller's thread, and on others meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 
-from engine.kv.page_file import StoredRun
-from engine.kv.ssd_files import SsdFiles
+from engine.kv.page_file import FileBuffer
+
+THREADS = min(4, os.cpu_count() or 1)
+"""Files that are read at once: reading, summing and copying leave Python's lock to others."""
+
+Job = Callable[[FileBuffer], bool]
+"""Reads a file into the buffer and uses what is there; returns whether it was as it should be."""
 
 
-class SsdReader:
-    """Reads verified files of pages, and ahead what it was told of. For one thread, beside its own."""
+def run_side_by_side(jobs: Sequence[Job]) -> int:
+    """Begin `jobs` in order, several at once; returns how many, from the first on, went well.
 
-    def __init__(self, files: SsdFiles) -> None:
-        self._files = files
-        self._thread = ThreadPoolExecutor(1, "mlxr-ssd-read")
-        self._expected: dict[bytes, Future[StoredRun | None]] = {}
-        self._is_closed = False
+    Behind one that did not, none is begun. When this returns, all that were begun have ended. Raises what a
+    job raised.
+    """
+    outcomes, failed, waiting = [False] * len(jobs), list[int](), iter(range(len(jobs)))
 
-    def expect(self, keys: Sequence[bytes]) -> None:
-        """`read` is asked for the files with these pages next, in this order; any other is let go."""
-        for key in self._expected.keys() - set(keys):
-            self._expected.pop(key).cancel()
-        for key in keys:
-            if key not in self._expected and not self._is_closed and self._files.has(key):
-                self._expected[key] = self._thread.submit(self._files.read, key)
+    def work() -> None:
+        buffer = FileBuffer()
+        for index in waiting:
+            if failed:
+                return
+            try:
+                outcomes[index] = jobs[index](buffer)
+            finally:
+                if not outcomes[index]:
+                    failed.append(index)
 
-    def read(self, key: bytes) -> StoredRun | None:
-        """The verified file that holds page `key`; None when there is none, or it was damaged and is gone."""
-        expected = self._expected.pop(key, None)
-        return self._files.read(key) if expected is None else expected.result()
-
-    def close(self) -> None:
-        """Expect nothing more; a read that does not end is left behind."""
-        self.expect(())
-        self._is_closed = True
-        self._thread.shutdown(wait=False)
+    others = min(THREADS, len(jobs)) - 1
+    if others < 1:
+        work()
+    else:
+        with ThreadPoolExecutor(others, "mlxr-ssd-read") as pool:
+            begun = [pool.submit(work) for _ in range(others)]
+            work()
+        for other in begun:
+            other.result()
+    return sum(1 for _ in takewhile(bool, outcomes))

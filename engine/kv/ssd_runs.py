@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.kv.page_data import RUN_PAGES, PageData, SpilledRun, chain_key
+from engine.kv.page_data import RUN_PAGES, SpilledRun, chain_key
 from engine.kv.pager import NO_PAGE
 from engine.kv.prefix_tree import Node, Tokens
 from engine.kv.stores import PageStore, Tier
@@ -40,19 +40,6 @@ def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int, most
         keys.append(parent)
         pages.append(page)
     return StoredRun(tuple(keys), tuple(pages))
-
-
-def read_run(tier: Tier, run: StoredRun) -> PageData | None:
-    """The content of `run`, or of its beginning when the tier finds that the rest is damaged."""
-    while run.keys:
-        data = tier.get(run.keys, run.tokens)
-        if data is not None:
-            return data
-        left = next((i for i, key in enumerate(run.keys) if not tier.find(key)), len(run.keys))
-        if left == len(run.keys):
-            return None
-        run = run.head(left)
-    return None
 
 
 def spill_run(tier: Tier, store: PageStore, node: Node) -> int:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from engine.kv.page_data import PageData, SpilledRun, join
+from engine.kv.page_data import SpilledRun
+from engine.kv.page_file import FileBuffer
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
-from engine.kv.ssd_index import ChatBytes
-from engine.kv.ssd_reader import SsdReader
+from engine.kv.ssd_index import ChatBytes, StoredFile
+from engine.kv.ssd_reader import run_side_by_side
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_writer import SsdWriter
+from engine.kv.stores import Take
 
 QUEUE_BYTES = 128 << 20
 """Most bytes of pages that wait to be written."""
@@ -22,12 +26,25 @@ QUEUE_BYTES = 128 << 20
 Tokens = Sequence[tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Of pages that are read, those from the one at `first` on that one run holds.
+
+    `source` has them from the one at `position` on: a file, or a run that waits to be written.
+    """
+
+    first: int
+    keys: tuple[bytes, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    source: StoredFile | SpilledRun
+    position: int
+
+
 class SsdTier:
     """Pages by their chain key, for one model; for one thread, the engine's. Nothing in it raises.
 
-    Files are written by a thread of its own, and read by the caller's or, where it told what it is going to
-    ask for, ahead by another. When the folder cannot be written, `reason` says why, `put` takes nothing more,
-    and what is stored is still found.
+    Files are written by a thread of its own, and read by the caller's with the help of others. When the
+    folder cannot be written, `reason` says why, `put` takes nothing more, and what is stored is still found.
 
     Args:
         identity: only pages of the same identity are found.
@@ -47,7 +64,6 @@ class SsdTier:
     ) -> None:
         self._files = SsdFiles(settings, identity, clock, disk_usage)
         self._writer = SsdWriter(self._files, identity, clock, queue_bytes)
-        self._reader = SsdReader(self._files)
         try:
             self._files.open()
         except OSError as error:
@@ -99,24 +115,23 @@ class SsdTier:
             return False
         return has_room and self._writer.put(run)
 
-    def get(self, keys: Sequence[bytes], tokens: Tokens) -> PageData | None:
-        """The pages `keys`, consecutive in one sequence, whose ids are `tokens`; whole and verified.
+    def read(self, keys: Sequence[bytes], tokens: Tokens, take: Take) -> int:
+        """Give `take` the pages `keys`, consecutive in one sequence, whose ids are `tokens`; all verified.
 
-        None when one of them is not there, or is damaged: then its file is removed, and `find` says so.
+        Returns how many, from the first on, it got. There are fewer where a page is gone or damaged: then its
+        file is removed, and `find` says so. Of those behind it, `take` may have got some too. Raises what
+        `take` raises.
         """
-        parts: list[PageData] = []
-        done = 0
-        while done < len(keys):
-            part = self._part(keys[done:], tokens[done:])
-            if part is None:
-                return None
-            parts.append(part)
-            done += part.pages
-        return join(parts) if parts else None
+        pieces = self._pieces(keys, tokens)
+        done = run_side_by_side([partial(self._give, piece, take) for piece in pieces])
+        pages = sum(len(piece.keys) for piece in pieces[:done])
+        if pages:
+            self._files.touch(keys[pages - 1])
+        return pages
 
     def expect(self, keys: Sequence[bytes]) -> None:
-        """`get` will be asked for runs that begin with these pages next: their files are read meanwhile."""
-        self._reader.expect(keys)
+        """`read` will be asked for these pages: let the system bring their files into memory meanwhile."""
+        self._files.fetch(keys)
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The pages among `keys` that are stored, or wait to be, are `chat`'s too."""
@@ -126,14 +141,12 @@ class SsdTier:
 
     def forget_chat(self, chat: str) -> None:
         """Remove the files, of every model, with a page that is only `chat`'s."""
-        self._reader.expect(())
         self._writer.drop_chat(chat)
         self._files.forget_chat(chat)
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """The restored pages `keys` disagreed with what the model computes: remove their files, and count."""
         wanted = list(keys)
-        self._reader.expect(())
         self._writer.drop(wanted)
         self._files.quarantine(wanted)
 
@@ -147,26 +160,36 @@ class SsdTier:
 
     def close(self, timeout: float) -> None:
         """Write what waits within `timeout` seconds and drop the rest; `put` takes nothing more."""
-        self._reader.close()
         self._writer.close(timeout)
         self._files.save()
 
-    def _part(self, keys: Sequence[bytes], tokens: Tokens) -> PageData | None:
-        """The first pages of `keys`, as many as one run holds."""
-        waiting = self._writer.find(keys[0])
-        if waiting is not None:
-            run, first = waiting
-            stored_keys, stored_tokens, data = run.keys, run.tokens, run.data
-        else:
-            stored = self._reader.read(keys[0])
-            if stored is None:
-                return None
-            stored_keys, stored_tokens, data = stored.header.keys, stored.tokens, stored.data
-            first = stored_keys.index(keys[0])
-        count = _common(stored_keys[first:], keys)
-        if tuple(tokens[:count]) != stored_tokens[first : first + count]:
-            return None  # another sequence with the same hash
-        return data.part(first, count)
+    def _pieces(self, keys: Sequence[bytes], tokens: Tokens) -> list[_Piece]:
+        """What has to be read for the pages `keys`, as far as they are there, run by run."""
+        pieces: list[_Piece] = []
+        first = 0
+        while first < len(keys):
+            waiting, place = self._writer.find(keys[first]), self._files.place(keys[first])
+            if waiting is not None:
+                source, position = waiting
+            elif place is not None:
+                source, position = place.file, place.position
+            else:
+                break
+            end = first + _common(source.keys[position:], keys[first:])
+            pieces.append(_Piece(first, tuple(keys[first:end]), tuple(tokens[first:end]), source, position))
+            first = end
+        return pieces
+
+    def _give(self, piece: _Piece, take: Take, into: FileBuffer) -> bool:
+        """Give `take` the pages of `piece`; False when they are not there, or those of another sequence."""
+        begin, end = piece.position, piece.position + len(piece.keys)
+        stored = piece.source
+        if isinstance(stored, StoredFile):
+            stored = self._files.read(stored, into)
+        if stored is None or stored.tokens[begin:end] != piece.tokens:
+            return False
+        take(piece.first, stored.data.part(begin, end - begin))
+        return True
 
 
 def _common(left: Sequence[bytes], right: Sequence[bytes]) -> int:

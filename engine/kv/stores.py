@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.kv.page_data import PageData, SpilledRun
 from engine.kv.pager import PageCopy
+
+Take = Callable[[int, PageData], None]
+"""Gets the content of some of a row of pages: of the one at that position, and those behind it.
+
+Pieces come in any order and on any thread. What they hold is overwritten after the call.
+"""
+
+
+class PageWriter(Protocol):
+    """Pages of the arena that are being filled."""
+
+    def put(self, first: int, data: PageData) -> None:
+        """A Take: pages that were named, from the one at position `first` on, hold `data`."""
+        ...
+
+    def finish(self, pages: int) -> None:
+        """All pieces of the first `pages` pages have come; what others hold does not matter."""
+        ...
 
 
 class PageStore(Protocol):
@@ -30,8 +48,8 @@ class PageStore(Protocol):
         """The content of `pages`, in their order, in host memory."""
         ...
 
-    def write(self, pages: Sequence[int], data: PageData) -> None:
-        """Store `data` in `pages`, in their order."""
+    def write(self, pages: Sequence[int]) -> PageWriter:
+        """Store what the writer gets in `pages`; nobody else touches the store until it is finished."""
         ...
 
 
@@ -55,12 +73,15 @@ class Tier(Protocol):
         """Take `run` for writing; False when it is not taken."""
         ...
 
-    def get(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
-        """Consecutive pages, verified; None when one is gone or damaged."""
+    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], take: Take) -> int:
+        """Give `take` consecutive pages, verified; returns how many, from the first on, it got.
+
+        There are fewer where one is gone or damaged. Raises what `take` raises.
+        """
         ...
 
     def expect(self, keys: Sequence[bytes]) -> None:
-        """`get` will be asked for runs that begin with these pages next, in this order, and for no other."""
+        """`read` will be asked for these pages next."""
         ...
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:

@@ -31,6 +31,7 @@ from engine import (
 )
 from engine.batch import Sent
 from engine.failure import GOOD_STEPS
+from engine.kv import restoring
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
 from engine.kv.pager import PageTable
@@ -322,7 +323,9 @@ def test_pages_survive_the_engine(model: Checked, watch: Watch, tmp_path: Path) 
 def test_a_request_that_is_cancelled_while_its_pages_come_back_leaves_nothing(
     runs: int, model: Checked, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its prompt is three runs of pages long; behind the last of these the next one is being read ahead."""
+    """Its prompt is three runs of pages long, and one is read at once."""
+    monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
     restore, read = KVMemory.restore, list[int]()
     command = Generate("long", tokens=prompt(150), max_tokens=4, logprobs=0, ignore_eos=True)
 
@@ -413,7 +416,7 @@ def test_reads_that_fail_cost_only_the_cache(
 ) -> None:
     cache_run(model, tmp_path)
 
-    def broken(path: Path, identity: object) -> object:
+    def broken(path: Path, identity: object, into: object) -> object:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     monkeypatch.setattr("engine.kv.ssd_files.read_run", broken)

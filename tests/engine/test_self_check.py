@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine import CacheReport, EngineSettings, Finished, Generate, SamplingParams, SsdSettings, Stats
-from engine.kv.arena import Arena
 from engine.kv.page_data import PageData
+from engine.kv.page_writers import HostWriter
 from tests.engine.cold import Cold
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
@@ -49,15 +48,16 @@ def test_one_wrong_page_is_found_wherever_it_is(
     page: int, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _, _ = run(tiny, tmp_path, 1.0)
-    write = Arena.write
+    put = HostWriter.put
 
-    def wrong(self: Arena, pages: Sequence[int], data: PageData) -> None:
+    def wrong(self: HostWriter, first: int, data: PageData) -> None:
         arrays = {name: np.array(array) for name, array in data.arrays.items()}
-        arrays["values"][:, :, 16 * page : 16 * (page + 1)] += 1.0
-        write(self, pages, PageData(arrays, data.page_size))
+        if first <= page < first + data.pages:
+            arrays["values"][:, :, 16 * (page - first) : 16 * (page - first + 1)] += 1.0
+        put(self, first, PageData(arrays, data.page_size))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Arena, "write", wrong)
+        patch.setattr(HostWriter, "put", wrong)
         again, report, stats = run(tiny, tmp_path, 1.0)
     assert (report.cached_tokens, report.restored_tokens) == (0, 0)
     assert stats.cache.quarantined_files == 1

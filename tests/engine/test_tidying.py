@@ -12,7 +12,6 @@ from engine.cache_events import CacheReport
 from engine.commands import Generate, LoadModel
 from engine.events import Event, Finished, ModelReady, Stats
 from engine.kv.coding import Plane
-from engine.kv.restoring import AHEAD_RUNS
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
 from engine.request import accept_command
@@ -163,7 +162,7 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore_always(monkeypatch)
-    model, sizes, ahead = Model(tmp_path, tmp_path / "kv"), list[int](), list[int]()
+    model, sizes, ahead, fetched = Model(tmp_path, tmp_path / "kv"), list[int](), list[int](), list[Path]()
     arena, reserve, tier = model.model.arena, model.model.arena.reserve, model.model.tier
     assert tier is not None
     for number in range(2):
@@ -174,19 +173,21 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
     model.ask("small", long_prompt(2, 3))
 
     def watched(pages: int, limit: int) -> None:
-        ahead.append(len(tier._reader._expected))
+        ahead.append(len(fetched))
         reserve(pages, limit)
         sizes.append(arena.pages)
 
     monkeypatch.setattr(arena, "reserve", watched)
+    monkeypatch.setattr("engine.kv.ssd_files.fetch", fetched.append)
     for number, expected in ((0, 64), (1, 128)):
         _, report = model.ask(f"{number} again", long_prompt(number, 50))
         assert report.restored_tokens == 16 * 49
-        assert len(sizes) > 3
+        assert len(sizes) > 1
         assert set(sizes) == {expected}
-        assert ahead[0] == AHEAD_RUNS  # the SSD reads while the arena is built
+        assert ahead[0] == 4  # runs of 49 pages: the system reads their files while the arena is built
         sizes.clear()
         ahead.clear()
+        fetched.clear()
     model.serving.close()
 
 

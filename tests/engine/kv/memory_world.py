@@ -15,6 +15,7 @@ import numpy as np
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import PageData, SpilledRun
 from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
+from engine.kv.stores import Take
 
 UNWRITTEN = -1
 
@@ -62,11 +63,26 @@ class ChainStore:
         slots = [slot for page in pages for slot in self.slots[page]]
         return PageData({"chains": np.array([[slots]], dtype=np.uint32)}, self.page_size)
 
-    def write(self, pages: Sequence[int], data: PageData) -> None:
-        slots = data.arrays["chains"][0, 0].tolist()
-        assert len(slots) == len(pages) * self.page_size
-        for index, page in enumerate(pages):
-            self.slots[page] = slots[index * self.page_size : (index + 1) * self.page_size]
+    def write(self, pages: Sequence[int]) -> ChainWriter:
+        return ChainWriter(self, pages)
+
+
+class ChainWriter:
+    """Fills pages, each of them once."""
+
+    def __init__(self, store: ChainStore, pages: Sequence[int]) -> None:
+        self.store, self.pages = store, list(pages)
+        self.got: set[int] = set()
+
+    def put(self, first: int, data: PageData) -> None:
+        slots, size = data.arrays["chains"][0, 0].tolist(), self.store.page_size
+        for index in range(data.pages):
+            assert first + index not in self.got
+            self.got.add(first + index)
+            self.store.slots[self.pages[first + index]] = slots[index * size : (index + 1) * size]
+
+    def finish(self, pages: int) -> None:
+        assert self.got >= set(range(pages))
 
 
 @dataclass(frozen=True)
@@ -106,16 +122,17 @@ class FakeTier:
             self.pages[key] = Stored(tokens, run.data.part(index, 1), owners)
         return True
 
-    def get(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
-        for key in keys:
-            if key in self.damaged:
-                self.damaged.discard(key)
-                self.pages.pop(key, None)
-                return None
-        parts = [self.pages[key] for key in keys]
-        assert [part.tokens for part in parts] == list(tokens)
-        chains = np.concatenate([part.data.arrays["chains"] for part in parts], 2)
-        return PageData({"chains": chains}, parts[0].data.page_size)
+    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], take: Take) -> int:
+        """From the last to the first, and what lies behind damage too."""
+        damaged = [index for index, key in enumerate(keys) if key in self.damaged]
+        for index in damaged:
+            self.damaged.discard(keys[index])
+            self.pages.pop(keys[index], None)
+        for index in reversed([index for index, key in enumerate(keys) if key in self.pages]):
+            stored = self.pages[keys[index]]
+            assert stored.tokens == tokens[index]
+            take(index, stored.data)
+        return next((index for index, key in enumerate(keys) if key not in self.pages), len(keys))
 
     def expect(self, keys: Sequence[bytes]) -> None:
         assert all(len(key) == 16 for key in keys)

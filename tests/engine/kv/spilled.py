@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys
 from engine.kv.page_header import CacheIdentity
+from engine.kv.ssd_tier import SsdTier
 
 PAGE_SIZE = 4
 IDENTITY = CacheIdentity("a-model", "bfloat16", PAGE_SIZE)
@@ -40,6 +41,19 @@ def spilled(
         keys
     )
     return SpilledRun(parent, keys, tokens, PageData(content(keys), PAGE_SIZE), tuple(owners))
+
+
+def read(tier: SsdTier, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
+    """The pages `keys` as `tier` gives them; None where it cannot give all."""
+    pieces: dict[int, dict[str, Array]] = {}
+
+    def take(first: int, data: PageData) -> None:
+        pieces[first] = {name: array.copy() for name, array in data.arrays.items()}
+
+    if tier.read(keys, tokens, take) < len(keys):
+        return None
+    parts = [pieces[first] for first in sorted(pieces)]
+    return PageData({name: np.concatenate([part[name] for part in parts], 2) for name in parts[0]}, PAGE_SIZE)
 
 
 def assert_holds(data: PageData | None, keys: Sequence[bytes]) -> None:

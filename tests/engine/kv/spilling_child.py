@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.kv.page_data import ROOT_KEY
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, spilled
+from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, read, spilled
 
 
 def spill_forever(folder: Path, cap: int, seed: int, parent: int) -> None:
@@ -28,7 +28,7 @@ def spill_forever(folder: Path, cap: int, seed: int, parent: int) -> None:
         run = spilled(parents[branch], pages(rng.randrange(1 << 20), rng.randint(1, 16)), (f"chat {branch}",))
         if tier.put(run):
             parents[branch] = run.keys[-1]
-        if rng.random() < 0.5 and (data := tier.get(run.keys, run.tokens)) is not None:
+        if rng.random() < 0.5 and (data := read(tier, run.keys, run.tokens)) is not None:
             assert_holds(data, run.keys)
         if rng.random() < 0.1:
             tier.flush(1)

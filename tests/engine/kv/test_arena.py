@@ -74,9 +74,12 @@ def test_a_page_s_bytes_are_what_the_arrays_take(bits: int | None) -> None:
 
 @BITS
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+@pytest.mark.parametrize("writes_at_once", [False, True])
 def test_pages_leave_and_come_back_bit_for_bit_and_copies_are_equal(
-    bits: int | None, dtype: mx.Dtype
+    bits: int | None, dtype: mx.Dtype, writes_at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if writes_at_once:  # as for a GPU
+        monkeypatch.setattr("engine.kv.arena.device_kind", lambda: "CUDA")
     rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, dtype, bits)
     arena.reserve(9, limit=9)
     for layer in range(LAYERS):
@@ -90,7 +93,10 @@ def test_pages_leave_and_come_back_bit_for_bit_and_copies_are_equal(
     arena.copy([PageCopy(2, 7)])
     other = Arena(LAYERS, HEADS, DIM, SIZE, dtype, bits)
     other.reserve(9, limit=9)
-    other.write([8, 0, 4], data)
+    writer = other.write([8, 0, 4, 5])
+    writer.put(1, data.part(1, 2))
+    writer.put(0, data.part(0, 1))
+    writer.finish(3)
     for again in (arena.read([5, 6, 7]), other.read([8, 0, 4])):
         for name, array in data.arrays.items():
             np.testing.assert_array_equal(array, again.arrays[name], name)

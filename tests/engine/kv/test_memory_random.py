@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from engine.kv import restoring
 from tests.engine.kv.memory_world import Running, Shape, World
 
 CHATS = ("", "a", "b", "c")
@@ -45,6 +46,13 @@ ACTIONS: dict[Action, int] = {
 OF_RUNNING = {"compute", "keep", "free", "finish", "fork", "restore", "trim", "cancel", "append"}
 WEIGHTED = [action for action, weight in ACTIONS.items() for _ in range(weight)]
 WORLD_OPERATIONS = 2_000
+
+
+@pytest.fixture(autouse=True)
+def one_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that others have their turn between two reads for one prompt."""
+    monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
 
 
 class Player:

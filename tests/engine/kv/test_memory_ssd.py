@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from engine.kv import ssd_files
+from engine.kv import restoring
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import ROOT_KEY, RUN_PAGES, chain_keys
-from engine.kv.page_file import StoredRun, read_run
 from engine.kv.page_header import CacheIdentity
-from engine.kv.restoring import AHEAD_RUNS
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
 from engine.kv.stores import Found
-from tests.engine.kv.memory_world import Chains, FakeTier, Shape, World
+from tests.engine.kv.memory_world import Chains, Shape, World
 
 SIZE = 4
 
@@ -74,6 +71,13 @@ def test_what_is_forgotten_is_gone_after_a_restart_too(tmp_path: Path) -> None:
         assert world.memory.lookup(prompt(41, 2)) == Found(0, 40)
 
 
+@pytest.fixture
+def one_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("one_run_at_once")
 def test_a_damaged_file_costs_only_what_is_in_it_and_behind_it(tmp_path: Path) -> None:
     chains = Chains()
     with started(tmp_path, chains) as world:
@@ -81,71 +85,51 @@ def test_a_damaged_file_costs_only_what_is_in_it_and_behind_it(tmp_path: Path) -
     with started(tmp_path, chains) as world:
         first = world.begin(prompt(48 * SIZE + 1))
         assert world.restore(first) == RUN_PAGES * SIZE
-        world.keep(first)
-        world.free(first)  # nothing is read ahead for it any more
         for file in tmp_path.glob("*/*.safetensors"):
             damaged = bytearray(file.read_bytes())
             damaged[-1] ^= 1
             file.write_bytes(damaged)
-        again = world.begin(prompt(48 * SIZE + 1))
-        assert again.table.length == RUN_PAGES * SIZE
-        assert world.restore(again) == 0
-        assert world.memory.lookup(again.tokens) == Found(RUN_PAGES * SIZE, 0)
+        assert world.restore(first) == 0
+        assert world.memory.lookup(first.tokens) == Found(RUN_PAGES * SIZE, 0)
+        assert world.compute(first, 48 * SIZE)
 
 
-class Reads:
-    """Reads files as ever; `done` is set when `count` have been read."""
-
-    def __init__(self, count: int) -> None:
-        self.left, self.done = count, threading.Event()
-
-    def __call__(self, path: Path, identity: CacheIdentity) -> StoredRun:
-        run = read_run(path, identity)
-        self.left -= 1
-        if not self.left:
-            self.done.set()
-        return run
-
-
-def test_what_was_read_ahead_and_verified_is_used_whatever_becomes_of_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chains, runs = Chains(), AHEAD_RUNS + 3
-    tokens, reads = prompt(runs * RUN_PAGES * SIZE + 1), Reads(AHEAD_RUNS)
-    with started(tmp_path, chains, pages=runs * RUN_PAGES + 1) as world:
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_of_what_is_read_at_once_that_before_the_damage_is_used(tmp_path: Path, damaged: int) -> None:
+    chains, tokens = Chains(), prompt(3 * RUN_PAGES * SIZE + 1)
+    with started(tmp_path, chains) as world:
         world.run(tokens[:-1])
-    monkeypatch.setattr(ssd_files, "read_run", reads)
-    with started(tmp_path, chains, pages=runs * RUN_PAGES + 1) as world:
+    keys = chain_keys(ROOT_KEY, [tokens[at : at + SIZE] for at in range(0, len(tokens) - 1, SIZE)])
+    (path,) = tmp_path.glob(f"*/{keys[(damaged + 1) * RUN_PAGES - 1].hex()}.safetensors")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with started(tmp_path, chains) as world:
         running = world.begin(tokens)
-        world.memory.expect(running.table, tokens)
-        assert reads.done.wait(10)
-        assert running.table.length == 0
-        assert world.restore(running) == RUN_PAGES * SIZE  # and the next one is being read ahead
-        for file in tmp_path.glob("*/*.safetensors"):
-            file.unlink()
-        for _ in range(AHEAD_RUNS - 1):
-            assert world.restore(running) == RUN_PAGES * SIZE
-        assert reads.left in (0, -1)
-        gained = [world.restore(running) for _ in range(3)]
-        assert gained == [RUN_PAGES * SIZE * (reads.left == -1), 0, 0]
+        assert world.restore(running) == damaged * RUN_PAGES * SIZE
+        assert world.memory.counts.restored_pages == damaged * RUN_PAGES
+        assert len(running.table.pages) == damaged * RUN_PAGES  # what was taken for the rest is free again
+        world.check()
+        assert world.compute(running, len(tokens))
 
 
-def test_no_more_is_expected_than_is_asked_for_next(tmp_path: Path) -> None:
-    world, tier = World(Shape(200, SIZE)), FakeTier()
-    world.memory = KVMemory(world.pager, world.store, tier)
-    tokens = prompt(10 * RUN_PAGES * SIZE + 3)
+def test_each_read_ends_with_a_run_and_what_is_behind_it_is_fetched_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 2)
+    world = World(Shape(200, SIZE))
+    tokens = prompt(5 * RUN_PAGES * SIZE + 3)
     world.run(tokens)
     world.memory.evict_all()
-    pages = [tokens[at : at + SIZE] for at in range(0, 10 * RUN_PAGES * SIZE, SIZE)]
-    keys = chain_keys(ROOT_KEY, pages)[::RUN_PAGES]
+    keys = chain_keys(ROOT_KEY, [tokens[at : at + SIZE] for at in range(0, 5 * RUN_PAGES * SIZE, SIZE)])
+    world.run(tokens[: 3 * SIZE])
     running = world.begin(tokens)
+    assert running.table.length == 3 * SIZE
     world.memory.expect(running.table, tokens)
-    assert tier.expected == [keys[:AHEAD_RUNS]]
-    for run in range(1, 11):
-        assert world.restore(running) == RUN_PAGES * SIZE
-        assert tier.expected[-1] == keys[run : run + AHEAD_RUNS]
-    world.free(running)
-    assert tier.expected[-1] == ()
+    assert world.tier.expected == [keys[3 : 2 * RUN_PAGES]]
+    for run, pages in ((2, 2 * RUN_PAGES - 3), (4, 2 * RUN_PAGES), (6, RUN_PAGES)):
+        assert world.restore(running) == pages * SIZE
+        assert world.tier.expected[-1] == keys[run * RUN_PAGES : (run + 2) * RUN_PAGES]
+    assert world.restore(running) == 0
 
 
 @pytest.mark.parametrize("cap", [3_000, 30_000])

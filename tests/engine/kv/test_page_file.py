@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -15,8 +18,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from engine.kv.page_data import ROOT_KEY, PageData, SpilledRun, chain_key, join
-from engine.kv.page_file import encode, read_header, read_run, write_chats
+from app.measure.verified_read import leave_page_cache
+from engine.kv.page_data import ROOT_KEY, PageData, SpilledRun, chain_key
+from engine.kv.page_file import FileBuffer, StoredRun, encode, fetch, read_header, write_chats
+from engine.kv.page_file import read_run as read_into
 from engine.kv.page_header import LAYOUT_VERSION, CacheIdentity, DamagedFile
 from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, assert_holds, pages, spilled
 
@@ -27,6 +32,10 @@ def written(folder: Path, run: SpilledRun = RUN, identity: CacheIdentity = IDENT
     path = folder / f"{run.keys[-1].hex()}.safetensors"
     path.write_bytes(b"".join(encode(run, identity, 12).buffers))
     return path
+
+
+def read_run(path: Path, identity: CacheIdentity) -> StoredRun:
+    return read_into(path, identity, FileBuffer())
 
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -206,13 +215,10 @@ def test_keys_and_parts_of_a_run_must_belong_together() -> None:
         PageData({"keys": np.zeros((1, 1, PAGE_SIZE + 1, 1), np.uint8)}, PAGE_SIZE)
 
 
-def test_pages_are_cut_out_and_joined() -> None:
+def test_pages_are_cut_out() -> None:
     data = RUN.data
     assert_holds(data.head(2), RUN.keys[:2])
     assert_holds(data.part(3, 1), RUN.keys[3:4])
-    assert_holds(join([data.head(2), data.part(2, 3)]), RUN.keys)
-    with pytest.raises(ValueError, match="cannot be joined"):
-        join([data, PageData({"keys": data.arrays["keys"]}, PAGE_SIZE)])
 
 
 def test_a_chain_key_depends_on_every_token_and_on_all_before() -> None:
@@ -221,6 +227,31 @@ def test_a_chain_key_depends_on_every_token_and_on_all_before() -> None:
     }
     assert len(keys) == 6
     assert {len(key) for key in keys} == {16}
+
+
+def resident(path: Path) -> int:
+    """Pages of the file that the system has in memory."""
+    size = path.stat().st_size
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), size) as mapped:
+        first = ctypes.c_char.from_buffer(mapped)
+        flags = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        assert not ctypes.CDLL(None).mincore(ctypes.byref(first), ctypes.c_size_t(size), flags)
+        del first
+    return sum(flag & 1 for flag in flags)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not let a file leave their memory")
+def test_a_file_is_fetched_into_the_system_s_memory(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    leave_page_cache(tmp_path, path.suffix)
+    if resident(path):
+        pytest.skip("this file system keeps its files in memory")
+    fetch(path)
+    give_up = time.monotonic() + 10
+    while not resident(path) and time.monotonic() < give_up:
+        pass
+    assert resident(path)
+    fetch(tmp_path / "gone")
 
 
 @pytest.mark.long

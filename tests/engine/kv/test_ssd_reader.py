@@ -1,137 +1,88 @@
-"""The next file is read while the one before it is used, and what came of it meanwhile is not missed."""
+"""Files are read side by side, and what one of them lacks ends what is read behind it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from engine.kv import ssd_files
-from engine.kv.page_data import ROOT_KEY, SpilledRun
-from engine.kv.page_file import StoredRun, read_run
-from engine.kv.page_header import CacheIdentity
-from engine.kv.ssd_settings import SsdSettings
-from engine.kv.ssd_tier import SsdTier
-from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, spilled
+from engine.kv import ssd_reader
+from engine.kv.page_file import FileBuffer
+from engine.kv.ssd_reader import Job, run_side_by_side
 
 
-@pytest.fixture
-def runs() -> tuple[SpilledRun, SpilledRun]:
-    first = spilled(ROOT_KEY, pages(0, 4))
-    return first, spilled(first.keys[-1], pages(100, 4), ("other",))
+def said(outcomes: list[bool], ran: list[int]) -> list[Job]:
+    """A job for each outcome, which notes its number."""
 
+    def job(number: int) -> Job:
+        def run(into: FileBuffer) -> bool:
+            ran.append(number)
+            return outcomes[number]
 
-@pytest.fixture
-def tier(tmp_path: Path, runs: tuple[SpilledRun, SpilledRun]) -> Iterator[SsdTier]:
-    """With both runs in files."""
-    tier = SsdTier(SsdSettings(tmp_path, 1 << 30, 0), IDENTITY)
-    for run in runs:
-        assert tier.put(run)
-    assert tier.flush(10)
-    yield tier
-    tier.close(10)
-
-
-class Reads:
-    """Which thread has read which file, and a lock that holds up those beside the main one."""
-
-    def __init__(self) -> None:
-        self.threads: list[tuple[str, threading.Thread]] = []
-        self.may_go_on, self.has_read = threading.Event(), threading.Event()
-        self.may_go_on.set()
-
-    def __call__(self, path: Path, identity: CacheIdentity) -> StoredRun:
-        self.threads.append((path.stem, threading.current_thread()))
-        if threading.current_thread() is not threading.main_thread():
-            assert self.may_go_on.wait(10)
-        run = read_run(path, identity)
-        self.has_read.set()
         return run
 
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    reads = Reads()
-    monkeypatch.setattr(ssd_files, "read_run", reads)
-    return reads
+    return [job(number) for number in range(len(outcomes))]
 
 
-def test_what_is_expected_is_read_once_and_by_another_thread(
-    tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], reads: Reads
-) -> None:
-    first, second = runs
-    assert_holds(tier.get(first.keys, first.tokens), first.keys)
-    tier.expect([second.keys[0]])
-    assert_holds(tier.get(second.keys, second.tokens), second.keys)
-    tier.expect([b"?" * 16])  # nobody has it
-    names, threads = zip(*reads.threads, strict=True)
-    assert names == (first.keys[-1].hex(), second.keys[-1].hex())
-    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("jobs", [0, 1, 2, 20])
+def test_each_runs_once(threads: int, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", threads)
+    ran: list[int] = []
+    assert run_side_by_side(said([True] * jobs, ran)) == jobs
+    assert sorted(ran) == list(range(jobs))
 
 
-def test_another_page_than_expected_does_not_wait(
-    tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], reads: Reads
-) -> None:
-    first, second = runs
-    reads.may_go_on.clear()
-    tier.expect([second.keys[0]])
-    assert_holds(tier.get(first.keys, first.tokens), first.keys)
-    reads.may_go_on.set()
-    assert_holds(tier.get(second.keys, second.tokens), second.keys)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_went_well_is_counted_up_to_what_did_not(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", threads)
+    ran: list[int] = []
+    assert run_side_by_side(said([True, True, False, True, False], ran)) == 2
+    if threads == 1:
+        assert ran == [0, 1, 2]
+    assert run_side_by_side(said([False] + [True] * 9, [])) == 0
 
 
-@pytest.mark.parametrize("is_chat", [False, True])
-def test_what_is_forgotten_or_wrong_is_not_served_though_it_was_read(
-    is_chat: bool, tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], reads: Reads
-) -> None:
-    _, second = runs
-    tier.expect([second.keys[0]])
-    assert reads.has_read.wait(10)
-    if is_chat:
-        tier.forget_chat("other")
-    else:
-        tier.quarantine(second.keys[:1])
-    assert tier.get(second.keys, second.tokens) is None
-    assert not tier.find(second.keys[0])
+def test_they_run_at_once_on_threads_with_buffers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", 3)
+    together, buffers, threads = threading.Barrier(3), set[int](), set[int]()
+
+    def job(into: FileBuffer) -> bool:
+        together.wait(10)
+        buffers.add(id(into))
+        threads.add(threading.get_ident())
+        together.wait(10)
+        return True
+
+    assert run_side_by_side([job] * 3) == 3
+    assert len(buffers) == len(threads) == 3
+    assert threading.get_ident() in threads
 
 
-def test_damage_that_is_met_ahead_is_removed_and_counted(
-    tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], tmp_path: Path
-) -> None:
-    _, second = runs
-    (path,) = tmp_path.glob(f"*/{second.keys[-1].hex()}.safetensors")
-    damaged = bytearray(path.read_bytes())
-    damaged[-1] ^= 1
-    path.write_bytes(damaged)
-    tier.expect([second.keys[0]])
-    assert tier.get(second.keys, second.tokens) is None
-    assert (tier.quarantined_files, path.exists()) == (1, False)
+@pytest.mark.parametrize("on_caller", [True, False])
+def test_what_breaks_is_raised_when_all_have_ended(on_caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", 2)
+    together, caller, ended = threading.Barrier(2), threading.current_thread(), list[bool]()
+    has_broken = threading.Event()
+
+    def job(into: FileBuffer) -> bool:
+        together.wait(10)
+        if (threading.current_thread() is caller) == on_caller:
+            has_broken.set()
+            raise MemoryError("no room")
+        assert has_broken.wait(10)
+        ended.append(True)
+        return True
+
+    with pytest.raises(MemoryError, match="no room"):
+        run_side_by_side([job, job, job, job])
+    assert ended == [True]
 
 
-def test_what_breaks_ahead_is_raised_to_whoever_asks(
-    tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(path: Path, identity: CacheIdentity) -> StoredRun:
-        raise MemoryError(f"no room for {path.name}")
-
-    _, second = runs
-    monkeypatch.setattr(ssd_files, "read_run", broken)
-    tier.expect([second.keys[0]])
-    with pytest.raises(MemoryError, match=second.keys[-1].hex()):
-        tier.get(second.keys, second.tokens)
-    monkeypatch.undo()
-    assert_holds(tier.get(second.keys, second.tokens), second.keys)
-
-
-def test_the_end_does_not_wait_for_a_read_that_hangs(
-    tier: SsdTier, runs: tuple[SpilledRun, SpilledRun], reads: Reads
-) -> None:
-    _, second = runs
-    reads.may_go_on.clear()
-    tier.expect([second.keys[0]])
-    tier.close(10)
-    tier.expect([second.keys[0]])  # nothing is read ahead any more
-    assert_holds(tier.get(second.keys, second.tokens), second.keys)
-    reads.may_go_on.set()
+def test_a_buffer_is_used_again_and_grows() -> None:
+    buffer = FileBuffer()
+    first = buffer.take(100)
+    first[:] = 7
+    assert buffer.take(40).tolist() == [7] * 40
+    assert buffer.take(1000).shape == (1000,)
+    assert first.tolist() == [7] * 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.kv.page_data import ROOT_KEY, RUN_PAGES, chain_keys
 from engine.kv.pager import Pager, PageTable
 from engine.kv.prefix_tree import Node, PrefixTree
-from engine.kv.ssd_runs import StoredRun, read_run, spill_run, stored_run
+from engine.kv.ssd_runs import StoredRun, spill_run, stored_run
 from tests.engine.kv.memory_world import ChainStore, FakeTier
 
 SIZE = 2
@@ -75,29 +75,3 @@ def test_stored_pages_are_counted_up_to_the_first_that_is_missing() -> None:
     del tier.pages[keys[4]]
     assert stored_run(tier, ROOT_KEY, tokens, SIZE, None).keys == keys[:4]
     assert stored_run(tier, ROOT_KEY, [9, *tokens], SIZE, None).keys == ()
-
-
-def test_a_run_is_read_up_to_the_damage() -> None:
-    _, store, nodes = planted(6)
-    tier = FakeTier()
-    spill_run(tier, store, nodes[0])
-    run = stored_run(tier, ROOT_KEY, [*range(12)], SIZE, None)
-    tier.damaged.update((run.keys[5], run.keys[3]))
-    data = read_run(tier, run)
-    assert data is not None
-    assert data.pages == 3
-    tier.damaged.add(run.keys[0])
-    assert read_run(tier, run) is None
-    assert read_run(tier, run.head(0)) is None
-
-
-def test_a_tier_that_has_a_page_and_cannot_give_it_is_not_asked_for_ever() -> None:
-    class Stubborn(FakeTier):
-        def get(self, keys: object, tokens: object) -> None:
-            self.puts.append(0)
-
-    _, store, nodes = planted(3)
-    tier = Stubborn()
-    spill_run(tier, store, nodes[0])
-    assert read_run(tier, StoredRun(tuple(n.key for n in nodes), tuple(n.tokens for n in nodes))) is None
-    assert tier.puts == [3, 0]

@@ -24,7 +24,7 @@ from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_index import ChatBytes
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from tests.engine.kv.spilled import IDENTITY, OTHER, Pages, assert_holds, pages, spilled
+from tests.engine.kv.spilled import IDENTITY, OTHER, Pages, assert_holds, pages, read, spilled
 
 DAY = 86_400
 PLENTY = 1 << 30
@@ -85,15 +85,15 @@ def test_pages_come_back_from_files_in_this_run_and_the_next(tmp_path: Path) -> 
     one, two = chain(2)
     tier = opened(tmp_path)
     assert not tier.find(one.keys[0])
-    assert tier.get(one.keys, one.tokens) is None
+    assert read(tier, one.keys, one.tokens) is None
     stored(tier, one, two)
     for again in (tier, opened(tmp_path)):
         assert found(again, [one, two]) == [True, True]
-        assert_holds(again.get(one.keys, one.tokens), one.keys)
-        assert_holds(again.get(two.keys[1:3], two.tokens[1:3]), two.keys[1:3])
+        assert_holds(read(again, one.keys, one.tokens), one.keys)
+        assert_holds(read(again, two.keys[1:3], two.tokens[1:3]), two.keys[1:3])
         both = one.keys[2:] + two.keys[:3]
-        assert_holds(again.get(both, one.tokens[2:] + two.tokens[:3]), both)
-        assert again.get([*one.keys, b"?" * 16], [*one.tokens, (1, 2, 3, 4)]) is None
+        assert_holds(read(again, both, one.tokens[2:] + two.tokens[:3]), both)
+        assert read(again, [*one.keys, b"?" * 16], [*one.tokens, (1, 2, 3, 4)]) is None
     assert len(page_files(tmp_path)) == 2
     assert tier.written_pages == 8
     assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
@@ -106,8 +106,8 @@ def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) 
         assert [tier.put(run) for run in runs] == [True, True, True, False]
         assert found(tier, runs) == [True, True, True, False]
         both = runs[0].keys + runs[1].keys
-        assert_holds(tier.get(both, runs[0].tokens + runs[1].tokens), both)
-        assert tier.get(runs[0].keys, runs[1].tokens) is None
+        assert_holds(read(tier, both, runs[0].tokens + runs[1].tokens), both)
+        assert read(tier, runs[0].keys, runs[1].tokens) is None
         assert not tier.flush(0.01)
         assert page_files(tmp_path) == []
     assert tier.flush(10)
@@ -155,9 +155,9 @@ def test_the_same_hash_with_other_tokens_is_not_served(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     stored(tier, run)
     other = (run.tokens[0], (9, 9, 9, 9), *run.tokens[2:])
-    assert tier.get(run.keys, other) is None
+    assert read(tier, run.keys, other) is None
     assert tier.quarantined_files == 0
-    assert_holds(tier.get(run.keys, run.tokens), run.keys)  # whose file is right, and stays
+    assert_holds(read(tier, run.keys, run.tokens), run.keys)  # whose file is right, and stays
 
 
 def test_pages_of_another_model_are_not_found(tmp_path: Path) -> None:
@@ -224,13 +224,13 @@ def test_a_damaged_file_is_removed_and_counted(tmp_path: Path, where: str) -> No
     tier = opened(tmp_path)
     all_keys = [key for run in runs for key in run.keys]
     all_tokens = [page for run in runs for page in run.tokens]
-    assert tier.get(all_keys, all_tokens) is None
+    assert read(tier, all_keys, all_tokens) is None
     assert found(tier, runs) == [True, False, True]
     assert tier.quarantined_files == 1
     assert not path.exists()
     assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
     stored(tier, runs[1])
-    assert_holds(tier.get(all_keys, all_tokens), all_keys)
+    assert_holds(read(tier, all_keys, all_tokens), all_keys)
 
 
 def test_a_file_that_went_away_is_no_error(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_file_that_went_away_is_no_error(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     stored(tier, run)
     page_files(tmp_path)[0].unlink()
-    assert tier.get(run.keys, run.tokens) is None
+    assert read(tier, run.keys, run.tokens) is None
     assert not tier.find(run.keys[0])
     assert (tier.ssd_bytes, tier.quarantined_files) == (0, 0)
 
@@ -256,7 +256,7 @@ def test_a_file_that_can_be_neither_read_nor_removed_still_counts(
         monkeypatch.setattr(os, "unlink", refused)
     else:
         monkeypatch.setattr("engine.kv.ssd_files.read_run", refused)
-    assert tier.get(run.keys, run.tokens) is None
+    assert read(tier, run.keys, run.tokens) is None
     assert not tier.find(run.keys[0])
     assert tier.ssd_bytes == path.stat().st_size
     stored(tier, other)
@@ -297,7 +297,7 @@ def test_the_oldest_make_room_and_a_page_outlives_those_behind_it(tmp_path: Path
     cap = 2 * file_size(trunk[0]) + 2 * file_size(left) + 300
     tier = opened(tmp_path, cap=cap)
     stored(tier, left, trunk[1], right, trunk[0])
-    assert_holds(tier.get(left.keys, left.tokens), left.keys)
+    assert_holds(read(tier, left.keys, left.tokens), left.keys)
     tier.close(1)
     again = opened(
         tmp_path, cap=cap
@@ -414,7 +414,7 @@ def test_a_clock_that_jumps_changes_neither_order_nor_readiness(tmp_path: Path) 
     for run, now in zip(runs, (2e9, 1e9, 4e9, 0.0, -5.0, 1.7e9), strict=True):
         clock.now = now
         stored(tier, run)
-    assert_holds(tier.get(runs[0].keys, runs[0].tokens), runs[0].keys)
+    assert_holds(read(tier, runs[0].keys, runs[0].tokens), runs[0].keys)
     tier.close(1)
     again = opened(tmp_path, cap=cap, clock=clock)
     stored(again, *(chain(1, 9000 + 1000 * number)[0] for number in range(3)))
@@ -464,7 +464,7 @@ def test_a_page_that_waits_is_claimed_too(tmp_path: Path) -> None:
         assert tier.put(run)
         tier.claim(run.keys[:1], "late")
         assert tier.put(replace(run, chats=(frozenset(("later",)),) * 4))
-        assert_holds(tier.get(run.keys, run.tokens), run.keys)
+        assert_holds(read(tier, run.keys, run.tokens), run.keys)
     assert tier.flush(10)
     page = run.data.nbytes // 4
     expected = {
@@ -514,7 +514,7 @@ def test_two_processes_see_each_others_pages_and_keep_one_cap(tmp_path: Path) ->
     for tier in (first, second):
         for run in runs:
             if run.keys[-1].hex() not in there:
-                assert tier.get(run.keys, run.tokens) is None
+                assert read(tier, run.keys, run.tokens) is None
         stored(tier, spilled(ROOT_KEY, pages(77_000, 4)))  # whoever writes learns what the other did
     assert sum(path.stat().st_size for path in page_files(tmp_path)) <= cap
     there = {path.stem for path in page_files(tmp_path)}
@@ -531,9 +531,9 @@ def test_a_file_that_another_process_replaced_is_learnt_anew(tmp_path: Path) -> 
     stored(first, whole)
     path = tmp_path / IDENTITY.digest / f"{whole.keys[-1].hex()}.safetensors"
     path.write_bytes(b"".join(encode(end, IDENTITY, 0).buffers))  # the same last page, so the same name
-    assert first.get(whole.keys, whole.tokens) is None
+    assert read(first, whole.keys, whole.tokens) is None
     assert [first.find(key) for key in whole.keys] == [False] * 4 + [True] * 2
-    assert_holds(first.get(end.keys, end.tokens), end.keys)
+    assert_holds(read(first, end.keys, end.tokens), end.keys)
     assert first.ssd_bytes == path.stat().st_size
     assert second.quarantined_files == 0
 
@@ -585,7 +585,7 @@ def test_a_full_disk_switches_writing_off(small_disk: Path, caplog: pytest.LogCa
     assert 10 < len(kept) < 200
     for again in (tier, opened(small_disk / "cache")):
         for run in kept:
-            assert_holds(again.get(run.keys, run.tokens), run.keys)
+            assert_holds(read(again, run.keys, run.tokens), run.keys)
         assert found(again, runs) == [run in kept for run in runs]
     refuses_to_write(tier, caplog, runs[-1])
 
@@ -608,9 +608,9 @@ def test_a_read_only_disk_is_read(small_disk: Path, caplog: pytest.LogCaptureFix
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     tier = opened(small_disk)
-    assert_holds(tier.get(runs[0].keys, runs[0].tokens), runs[0].keys)
+    assert_holds(read(tier, runs[0].keys, runs[0].tokens), runs[0].keys)
     refuses_to_write(tier, caplog, runs[2])
-    assert tier.get(runs[1].keys, runs[1].tokens) is None
+    assert read(tier, runs[1].keys, runs[1].tokens) is None
     assert found(tier, runs) == [True, False, False]
     assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(small_disk))
 
@@ -636,7 +636,7 @@ def test_a_write_that_fails_midway_leaves_nothing(
     refuses_to_write(tier, caplog, run)
     assert list(tmp_path.rglob(".*.tmp")) == []
     assert [path.stem for path in page_files(tmp_path)] == [before.keys[-1].hex()]
-    assert_holds(tier.get(before.keys, before.tokens), before.keys)
+    assert_holds(read(tier, before.keys, before.tokens), before.keys)
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "utime"])
@@ -671,7 +671,7 @@ def test_a_folder_that_vanishes(tmp_path: Path, caplog: pytest.LogCaptureFixture
     tier = opened(tmp_path / "cache")
     stored(tier, one)
     shutil.rmtree(tmp_path / "cache")
-    assert tier.get(one.keys, one.tokens) is None
+    assert read(tier, one.keys, one.tokens) is None
     caplog.clear()  # which was said: the file is not there
     refuses_to_write(tier, caplog, two)
     assert not (tmp_path / "cache").exists()
@@ -684,7 +684,7 @@ def test_a_model_folder_that_was_cleared_is_made_again(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / IDENTITY.digest)
     stored(tier, two)
     assert tier.reason == ""
-    assert_holds(tier.get(two.keys, two.tokens), two.keys)
+    assert_holds(read(tier, two.keys, two.tokens), two.keys)
 
 
 def test_an_error_of_our_own_switches_writing_off(

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from tests.engine.kv.spilled import IDENTITY, assert_holds
+from tests.engine.kv.spilled import IDENTITY, assert_holds, read
 
 KILLS = 200
 CAP = 60_000
@@ -69,7 +69,7 @@ def check(folder: Path) -> int:
             header = opened.read(16_384)
         keys = [bytes.fromhex(key) for key in header.split(b'"keys":"')[1].split(b'"')[0].decode().split(",")]
         assert all(tier.find(key) for key in keys)
-        assert_holds(tier.get(keys, tokens), keys)
+        assert_holds(read(tier, keys, tokens), keys)
         served += len(keys)
     tier.close(1)
     return served

@@ -21,7 +21,7 @@ from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_index import ChatBytes
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
-from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, pages, spilled
+from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, pages, read, spilled
 
 CAP, FLOOR, DISK = 12_000, 5_000, 30_000
 CHATS = st.frozensets(st.sampled_from("abc"), max_size=3)
@@ -95,10 +95,10 @@ class TierMachine(RuleBasedStateMachine):
         run = data.draw(st.sampled_from(self.runs))
         begin = data.draw(st.integers(0, len(run.keys) - 1))
         tier = self.tiers[0 if first else 1]
-        found = tier.get(run.keys[begin:], run.tokens[begin:])
+        found = read(tier, run.keys[begin:], run.tokens[begin:])
         if found is not None:
             assert_holds(found, run.keys[begin:])
-        assert tier.get(run.keys[begin:], [(7, 7, 7, 7)] * len(run.keys[begin:])) is None
+        assert read(tier, run.keys[begin:], [(7, 7, 7, 7)] * len(run.keys[begin:])) is None
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), how=st.sampled_from(["quarantine", "chat", "claim", "expect"]))
