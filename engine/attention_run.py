@@ -8,17 +8,15 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.attention_drivers import Driver, head_norms, plain_rope
 from engine.kv.pager import PageTable
 from metal.attention_shape import AttentionShape, HeadNorms
 from metal.candidates_parts import normal, wide
+from metal.exact_attention import Exact, attend
 
 _SECOND_CHUNK = 20  # so that a prefill has history in pages
 _LAYERS = 3
-
-Exact = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +115,7 @@ def _exact(
         k = k / np.sqrt((k * k).mean(-1, keepdims=True) + shape.norm_epsilon) * wide(norms.key)
     q = _rotated(q, angles)[first:]
     k = wide(mx.array(_rotated(k, angles).astype(np.float32)).astype(shape.dtype))
-    tokens = np.arange(len(k))
-    queries = tokens[first:, None]
-    seen = (tokens <= queries) & (tokens > queries - (shape.window or len(k)))
-    grouped = q.reshape(len(q), shape.kv_heads, shape.group, -1).transpose(1, 2, 0, 3)
-    scores = np.where(seen, shape.scale * grouped @ k.transpose(1, 2, 0)[:, None], -np.inf)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    out = weights / weights.sum(-1, keepdims=True) @ v.transpose(1, 0, 2)[:, None]
-    return out.transpose(2, 0, 1, 3).reshape(len(q), -1)
+    return attend(q, k, v, np.arange(first, len(k)), shape)
 
 
 def _rotated(x: Exact, angles: Exact) -> Exact:

@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from metal import reference_attention, reference_pages
 from metal.candidates_parts import BUILTIN, digest, wide
-from metal.candidates_scene import Attention, Exact, Scene, make_scene
+from metal.candidates_scene import Attention, Scene, make_scene
 from metal.decode_attention import DecodeAttention, Pages
 from metal.errors import KernelError
+from metal.exact_attention import Exact
 from metal.executors import Executor
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
 from metal.prefill_attention import PrefillAttention
-from metal.trial_case import TOLERANCE, CaseBuilder, Contender, Params, against
+from metal.trial_case import TOLERANCE, CaseBuilder, Contender, Params, SomeRows, against
 
 Run = Callable[[Scene, Pools], tuple[list[mx.array], Pools]]
 """Computes a scene's new tokens on pools; what came out, and the pools after it with their next fence."""
@@ -51,7 +52,7 @@ class AttentionCase:
         attention: Attention,
         runs: Mapping[str, Run],
         kernels: Sequence[str],
-        exact: Callable[[Scene], Sequence[Exact]],
+        exact: Callable[[Scene], Sequence[Exact | SomeRows]],
     ) -> None:
         self.spec = attention.spec(op)
         self.key = f"{op} {attention.words}"

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from metal import reference_attention
 from metal.attention_shape import AttentionShape, HeadNorms
 from metal.candidates_parts import dtype_named, normal, wide
+from metal.exact_attention import Exact, attend
 from metal.pools import SMALLEST
-from metal.trial_case import CaseSpec
+from metal.trial_case import CaseSpec, SomeRows
 
-Exact = NDArray[np.float64]
+_EDGE, _STRIDE, _TILE = 8, 7, 32
+"""Of many new tokens these at both ends are attended to exactly, and each 7th between: as tiles are powers of
+two, each row of one has its turn, and each tile of 8 rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class Scene:
         norms, sinks: where the shape has them.
         queries, new_keys, new_values: rotated heads of the new tokens, (heads, rows, head_dim), exact but for
             keys, which are rounded as they are stored.
-        out: attention of the new tokens, (rows, heads · head_dim).
+        out: attention of the new tokens, (rows, heads · head_dim); of many, some.
         first: oldest tokens that are left out by who gathers keys; then `out` is another.
     """
 
@@ -112,7 +115,7 @@ class Scene:
     queries: Exact
     new_keys: Exact
     new_values: Exact
-    out: Exact
+    out: SomeRows
     first: int = 0
 
 
@@ -133,9 +136,9 @@ def make_scene(attention: Attention, partition: int) -> Scene:
     sinks = normal((shape.heads,), shape.dtype, 6) if shape.sinks else None
     positions = mx.array(np.concatenate(rows))
     with mx.stream(mx.cpu):  # float32 there is float32, and a kernel of ours has no part in it
-        q, k, v = _heads(qkv, angles[positions], shape, norms)
-        out = _attended(q, k, v, shape, sinks, [keys, values], list(zip(old, new, strict=True)))
-        exact = [wide(array) for array in (q.swapaxes(0, 1), k.swapaxes(0, 1), v.swapaxes(0, 1), out)]
+        heads = [wide(array) for array in _heads(qkv, angles[positions], shape, norms)]
+    exact = [part.transpose(1, 0, 2) for part in heads]
+    out = _attended(heads, shape, sinks, [keys, values], list(zip(old, new, strict=True)))
     return Scene(
         qkv,
         angles,
@@ -151,7 +154,7 @@ def make_scene(attention: Attention, partition: int) -> Scene:
         queries=exact[0],
         new_keys=exact[1],
         new_values=exact[2],
-        out=exact[3],
+        out=out,
     )
 
 
@@ -198,25 +201,35 @@ def _heads(
 
 
 def _attended(
-    q: mx.array,
-    k: mx.array,
-    v: mx.array,
+    heads: list[Exact],
     shape: AttentionShape,
     sinks: mx.array | None,
     pools: list[mx.array],
     sequences: list[tuple[NDArray[np.int64], int]],
-) -> mx.array:
-    """Each sequence over its slots in the pools and its new tokens."""
-    outs: list[mx.array] = []
+) -> SomeRows:
+    """Each sequence over its slots in the pools and its new tokens, whose `heads` are q, k and v."""
+    rows, outs = list[NDArray[np.int64]](), list[Exact]()
     first = 0
     for old, count in sequences:
-        rows = slice(first, first + count)
-        first += count
         if not count:
             continue
+        q, k, v = (part[first : first + count] for part in heads)
         keys, values = (
-            mx.concatenate([pool[:, mx.array(old)].astype(mx.float32), part[rows].swapaxes(0, 1)], axis=1)
-            for pool, part in zip(pools, (k, v), strict=True)
+            np.concatenate([wide(pool)[:, old].transpose(1, 0, 2), fresh])
+            for pool, fresh in zip(pools, (k, v), strict=True)
         )
-        outs.append(reference_attention.attend(q[rows], keys, values, shape, sinks))
-    return mx.concatenate(outs)
+        some = _looked_at(count)
+        outs.append(
+            attend(q[some], keys, values, len(old) + some, shape, None if sinks is None else wide(sinks))
+        )
+        rows.append(first + some)
+        first += count
+    return SomeRows(np.concatenate(rows), np.concatenate(outs), first)
+
+
+def _looked_at(count: int) -> NDArray[np.int64]:
+    """Which of a sequence's new tokens are attended to exactly."""
+    numbers = np.arange(count)
+    if count <= _TILE * _STRIDE:
+        return numbers
+    return numbers[(numbers < _EDGE) | (numbers >= count - _EDGE) | (numbers % _STRIDE == 0)]
