@@ -20,6 +20,7 @@ from engine.tokenizer.gguf_pieces import PieceRules, make_pieces
 from engine.tokenizer.gguf_pretokenizers import PRE_TOKENIZERS, PreTokenizer
 from engine.tokenizer.interface import Tokenizer
 from engine.tokenizer.json_backend import JsonModel, JsonTokenizer
+from engine.tokenizer.json_checks import package_errors
 from engine.tokenizer.markers import AddedToken
 from engine.tokenizer.sentencepiece_backend import SentencePieceTokenizer
 from engine.tokenizer.vocabulary import TURN_ENDS, Roles, make_vocabulary
@@ -86,10 +87,7 @@ def _load_byte_level(fields: Fields, table: TokenTable, rows: int) -> Tokenizer:
     ids = _role_ids(fields, table)
     controls = _controls(fields, table, ids)
     vocabulary = {text: token for token, text in enumerate(table.texts)}
-    merges = _merges(fields, vocabulary)
-    backend = tokenizers.Tokenizer(
-        models.BPE(vocab=vocabulary, merges=merges, ignore_merges=cuts.ignore_merges)
-    )
+    backend = tokenizers.Tokenizer(_byte_pairs(fields, vocabulary, ignore_merges=cuts.ignore_merges))
     if (normalizer := cuts.normalizer()) is not None:
         backend.normalizer = normalizer
     backend.pre_tokenizer = cuts.steps()
@@ -168,19 +166,22 @@ def _pre_tokenizer(fields: Fields) -> PreTokenizer:
     return PRE_TOKENIZERS[name]
 
 
-def _merges(fields: Fields, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pairs of tokens, the first to be merged first; written with a space between them, which is in none."""
+def _byte_pairs(fields: Fields, vocabulary: dict[str, int], *, ignore_merges: bool) -> models.BPE:
+    """The model of the file's merges: two tokens with a space between them, the first to be merged first."""
     name = f"{PREFIX}merges"
-    listed = fields.items(name, str)
+    listed = cast("list[str] | None", fields.items(name, str))
     if listed is None:
         raise fields.fault(name, "is missing")
-    merges: list[tuple[str, str]] = []
-    for place, item in enumerate(cast("list[str]", listed)):
-        left, _, right = item.partition(" ")
-        if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
-            raise fields.fault(name, f"has {item!r:.80} as its item {place}, which is not made of tokens")
-        merges.append((left, right))
-    return merges
+    merges = [(left, right) for left, _, right in (item.partition(" ") for item in listed)]
+    try:
+        with package_errors():  # it looks up every token of them
+            return models.BPE(vocab=vocabulary, merges=merges, ignore_merges=ignore_merges)
+    except ValueError as error:
+        for place, (left, right) in enumerate(merges):
+            if not {left, right, left + right}.issubset(vocabulary):
+                odd = f"has {listed[place]!r:.80} as its item {place}, which is not made of tokens"
+                raise fields.fault(name, odd) from error
+        raise fields.fault(name, f"cannot be used ({error})") from error
 
 
 def _vocabulary(
