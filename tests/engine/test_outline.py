@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
+from gguf import GGMLQuantizationType as Type
 
-from engine import ModelError, inspect_model, outline_model
-from tests.engine.loading.gguf.writer import WIDE, q4_k_m, write_gguf_model
+from engine import EngineSettings, ModelError, inspect_model, outline_model
+from engine.loading.model import load_model
+from engine.settings import EXECUTOR_VARIABLE
+from tests.engine.loading.gguf.writer import WIDE, every_matrix, q4_k_m, write_gguf_model
 from tests.fakes.random_model import write_random_model
 
 
@@ -44,6 +49,37 @@ def test_a_gguf_file_is_told_with_its_parts_and_licence(tmp_path: Path) -> None:
     assert agrees(first)
     outline = outline_model(first)
     assert (outline.format, outline.licence, len(outline.files)) == ("gguf", "apache-2.0", 2)
+
+
+def assert_holds_what_is_told(file: Path, kind: str) -> None:
+    """Write a model, read its headers, load it, and compare with MLX's own count of bytes."""
+    write_gguf_model(file, types=q4_k_m if kind == "Q4_K_M" else every_matrix(Type[kind]), **WIDE)
+    gc.collect()
+    before = mx.get_active_memory()
+    told = outline_model(file).weight_bytes
+    model = load_model(file, EngineSettings(), lambda done, total: None)
+    held = mx.get_active_memory() - before
+    assert told <= held <= 1.01 * told + 20_000  # rotary tables
+    assert model.info.weight_bytes == told
+
+
+EVERY_KIND = pytest.mark.parametrize("kind", ["Q4_0", "Q8_0", "Q4_K", "Q6_K", "F16", "Q4_K_M"])
+
+
+@EVERY_KIND
+def test_headers_tell_the_bytes_that_mlx_holds_without_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv(EXECUTOR_VARIABLE, "reference")
+    assert_holds_what_is_told(tmp_path / "m.gguf", kind)
+
+
+@EVERY_KIND
+def test_headers_tell_the_bytes_that_mlx_holds_with_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor_name: str, kind: str
+) -> None:
+    monkeypatch.setenv(EXECUTOR_VARIABLE, executor_name)
+    assert_holds_what_is_told(tmp_path / "m.gguf", kind)
 
 
 def test_the_same_weights_elsewhere_have_the_same_fingerprint(tmp_path: Path) -> None:
