@@ -23,14 +23,19 @@ AS_SET = 0
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load the model folder `path`, replacing the loaded one.
+    """Load the model folder or file `path`, beside the models that are in memory where all of them fit.
+
+    They fit where their weights do and each has room for a chat of its whole context in its share of what KV
+    pages may take. Until they do, those that were used least recently are unloaded, "room" being the reason.
+    The model itself, when it is loaded already, is loaded anew. A draft model drafts for one: with it, there
+    is never another in memory.
 
     Attributes:
         context: most tokens of one chat with it; None is what the engine's settings say.
         kv_bits: of a stored key or value element: None as computed, 8, 4, or AS_SET.
 
-    Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. When loading fails the model
-    that was loaded before is gone: two models are never held at once.
+    Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. What cannot be loaded by its headers
+    unloads no other.
     """
 
     id: str
@@ -41,7 +46,12 @@ class LoadModel:
 
 @dataclass(frozen=True, slots=True)
 class UnloadModel:
-    """Free the loaded model and its pages; cancels what runs on it. Emits ModelUnloaded."""
+    """Free a model and its pages; cancels what runs on it. Emits ModelUnloaded, nothing if it is not there.
+
+    `path`: which; "" is the one that was loaded last.
+    """
+
+    path: str = ""
 
 
 Lane = Literal["window", "api"]
@@ -83,6 +93,7 @@ class Generate:
         chat: whose pages these are, for accounting, pins and `Forget`; "" is nobody's.
         lane: who waits.
         n: how many answers to draw, as one batch behind one prompt.
+        model: path of the model, which must have been loaded; "" is the one that was loaded last.
     """
 
     id: str
@@ -98,6 +109,7 @@ class Generate:
     chat: str = ""
     lane: Lane = "api"
     n: int = 1
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +138,7 @@ class Predict:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Drop the cached pages of `chat` from memory and SSD, as far as no other chat shares them."""
+    """Drop the cached pages of `chat`, of every model, from memory and SSD, but those that others share."""
 
     chat: str
 
@@ -141,16 +153,21 @@ class Keep:
     Attributes:
         kept: the exact ids of the branch that goes on, from the first token on.
         others: those of the branches that do not.
+        model: path of the model that they were computed with; "" is the one that was loaded last.
     """
 
     chat: str
     kept: tuple[int, ...]
     others: tuple[tuple[int, ...], ...]
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Keep the cached pages of `chat` in memory: while `pinned` they are never evicted."""
+    """Keep the cached pages of `chat` in memory: while `pinned` they are never evicted.
+
+    It is heard by the models that are in memory then.
+    """
 
     chat: str
     pinned: bool

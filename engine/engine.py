@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
-import mlx.core as mx
-
 from engine.cache_events import Freed
 from engine.commands import (
     Cancel,
@@ -26,21 +24,16 @@ from engine.commands import (
     Shutdown,
     UnloadModel,
 )
-from engine.errors import NoModel
 from engine.events import (
     Event,
     Failed,
     Finished,
     ModelReady,
-    ModelUnloaded,
-    UnloadReason,
 )
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
-from engine.opening import open_model
 from engine.request import accept_command
-from engine.resting import Resting
-from engine.serving import Serving
+from engine.residents import Residents
 from engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)
@@ -58,7 +51,7 @@ class _TrialEnded:
 
 
 class Engine:
-    """Runs requests on one loaded model.
+    """Runs requests on loaded models, which take turns step by step.
 
     `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and
     should only hand the event on. Every LoadModel ends in ModelReady or Failed, every Generate in Finished or
@@ -68,19 +61,16 @@ class Engine:
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
         self._emit_to = emit
-        self._settings = settings or EngineSettings()
         self._commands: SimpleQueue[tuple[Command | _TrialEnded, float]] = SimpleQueue()
         self._trials = IdleTrials(
             ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0))
         )
         self._has_verdicts = False
-        self._forgotten: set[str] = set()
         self._in_flight: set[str] = set()
         self._in_flight_lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mlxr-engine", daemon=True)
-        self._serving: Serving | None = None
-        self._resting = Resting(self._settings.unload_after)
+        self._models = Residents(settings or EngineSettings(), self._emit, self._closing.is_set)
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError when it was started before."""
@@ -109,29 +99,23 @@ class Engine:
         running = True
         while running:
             running = self._drain()
-            if running and self._serving is not None:
-                if self._serving.busy:
-                    self._resting.used()
-                self._serving.work()
-        self._unload()
+            if running and self._models.busy:
+                self._models.take_turn()
+        self._models.close()
         self._trials.close(_TRIALS_SECONDS)
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
-        wait = self._serving is None or not self._serving.busy
+        wait = not self._models.busy
         if wait:
             self._rest()
-        idle_since = time.perf_counter()
         while True:
             try:
-                command, arrived = self._commands.get(block=wait, timeout=self._patience())
+                command, arrived = self._commands.get(block=wait, timeout=self._models.patience)
             except Empty:
                 if not wait:
                     return True
-                if self._next_leave == 0:
-                    self._send_away()
-                else:
-                    self._tidy(time.perf_counter() - idle_since)
+                self._models.look_after()
                 continue
             if isinstance(command, Shutdown):
                 return False
@@ -144,72 +128,40 @@ class Engine:
 
     def _rest(self) -> None:
         """There is nothing to do: what trials have chosen is taken into use, what waits for one is tried."""
-        if self._serving is None:
-            return
-        if self._has_verdicts:
-            self._has_verdicts = False
-            try:
-                self._serving.choose_kernels()
-            except Exception:  # what runs already goes on
-                log.exception("kernels could not be chosen anew")
-        kernels = self._serving.model.kernels
-        if kernels is not None and not kernels.choice.is_forced:
-            self._trials.begin(kernels.choice.selection)
-
-    def _patience(self) -> float | None:
-        """Seconds until there is something to tidy up; None when there is nothing."""
-        if self._serving is None:
-            return None
-        dues = (self._serving.next_tidying, self._next_leave)
-        return min((due for due in dues if due is not None), default=None)
-
-    @property
-    def _next_leave(self) -> float | None:
-        """Seconds until the model leaves memory; None: it stays as long as nothing changes."""
-        stays = self._serving is None or self._serving.holds_pinned
-        return None if stays else self._resting.due
-
-    def _send_away(self) -> None:
-        """Nobody has used the model for long: it makes room, and comes back with the next request."""
-        self._unload("idle")
-        self._resting.sent_away()
-
-    def _tidy(self, idle_seconds: float) -> None:
-        if self._serving is None:
-            return
-        try:
-            self._serving.tidy(idle_seconds)
-        except Exception:  # nobody asked for it
-            log.exception("pages could not be put away")
+        self._models.rest()
+        has_verdicts, self._has_verdicts = self._has_verdicts, False
+        for serving in self._models.servings:
+            if has_verdicts:
+                try:
+                    serving.choose_kernels()
+                except Exception:  # what runs already goes on
+                    log.exception("kernels could not be chosen anew")
+            kernels = serving.model.kernels
+            if kernels is not None and not kernels.choice.is_forced:
+                self._trials.begin(kernels.choice.selection)
 
     def _handle(self, command: Command, arrived: float) -> None:
         match command:
             case LoadModel():
-                self._guard(command.id, lambda: self._load(command))
+                self._guard(command.id, lambda: self._models.load(command))
             case Generate():
                 self._guard(command.id, lambda: self._begin(command, arrived))
             case Cancel():
-                if self._serving is not None:
-                    self._serving.cancel(command.id, command.sample)
+                for serving in self._models.servings:
+                    serving.cancel(command.id, command.sample)
             case Predict():
                 self._guard(command.request.id, lambda: self._predict(command.request, arrived))
             case Forget():
-                if self._serving is not None:
-                    self._serving.forget(command.chat)
-                else:
-                    self._forgotten.add(command.chat)  # its pages on SSD go when they can be seen
+                self._models.forget(command.chat)
             case Keep():
                 self._keep(command)
             case Pin():
-                if self._serving is not None:
-                    self._serving.pin(command.chat, command.pinned)
+                for serving in self._models.servings:
+                    serving.pin(command.chat, command.pinned)
             case LetRest():
-                self._resting.after = command.after
+                self._models.after = command.after
             case UnloadModel():
-                self._unload()
-                if (resting := self._resting.command) is not None:
-                    self._emit(ModelUnloaded(resting.path))
-                self._resting.over()
+                self._models.unload(command.path)
             case Shutdown():
                 raise AssertionError("Shutdown is handled by the queue")
 
@@ -220,60 +172,21 @@ class Engine:
         except Exception as error:  # noqa: BLE001 — the top of the thread
             self._emit(failure(request_id, error))
 
-    def _load(self, command: LoadModel) -> None:
-        self._unload()
-        self._resting.over()
-        self._serving = open_model(command, self._settings, self._emit, self._closing.is_set)
-        self._resting.loaded(command)
-        self._emit(ModelReady(command.id, self._serving.model.info))
-        while self._forgotten:
-            self._serving.forget(self._forgotten.pop())
-        self._serving.tell()
-
     def _begin(self, command: Generate, arrived: float) -> None:
-        serving = self._loaded()
+        serving = self._models.wanted(command.model)
         serving.add(accept_command(command, serving.model, partial(serving.capacity, command.chat), arrived))
 
     def _predict(self, command: Generate, arrived: float) -> None:
-        serving = self._loaded()
+        serving = self._models.wanted(command.model)
         request = accept_command(command, serving.model, partial(serving.capacity, command.chat), arrived)
         self._emit(serving.predict(request))
 
     def _keep(self, command: Keep) -> None:
-        if self._serving is not None:
-            self._serving.keep(command)
+        serving = self._models.find(command.model)
+        if serving is not None:
+            serving.keep(command)
         else:
             self._emit(Freed(command.chat, 0, 0))
-
-    def _loaded(self) -> Serving:
-        """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does."""
-        if self._serving is None and (resting := self._resting.command) is not None:
-            self._wake(resting)
-        if self._serving is None:
-            raise NoModel("no model is loaded; open one first")
-        self._resting.used()
-        return self._serving
-
-    def _wake(self, command: LoadModel) -> None:
-        try:
-            self._load(command)
-        except Exception as error:
-            self._resting.command = command  # the next request tries again: a disk may come back
-            self._emit(failure(command.id, error))
-            raise
-
-    def _unload(self, reason: UnloadReason = "asked") -> None:
-        if self._serving is None:
-            return
-        path = self._serving.model.info.path
-        try:
-            self._serving.close()
-        except Exception:  # a device that is lost: the model goes all the same
-            log.exception("pages could not be put away")
-        self._serving = None
-        mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
-        mx.clear_cache()
-        self._emit(ModelUnloaded(path, reason))
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, Finished | Failed | ModelReady):

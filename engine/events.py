@@ -9,7 +9,7 @@ from typing import Literal
 from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
 
 FinishReason = Literal["stop", "length", "cancelled"]
-UnloadReason = Literal["asked", "idle"]
+UnloadReason = Literal["asked", "idle", "room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ModelInfo:
         dtype: dtype of activations and KV pages: "float32", "float16" or "bfloat16".
         context_length: most tokens, prompt and answer together, that one request may hold.
         page_size: tokens per KV page.
-        total_pages: pages in the arena.
+        total_pages: pages that its arena may have, as far as was known then; Stats has what it may have now.
         page_bytes: bytes of one page over all layers, K and V together.
         executor: what runs attention: "reference" is MLX built-ins.
         executor_reason: why, in words.
@@ -85,10 +85,10 @@ class KernelsChosen:
 
 @dataclass(frozen=True, slots=True)
 class ModelUnloaded:
-    """Weights and pages are freed; `path` is the folder that was loaded.
+    """Weights and pages are freed; `path` is the folder or file that was loaded.
 
     `reason`: "idle" when nobody had used it for as long as EngineSettings.unload_after says; the next request
-    then loads it again.
+    for it then loads it again. "room" when another model was loaded that does not fit beside it.
     """
 
     path: str
@@ -217,17 +217,18 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The engine's pulse: at most 10 a second while busy, and once when it falls idle.
+    """A model's pulse: at most 10 a second while busy, and once when it falls idle.
 
     Attributes:
+        model: its path, as in ModelInfo.
         active_id: the request being served, or "".
         queued: requests waiting behind it.
         context_tokens: tokens the active request holds in pages (prompt and answer).
         decode_tps: tokens per second over the last second; 0 when not decoding.
         prefill_tps: prompt tokens per second of the running or last prefill.
         pages_used: pages held by requests.
-        total_pages: pages in the arena.
-        memory_bytes: MLX's active memory.
+        total_pages: pages that its arena may have now: less while other models are in memory too.
+        memory_bytes: MLX's active memory, all models together.
         peak_memory_bytes: MLX's peak memory since start.
         launches: of all decode steps since the model was loaded, by name, as in Finished.
         own_launches_per_token, mlx_launches_per_token: the same for each token that came of them: our
@@ -254,6 +255,7 @@ class Stats:
     cached_pages: int = 0
     shared_pages: int = 0
     cache: CacheCounts = field(default_factory=lambda: CacheCounts())
+    model: str = ""
 
 
 Event = (

@@ -1,8 +1,10 @@
-"""Whether a model and its context fit in a machine's memory, by sizes that headers tell."""
+"""Whether models and their contexts fit in a machine's memory, by sizes that headers tell."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, Protocol
 
 from engine.errors import ModelError
@@ -53,6 +55,23 @@ class Fit:
     memory_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A model that is to be in memory beside others.
+
+    Attributes:
+        weight_bytes: of its weights.
+        page_bytes: of one KV page.
+        needed_pages: that one chat of its whole context takes at once.
+        held_pages: that its arena has and cannot give back now.
+    """
+
+    weight_bytes: int
+    page_bytes: int
+    needed_pages: int
+    held_pages: int = 0
+
+
 def model_fit(
     model: Sizes, memory: int, *, context: int | None = None, settings: EngineSettings | None = None
 ) -> Fit:
@@ -68,9 +87,7 @@ def model_fit(
     context = min(context or model.context_length, model.context_length)
     page_bytes = model.kv_bytes_per_token * settings.page_size
     budget = kv_budget(model.weight_bytes, memory, settings)
-    pages = budget // page_bytes
-    if settings.kv_pages is not None:
-        pages = min(pages, settings.kv_pages)
+    pages = budget_pages(budget, page_bytes, settings)
     needed = -(-resident_tokens(context, model.largest_window, settings) // settings.page_size)
     whole = -(-resident_tokens(model.context_length, model.largest_window, settings) // settings.page_size)
     return Fit(
@@ -93,6 +110,36 @@ def _verdict(weight_bytes: int, memory: int, pages: int, needed: int) -> Verdict
 def kv_budget(weight_bytes: int, memory: int, settings: EngineSettings) -> int:
     """Bytes that KV pages may grow to beside so many bytes of weights."""
     return settings.kv_bytes or int(KV_SHARE * max(0, memory - weight_bytes))
+
+
+def budget_pages(budget: int, page_bytes: int, settings: EngineSettings) -> int:
+    """Whole pages of a budget in bytes, and no more than are set."""
+    pages = budget // page_bytes
+    return pages if settings.kv_pages is None else min(pages, settings.kv_pages)
+
+
+def page_shares(tenants: Sequence[Tenant], memory: int, settings: EngineSettings) -> list[int] | None:
+    """The most KV pages of each of these models when all of them are in memory; None: they do not fit.
+
+    One alone has the whole budget. Several fit where their weights do, and each has room for a chat of its
+    whole context; what the budget has beyond that is divided as these chats are long.
+    """
+    weights = sum(tenant.weight_bytes for tenant in tenants)
+    budget = kv_budget(weights, memory, settings)
+    alone = [budget_pages(budget, tenant.page_bytes, settings) for tenant in tenants]
+    if len(tenants) == 1:
+        return alone
+    if weights > MOST_WEIGHTS * memory or min(alone) < 1:
+        return None
+    needs = [Fraction(t.needed_pages, pages) for t, pages in zip(tenants, alone, strict=True)]
+    least = [
+        max(need, Fraction(t.held_pages, pages)) for t, pages, need in zip(tenants, alone, needs, strict=True)
+    ]
+    spare = 1 - sum(least)
+    if spare < 0:
+        return None
+    shares = [least + spare * need / sum(needs) for least, need in zip(least, needs, strict=True)]
+    return [int(share * pages) for share, pages in zip(shares, alone, strict=True)]
 
 
 def resident_tokens(context: int, largest_window: int | None, settings: EngineSettings) -> int:

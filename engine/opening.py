@@ -34,7 +34,7 @@ def open_model(
         emit(LoadProgress(command.id, done, total))
 
     try:
-        own = _settings_for(command, settings)
+        own = own_settings(command, settings)
         model = load_model(Path(command.path), own, progress)
         size = model.info.weight_bytes
         model.prove_block_kernels(
@@ -54,7 +54,7 @@ def _load_draft(target: LoadedModel, settings: EngineSettings) -> DraftModel | N
     return DraftModel(load_model(settings.draft_model, own, lambda done, total: None), target)
 
 
-def _settings_for(command: LoadModel, settings: EngineSettings) -> EngineSettings:
+def own_settings(command: LoadModel, settings: EngineSettings) -> EngineSettings:
     """The engine's settings with those of one model. Raises EngineError for what makes no sense."""
     if command.context is not None:
         settings = replace(settings, context=command.context)

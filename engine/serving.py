@@ -180,16 +180,28 @@ class Serving:
         may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
         return Capacity(pages.total_pages, pages.page_size, pinned, held, may_quantise)
 
-    def work(self) -> None:
-        """Send a step of the running requests, and read the one that was sent before."""
+    def limit_pages(self, pages: int) -> None:
+        """KV memory may grow to `pages` pages from here on (see LoadedModel.limit_pages)."""
+        before = self.model.pager.total_pages
+        self.model.limit_pages(pages)
+        if self.model.pager.total_pages != before:
+            self._tell.stats()
+
+    def work(self, *, is_alone: bool = True) -> None:
+        """Send a step of the running requests, and read the one that was sent before.
+
+        While another model works too, not `is_alone`, a step is read in the turn in which it is sent: the
+        other's step would count as its time.
+        """
         flying = self._sent
         try:
             if sequence := self._batcher.start():
                 self._started(sequence)
             self._restore_some()
             before, self._sent = self._sent, None
-            following = self._batcher.send(self._live.runner, before)
-            if following is not None and not self._live.runner.looks_ahead:
+            looks_ahead = is_alone and self._live.runner.looks_ahead
+            following = self._batcher.send(self._live.runner, before) if is_alone or not before else None
+            if following is not None and not looks_ahead:
                 before, following = following, None
             self._sent = following
             if before is not None:

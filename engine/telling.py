@@ -76,6 +76,7 @@ class Teller:
                 cached_pages=model.memory.cached_pages,
                 shared_pages=_shared(running),
                 cache=self._cache_counts(),
+                model=model.info.path,
             )
         )
         self.chats()

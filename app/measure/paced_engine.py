@@ -49,6 +49,7 @@ class PacedEngine:
         self._pieces = _pieces(tokens)
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._closing = threading.Event()
+        self._model = ""
         self._thread = threading.Thread(target=self._run, name="mlxr-paced-engine", daemon=True)
 
     def start(self) -> None:
@@ -73,6 +74,7 @@ class PacedEngine:
         while not self._closing.is_set():
             command = self._commands.get()
             if isinstance(command, LoadModel):
+                self._model = command.path
                 self._emit(ModelReady(command.id, _model_info(command.path)))
             elif isinstance(command, Generate):
                 self._stream(command.id)
@@ -87,7 +89,7 @@ class PacedEngine:
             self._emit(TextChunk(request_id, piece, number))
             if time.monotonic() >= next_stats:
                 next_stats += STATS_EVERY
-                self._emit(_stats(request_id, number, 1 / self._interval))
+                self._emit(_stats(self._model, request_id, number, 1 / self._interval))
         text = "".join(self._pieces)
         timing = Timing(1.0, 20, 0, 20_000.0, 1 / self._interval)
         tokens = tuple(range(len(self._pieces)))
@@ -101,8 +103,8 @@ def _pieces(tokens: int) -> tuple[str, ...]:
     return tuple(text[start : start + size] for start in range(0, tokens * size, size))
 
 
-def _stats(active: str, tokens: int, tps: float) -> Stats:
-    return Stats(active, 0, tokens, tps, 0.0, -(-tokens // PAGE_SIZE), PAGES, 0, 0)
+def _stats(model: str, active: str, tokens: int, tps: float) -> Stats:
+    return Stats(active, 0, tokens, tps, 0.0, -(-tokens // PAGE_SIZE), PAGES, 0, 0, model=model)
 
 
 def _model_info(path: str) -> ModelInfo:

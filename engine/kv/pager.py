@@ -57,6 +57,10 @@ class Pager:
     It prefers a page's right-hand neighbour when a table grows, then as many free pages in a row as are
     wanted, so that a sequence is one span where it can be and the reference executor reads it as a view; and
     low pages before high ones, so that the arena stays small.
+
+    Attributes:
+        total_pages: how many there are; `limit` changes it.
+        built_pages: the most that there can be.
     """
 
     def __init__(self, total_pages: int, page_size: int) -> None:
@@ -65,7 +69,7 @@ class Pager:
             raise ValueError(
                 f"a pager needs at least one page of one token, not {total_pages} of {page_size}"
             )
-        self.total_pages = total_pages
+        self.total_pages = self.built_pages = total_pages
         self.page_size = page_size
         self._references = [0] * (total_pages + 1)  # the last is NO_PAGE's: it has no holder
         self._is_free = bytearray(b"\x01") * total_pages
@@ -96,7 +100,22 @@ class Pager:
 
     def lower_high_water(self) -> None:
         """Forget pages that were handed out once and are free now, so that the arena can be built smaller."""
-        self._high_water = self._is_free.rfind(0) + 1
+        self._high_water = self._is_free.rfind(0, 0, self.total_pages) + 1
+
+    def limit(self, pages: int) -> None:
+        """There are the pages 0 … pages-1 from here on, 1 to `built_pages` of them.
+
+        Raises ValueError for another number, or when a page beyond has a holder.
+        """
+        if not 1 <= pages <= self.built_pages:
+            raise ValueError(f"a pager built for {self.built_pages} pages cannot have {pages}")
+        if any(self._references[pages:-1]):
+            raise ValueError(f"pages beyond the first {pages} are held")
+        first, last = sorted((pages, self.total_pages))
+        self._is_free[first:last] = (b"\x01" if pages == last else b"\x00") * (last - first)
+        self._free_pages += pages - self.total_pages
+        self.total_pages = pages
+        self._high_water = min(self._high_water, pages)
 
     def pages_for(self, tokens: int) -> int:
         """Pages that `tokens` tokens take."""
@@ -264,7 +283,8 @@ class Pager:
             raise AssertionError(
                 f"page {wrong} has {held[wrong]} holders and is counted {self._references[wrong]} times"
             )
-        if list(self._is_free) != [not count for count in held] or sum(self._is_free) != self._free_pages:
+        free = [not count and page < self.total_pages for page, count in enumerate(held)]
+        if list(self._is_free) != free or sum(self._is_free) != self._free_pages:
             raise AssertionError("the list of free pages is not that of pages without a holder")
         idle = {page for page, count in enumerate(held) if count == 1 and self._is_cached[page]}
         if idle != self._idle:

@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.events import ModelInfo
-from engine.fit import check_weights, kv_budget, resident_tokens
+from engine.fit import budget_pages, check_weights, kv_budget, resident_tokens
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.arena import Arena
@@ -71,6 +71,21 @@ class LoadedModel:
         if self.kernels is not None:
             self.kernels = Kernels(self.kernels.choice.again(), self.decoder, self.kernels.kv_bits)
             self.info = _with_kernels(self.info, self.kernels)
+
+    def limit_pages(self, pages: int) -> None:
+        """KV memory may grow to `pages` pages from here on, at most to what it had when alone.
+
+        An arena that is larger is freed, and what is cached in it spilled: no request may hold pages then,
+        and none may be pinned.
+        """
+        pages = min(pages, self.pager.built_pages)
+        if pages == self.pager.total_pages:
+            return
+        if pages < self.arena.pages:
+            self.memory.evict_all()
+            self.arena.release()
+        self.pager.limit(pages)
+        self.info = replace(self.info, total_pages=pages)
 
     def prove_block_kernels(self, begin: Callable[[], None], stop: Callable[[], bool]) -> None:
         """Try the kernels without which products make floats of their blocks at each use, and choose.
@@ -219,9 +234,7 @@ def _load_decoder(
 def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> int:
     """Pages that KV memory may grow to: a limit, of which only what is used is taken."""
     budget = kv_budget(weight_bytes, memory_bytes(), settings)
-    pages = budget // arena.page_bytes
-    if settings.kv_pages is not None:
-        pages = min(pages, settings.kv_pages)
+    pages = budget_pages(budget, arena.page_bytes, settings)
     if pages < 1:
         raise ModelError(
             f"one KV page takes {arena.page_bytes:,} bytes and the budget is {budget:,}; "

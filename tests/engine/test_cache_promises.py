@@ -45,19 +45,21 @@ Bad input, with real parts:
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from engine import (
     CacheReport,
     Cancel,
     EngineSettings,
-    Failed,
     Finished,
     Forget,
     Generate,
@@ -346,19 +348,20 @@ def test_everybody_gets_an_answer_when_pages_run_out(pages: int, models: dict[st
 
 
 @pytest.mark.usefixtures("settled_memory")
-def test_a_failed_load_leaves_nothing_of_the_old_model(
+def test_a_failed_load_leaves_nothing_of_a_model_that_made_room_for_it(
     models: dict[str, Checked], watch: Watch, tmp_path: Path
 ) -> None:
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/config.json").write_text("{}")
-    with running_engine(settings()) as listener:
+    broken = shutil.copytree(models["llama"].folder, tmp_path / "broken") / "model.safetensors"
+    save_file({**load_file(broken), "odd.weight": np.ones((2, 2), np.float32)}, broken)
+    with running_engine(settings(64)) as listener:
         before = mx.get_active_memory()
         listener.load(models["llama"].folder)
         Chat(listener, models["llama"]).say(PROMPT)
         assert mx.get_active_memory() > before
         watch.models.clear()
         listener.submit(LoadModel("broken", str(tmp_path / "broken")))
-        assert isinstance(listener.end_of("broken"), Failed)
+        assert "do not belong" in listener.failed("broken").error
+        assert any(isinstance(event, ModelUnloaded) and event.reason == "room" for event in listener.events)
         assert mx.get_active_memory() <= before
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import EngineSettings, ModelError, inspect_model, machine, model_fit
+from engine.fit import Tenant, page_shares
 from engine.loading import model as loading
 from engine.loading.model import load_model
 from tests.fakes.random_model import write_random_model
@@ -103,3 +106,71 @@ def test_a_gpu_is_asked_how_much_it_may_hold(monkeypatch: pytest.MonkeyPatch) ->
     assert machine.memory_bytes() == 12 << 30
     del known["max_recommended_working_set_size"]
     assert machine.memory_bytes() == 16 << 30
+
+
+SMALL = Tenant(weight_bytes=1_000, page_bytes=10, needed_pages=20)
+LARGE = Tenant(weight_bytes=5_000, page_bytes=50, needed_pages=30)
+
+
+def test_one_alone_has_the_whole_budget_even_if_it_is_tight() -> None:
+    assert page_shares([SMALL], 3_000, EngineSettings()) == [100]
+    assert page_shares([SMALL], 1_120, EngineSettings()) == [6]
+    assert page_shares([SMALL], 3_000, EngineSettings(kv_pages=7)) == [7]
+
+
+def test_two_share_as_their_chats_are_long() -> None:
+    # Chats of 200 and 1,500 bytes: of 3,400 bytes they get 400 and 3,000.
+    assert page_shares([SMALL, LARGE], 6_000 + 2 * 3_400, EngineSettings()) == [40, 60]
+    assert page_shares([LARGE, SMALL], 6_000 + 2 * 3_400, EngineSettings()) == [60, 40]
+
+
+@pytest.mark.parametrize(("memory", "fits"), [(6_000 + 2 * 1_700, True), (6_000 + 2 * 1_700 - 2, False)])
+def test_two_fit_where_each_has_room_for_its_whole_context(memory: int, fits: bool) -> None:
+    assert page_shares([SMALL, LARGE], memory, EngineSettings()) == ([20, 30] if fits else None)
+
+
+def test_two_do_not_fit_where_their_weights_do_not() -> None:
+    settings = EngineSettings(kv_bytes=10_000)
+    assert page_shares([SMALL, LARGE], 6_667, settings)
+    assert page_shares([SMALL, LARGE], 6_666, settings) is None  # a tenth must stay free
+
+
+def test_what_is_held_is_not_given_away() -> None:
+    settings = EngineSettings(kv_bytes=3_400)
+    # The small one holds 1,000 bytes; of the 900 that nobody needs it gets its part of the chats' lengths.
+    assert page_shares([replace(SMALL, held_pages=100), LARGE], 10**6, settings) == [110, 45]
+    assert page_shares([replace(SMALL, held_pages=191), LARGE], 10**6, settings) is None
+
+
+def test_a_budget_in_pages_is_shared_too() -> None:
+    shares = page_shares([SMALL, replace(SMALL, needed_pages=40)], 10**6, EngineSettings(kv_pages=90))
+    assert shares == [30, 60]
+
+
+@given(
+    tenants=st.lists(
+        st.builds(
+            Tenant,
+            weight_bytes=st.integers(1, 10**10),
+            page_bytes=st.integers(1, 10**7),
+            needed_pages=st.integers(1, 10**5),
+            held_pages=st.integers(0, 10**5),
+        ),
+        min_size=2,
+        max_size=4,
+    ),
+    memory=st.integers(10**6, 10**12),
+    kv_pages=st.none() | st.integers(1, 10**6),
+)
+def test_shares_never_exceed_the_budget_and_cover_what_is_needed_and_held(
+    tenants: list[Tenant], memory: int, kv_pages: int | None
+) -> None:
+    shares = page_shares(tenants, memory, EngineSettings(kv_pages=kv_pages))
+    if shares is None:
+        return
+    weights = sum(tenant.weight_bytes for tenant in tenants)
+    taken = sum(pages * tenant.page_bytes for pages, tenant in zip(shares, tenants, strict=True))
+    assert taken <= (memory - weights) // 2
+    assert kv_pages is None or sum(shares) <= kv_pages
+    for pages, tenant in zip(shares, tenants, strict=True):
+        assert pages >= max(tenant.needed_pages, tenant.held_pages)

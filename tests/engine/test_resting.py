@@ -30,7 +30,6 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
-from engine.resting import Resting
 from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
@@ -62,34 +61,6 @@ def resting(folder: Path, tmp_path: Path) -> Iterator[Listener]:
         listener.finished("first")
         listener.wait(is_idle)
         yield listener
-
-
-def test_time_is_counted_from_the_last_use_to_the_next() -> None:
-    now = [100.0]
-    resting = Resting(60.0, clock=lambda: now[0])
-    assert resting.due is None, "there is no model yet"
-    resting.loaded(load := LoadModel("load", "/models/tiny"))
-    now[0] += 45
-    assert resting.due == 15
-    resting.used()
-    now[0] += 45
-    assert resting.due == 15
-    resting.after = 50.0
-    assert resting.due == 5, "another time is counted from the last use too"
-    now[0] += 1000
-    assert resting.due == 0
-    resting.sent_away()
-    assert (resting.due, resting.command) == (None, load)
-    resting.loaded(load)
-    assert (resting.due, resting.command) == (50, None)
-    resting.over()
-    assert (resting.due, resting.command) == (None, None)
-
-
-def test_without_a_time_it_stays() -> None:
-    resting = Resting(None)
-    resting.loaded(LoadModel("load", "/models/tiny"))
-    assert resting.due is None
 
 
 @pytest.mark.parametrize("after", [0.0, -1.0, float("nan")])
@@ -191,7 +162,7 @@ def test_one_that_cannot_come_back_says_why_and_is_tried_again(tmp_path: Path) -
         assert listener.finished("second").tokens
 
 
-def test_another_model_takes_the_place_of_one_that_rests(resting: Listener, tmp_path: Path) -> None:
+def test_requests_are_for_the_newest_model_though_another_rests(resting: Listener, tmp_path: Path) -> None:
     other = write_random_model(tmp_path / "other", seed=1)
     ready = resting.load(other, "other")
     assert ready.model.path == str(other)

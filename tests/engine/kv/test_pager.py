@@ -159,6 +159,29 @@ def test_the_high_water_mark_is_lowered_to_what_is_held() -> None:
     assert pager.high_water == 0
 
 
+def test_pages_beyond_a_limit_are_not_handed_out_and_come_back_with_it() -> None:
+    pager, table = Pager(PAGES, SIZE), PageTable()
+    pager.limit(3)
+    assert (pager.total_pages, pager.free_pages, pager.built_pages) == (3, 3, PAGES)
+    pager.grow(table, 3 * SIZE)
+    with pytest.raises(OutOfPages, match="1 more pages are needed and 0 of 3 are free"):
+        pager.grow(table, 3 * SIZE + 1)
+    pager.limit(5)
+    pager.grow(table, 5 * SIZE)
+    assert table.pages == [0, 1, 2, 3, 4]
+    pager.check([table])
+
+
+@pytest.mark.parametrize("pages", [0, 4, PAGES + 1])
+def test_a_limit_that_cannot_be_is_refused(pages: int) -> None:
+    pager = Pager(PAGES, SIZE)
+    table = grown(pager, 5 * SIZE)
+    with pytest.raises(ValueError, match="held" if pages == 4 else "cannot have"):
+        pager.limit(pages)
+    assert (pager.total_pages, pager.free_pages) == (PAGES, PAGES - 5)
+    pager.check([table])
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -194,6 +217,7 @@ class PagerMachine(RuleBasedStateMachine):
         self.slots = [0] * (PAGES * SIZE)
         self.cached: set[int] = set()
         self.writes = 0
+        self.total = PAGES
 
     @rule(which=st.integers(0, 3), more=st.integers(1, 20))
     def write(self, which: int, more: int) -> None:
@@ -204,7 +228,7 @@ class PagerMachine(RuleBasedStateMachine):
         except OutOfPages:
             last = table.pages[table.length // SIZE :][:1]
             taken = -(-wanted // SIZE) - len(table.pages) + sum(self.held()[page] > 1 for page in last)
-            assert taken > self.held().count(0)
+            assert taken > self.held()[: self.total].count(0)
             assert (table.pages, self.held()) == before
             return
         assert len(copies) <= 1
@@ -252,6 +276,15 @@ class PagerMachine(RuleBasedStateMachine):
         self.pager.free(self.tables[which])
         self.written[which], self.first[which] = [], 0
 
+    @rule(pages=st.integers(1, PAGES))
+    def limit(self, pages: int) -> None:
+        if any(self.held()[pages:]):
+            with pytest.raises(ValueError, match="held"):
+                self.pager.limit(pages)
+        else:
+            self.pager.limit(pages)
+            self.total = pages
+
     def held(self) -> list[int]:
         """How many hold each page."""
         pages = [page for table in self.tables for page in table.pages] + list(self.cached)
@@ -261,7 +294,8 @@ class PagerMachine(RuleBasedStateMachine):
     def every_page_is_counted(self) -> None:
         held = self.held()
         assert [self.pager.references(page) for page in range(PAGES)] == held
-        assert self.pager.free_pages == held.count(0)
+        assert not any(held[self.total :])
+        assert self.pager.free_pages == held[: self.total].count(0)
         assert set(self.pager.idle_pages) == {page for page in self.cached if held[page] == 1}
         assert self.pager.pages_used == PAGES - held.count(0) - len(self.pager.idle_pages)
         self.pager.check(self.tables)

@@ -1,0 +1,52 @@
+"""A model that was loaded: at work in memory, or at rest until it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.commands import LoadModel
+from engine.serving import Serving
+
+
+@dataclass(slots=True, eq=False)
+class Resident:
+    """Times are seconds of a clock that nobody sets: neither a change of the date nor sleep ends a stay.
+
+    Attributes:
+        command: how it was loaded, and will be again.
+        serving: it at work; None while it rests.
+        turn: when it made its last step, as a number that grows.
+        used: when somebody needed it last.
+        tidied: when its pages were last tidied up, or it was last at work.
+        forgotten: chats whose pages on SSD go when it is back.
+    """
+
+    command: LoadModel
+    serving: Serving | None = None
+    turn: int = 0
+    used: float = 0.0
+    tidied: float = 0.0
+    forgotten: set[str] = field(default_factory=set[str])
+
+    @property
+    def path(self) -> str:
+        """Its folder or file, by which commands name it."""
+        return self.command.path
+
+    @property
+    def at_work(self) -> Serving:
+        """`serving` of one that is in memory."""
+        if self.serving is None:
+            raise AssertionError(f"{self.path} rests")
+        return self.serving
+
+    def leaves_in(self, after: float | None, now: float) -> float | None:
+        """Seconds until it makes room, unused for `after`; None: never, unless something changes."""
+        if after is None or self.serving is None or self.serving.busy or self.serving.holds_pinned:
+            return None
+        return max(0.0, self.used + after - now)
+
+    def tidies_in(self, now: float) -> float | None:
+        """Seconds until there is something to tidy up; None when there is nothing."""
+        due = None if self.serving is None else self.serving.next_tidying
+        return None if due is None else max(0.0, self.tidied + due - now)

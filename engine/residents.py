@@ -1,0 +1,244 @@
+"""The models that requests reach: who is in memory, who makes room for whom, and whose turn it is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.cache_events import ChatMemory, ChatsCached
+from engine.commands import LoadModel
+from engine.errors import NoModel
+from engine.events import Event, ModelReady, ModelUnloaded, UnloadReason
+from engine.failure import failure
+from engine.fit import Tenant, page_shares
+from engine.machine import memory_bytes
+from engine.opening import open_model
+from engine.resident import Resident
+from engine.serving import Serving
+from engine.settings import EngineSettings
+from engine.sharing import chats_of_all, tenant_at, tenant_of
+
+log = logging.getLogger(__name__)
+
+
+class Residents:
+    """The models that were loaded and are wanted still; for one thread, the engine's.
+
+    Several are in memory at once where they fit (`engine.fit.page_shares`): each then has a share of what KV
+    pages may take. Where they do not, those that were used least recently go.
+
+    Attributes:
+        after: seconds without a request until a model leaves memory, up to the next one; None: never.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        emit: Callable[[Event], None],
+        is_closing: Callable[[], bool],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.after = settings.unload_after
+        self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
+        self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
+        self._chats: dict[str, Mapping[str, ChatMemory]] = {}
+        self._forgotten: set[str] = set()
+        self._turns = count(1)
+        self._idle_since = 0.0
+
+    @property
+    def _awake(self) -> list[Resident]:
+        return [resident for resident in self._all.values() if resident.serving is not None]
+
+    @property
+    def servings(self) -> list[Serving]:
+        """The models in memory."""
+        return [resident.at_work for resident in self._awake]
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a request to work on."""
+        return any(resident.at_work.busy for resident in self._awake)
+
+    def find(self, path: str) -> Serving | None:
+        """The model named by its path, or with "" the newest one; None while it rests, or is not there."""
+        resident = self._named(path)
+        return None if resident is None else resident.serving
+
+    def wanted(self, path: str) -> Serving:
+        """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does."""
+        resident = self._named(path)
+        if resident is None:
+            missing = f"{Path(path).name} is not loaded; open it" if path else "no model is loaded; open one"
+            raise NoModel(f"{missing} first")
+        if resident.serving is None:
+            self._wake(resident)
+        resident.used = self._clock()
+        return resident.at_work
+
+    def load(self, command: LoadModel) -> None:
+        """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
+        if (same := self._all.get(command.path)) is not None:
+            self._part_with(same)
+        resident = Resident(command, forgotten=self._forgotten)
+        self._forgotten = set()
+        self._open(resident)
+        self._all[command.path] = resident
+        self._ready(resident)
+
+    def unload(self, path: str) -> None:
+        """A model, or with "" the newest, is not wanted any more. Emits ModelUnloaded where it was."""
+        resident = self._named(path)
+        if resident is None:
+            return
+        if resident.serving is None:
+            self._emit(ModelUnloaded(resident.path))
+        self._part_with(resident)
+        self._share()
+
+    def close(self) -> None:
+        """Free all of them."""
+        for resident in self._awake:
+            self._put_out(resident, "asked")
+
+    def forget(self, chat: str) -> None:
+        """Drop the cached pages of a chat; on SSD, of models that are not in memory, when they are back."""
+        for resident in self._all.values():
+            if resident.serving is not None:
+                resident.serving.forget(chat)
+            else:
+                resident.forgotten.add(chat)
+        if not self._awake:
+            self._forgotten.add(chat)
+
+    def take_turn(self) -> None:
+        """Make a step of the model that has waited longest for one. One model at least is busy."""
+        busy = [resident for resident in self._awake if resident.at_work.busy]
+        resident = min(busy, key=lambda resident: resident.turn)
+        resident.turn, resident.used = next(self._turns), self._clock()
+        resident.at_work.work(is_alone=len(busy) == 1)
+        self._send_away()
+
+    def rest(self) -> None:
+        """From now on nobody has a request."""
+        self._idle_since = self._clock()
+        for resident in self._awake:
+            resident.tidied = self._idle_since
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds, while nobody has a request, until `look_after` has something to do; None: never."""
+        now = self._clock()
+        dues = [
+            due
+            for resident in self._awake
+            for due in (resident.tidies_in(now), resident.leaves_in(self.after, now))
+            if due is not None
+        ]
+        return min(dues, default=None)
+
+    def look_after(self) -> None:
+        """Nobody has a request: send away and tidy up what is due."""
+        self._send_away()
+        for resident in self._awake:
+            now = self._clock()
+            if resident.tidies_in(now) == 0:
+                try:
+                    resident.at_work.tidy(now - self._idle_since)
+                except Exception:  # nobody asked for it
+                    log.exception("pages could not be put away")
+                resident.tidied = self._clock()
+
+    def _named(self, path: str) -> Resident | None:
+        return self._all.get(path) if path else next(reversed(self._all.values()), None)
+
+    def _send_away(self) -> None:
+        """Models that nobody has used for long make room, and come back with the next request."""
+        for resident in self._awake:
+            if resident.leaves_in(self.after, self._clock()) == 0:
+                self._put_out(resident, "idle")
+                self._share()
+
+    def _wake(self, resident: Resident) -> None:
+        try:
+            self._open(resident)
+        except Exception as error:  # it rests on: a disk may come back
+            self._emit(failure(resident.command.id, error))
+            raise
+        self._ready(resident)
+
+    def _open(self, resident: Resident) -> None:
+        pages = self._make_room(resident.command)
+        tell = partial(self._tell, resident.path)
+        try:
+            resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)
+        except BaseException:
+            self._share()
+            raise
+        if pages is not None:
+            resident.serving.model.limit_pages(pages)
+        resident.used = self._clock()
+
+    def _ready(self, resident: Resident) -> None:
+        serving = resident.at_work
+        self._emit(ModelReady(resident.command.id, serving.model.info))
+        while resident.forgotten:
+            serving.forget(resident.forgotten.pop())
+        serving.tell()
+
+    def _make_room(self, command: LoadModel) -> int | None:
+        """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""
+        if not self._awake:
+            return None
+        newcomer = tenant_at(command, self._settings)  # what cannot be loaded sends nobody away
+        while others := self._awake:
+            if shares := self._shares(others, newcomer):
+                for other, pages in zip(others, shares, strict=False):
+                    other.at_work.limit_pages(pages)
+                return shares[-1]
+            self._part_with(min(others, key=lambda other: (other.at_work.busy, other.used)), "room")
+        return None
+
+    def _shares(self, residents: list[Resident], *newcomer: Tenant) -> list[int] | None:
+        if newcomer and self._settings.draft_model is not None:
+            return None  # it drafts for one
+        tenants = [*(tenant_of(resident.at_work) for resident in residents), *newcomer]
+        return page_shares(tenants, memory_bytes(), self._settings)
+
+    def _share(self) -> None:
+        """Divide what KV pages may take among those that are in memory now."""
+        residents = self._awake
+        if residents and (shares := self._shares(residents)):
+            for resident, pages in zip(residents, shares, strict=True):
+                resident.at_work.limit_pages(pages)
+
+    def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
+        """Nobody wants it any more; it is gone from memory, if it was there."""
+        del self._all[resident.path]
+        if resident.serving is not None:
+            self._put_out(resident, reason)
+        if self._chats.pop(resident.path, None) and self._chats:
+            self._emit(ChatsCached(chats_of_all(self._chats.values())))
+
+    def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
+        try:
+            resident.at_work.close()
+        except Exception:  # a device that is lost: the model goes all the same
+            log.exception("pages could not be put away")
+        resident.serving = None
+        mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
+        mx.clear_cache()
+        self._emit(ModelUnloaded(resident.path, reason))
+
+    def _tell(self, path: str, event: Event) -> None:
+        """What a model tells goes on, chats with what other models have of them."""
+        if isinstance(event, ChatsCached):
+            self._chats[path] = event.chats
+            event = ChatsCached(chats_of_all(self._chats.values()))
+        self._emit(event)
