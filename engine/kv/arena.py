@@ -14,6 +14,7 @@ as `pools`, with their fences.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
@@ -36,6 +37,9 @@ KEYS, VALUES = "keys", "values"
 
 
 _FEWEST_PAIRS = 4
+
+_BESIDE = mx.new_thread_local_stream(mx.cpu)
+"""A thread of MLX's on a CPU, beside the one that computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +112,10 @@ class Arena:
             return
         self.synchronize()
         self._pages = min(limit, max(pages + pages // 16, 2 * self._pages, 1024 // self.page_size))
-        for name, plane in self._planes.items():
-            pools = self._pools[name]
-            for layer, old in enumerate(pools):
-                grown = self._pool(plane)
-                grown[:, : old.shape[1]] = old
+        for layer in range(self._layers):
+            olds = [pools[layer] for pools in self._pools.values()]
+            for pools, grown in zip(self._pools.values(), self._grown(olds), strict=True):
                 pools[layer] = grown
-                mx.eval(grown)
 
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
@@ -217,6 +218,27 @@ class Arena:
     def _pools_of(self, name: str) -> list[list[mx.array]]:
         """Of keys or of values: the pools of each plane."""
         return [self._pools[name + plane.suffix] for plane in self.coding.planes]
+
+    def _grown(self, olds: Sequence[mx.array]) -> list[mx.array]:
+        """A layer's pools in their new size, with what `olds` hold."""
+        if device_kind() == "CPU":
+            return self._grown_on_host(olds)
+        pools = [self._pool(plane) for plane in self._planes.values()]
+        for old, pool in zip(olds, pools, strict=True):
+            pool[:, : old.shape[1]] = old
+        mx.eval(pools)
+        return pools
+
+    def _grown_on_host(self, olds: Sequence[mx.array]) -> list[mx.array]:
+        """The same, built by two threads: memory that the system gives for the first time takes long."""
+        pools: list[mx.array] = []
+        for index, plane in enumerate(self._planes.values()):
+            with mx.stream(_BESIDE) if index % 2 else nullcontext():
+                pools.append(self._pool(plane))
+        mx.eval(pools)
+        for old, pool in zip(olds, pools, strict=True):
+            _host_view(pool)[:, : old.shape[1]] = _host_view(old)
+        return pools
 
     def _pool(self, plane: Plane) -> mx.array:
         return mx.zeros((self._kv_heads, self._pages * self.page_size, plane.width), dtype=plane.dtype)
