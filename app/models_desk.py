@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app import text
 from app.amounts import size
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+_MADE = object()
 
 
 class ModelsDesk(QObject):
@@ -81,15 +84,34 @@ class ModelsDesk(QObject):
         self.offers = OffersViewModel(self.repo, self.library, self.downloads, models, settings)
         self._curated = curated_models()
         self._page: ModelsPage | None = None
+        self._parts = self._make_page()
+        self._waiting: list[Callable[[], None]] = []
+        self._maker = QTimer(self)
+        self._maker.setInterval(0)
+        self._maker.timeout.connect(self._make_a_part)
         self.downloads.finished.connect(self._take_in)
         self.downloads.failed.connect(log.warning)  # also where there is no page yet to say it on
 
     @property
     def page(self) -> ModelsPage:
-        """The page, made when it is first asked for."""
-        if self._page is None:
-            self._page = self._make_page()
+        """The page; what is not there of it yet is made now."""
+        for _ in self._parts:
+            pass
+        assert self._page is not None
         return self._page
+
+    def prepare_page(self, then: Callable[[], None]) -> None:
+        """Make the page, a part in each turn of the event loop, then call `then`."""
+        self._waiting.append(then)
+        self._maker.start()
+
+    @Slot()
+    def _make_a_part(self) -> None:
+        if next(self._parts, _MADE) is _MADE:
+            self._maker.stop()
+            waiting, self._waiting = self._waiting, []
+            for then in waiting:
+                then()
 
     def close(self, seconds: float) -> bool:
         """Stop the downloads; the next start goes on with them. Returns whether all ended in time."""
@@ -99,13 +121,14 @@ class ModelsDesk(QObject):
             thread.end()
         return self.downloads.close(seconds)
 
-    def _make_page(self) -> ModelsPage:
-        page = ModelsPage(
-            self._appearance,
-            LibraryPane(self._appearance, self.library, self._models, self.updates),
-            DiscoverPane(self._appearance, self.search, self.repo, self.offers),
-            DownloadsStrip(self._appearance, self.downloads),
-        )
+    def _make_page(self) -> Generator[None]:
+        """Make the page in parts that take less than a frame each."""
+        library = LibraryPane(self._appearance, self.library, self._models, self.updates)
+        yield
+        discover = DiscoverPane(self._appearance, self.search, self.repo, self.offers)
+        yield
+        downloads = DownloadsStrip(self._appearance, self.downloads)
+        self._page = page = ModelsPage(self._appearance, library, discover, downloads)
         page.left.connect(self.left)
         page.library.outdated.connect(self._offer_to_open_again)
         self._show_short_list(page)
@@ -120,7 +143,7 @@ class ModelsDesk(QObject):
         page.dropped.connect(self.library.take_in)
         self.library.taken_in.connect(self._say_taken_in)
         self.library.removed.connect(self._say_removed)
-        return page
+        yield
 
     def _show_short_list(self, page: ModelsPage) -> None:
         """With what fits, as soon as the memory of this machine is known."""

@@ -61,6 +61,9 @@ class ModelsDoor:
             self._window.show_chat()
 
     def _show(self, desk: ModelsDesk) -> None:
+        desk.prepare_page(partial(self._show_page, desk))
+
+    def _show_page(self, desk: ModelsDesk) -> None:
         self._window.show_page(desk.page)
         desk.page.show_tab(desk.page.tab)  # the cursor belongs into its field
         desk.library.scan()  # files may have come and gone

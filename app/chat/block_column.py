@@ -15,6 +15,8 @@ from app.chat.prose_view import ProseView
 
 GAP = 12
 SLICE_SECONDS = 0.006
+MOST_DELETED = 4
+"""Views of former blocks that end in one slice: a large table takes a millisecond to be torn down."""
 
 
 class BlockColumn(QWidget):
@@ -31,6 +33,7 @@ class BlockColumn(QWidget):
         self._heights: list[int] = []  # of the first views, for _width
         self._width = 0
         self._growing = False
+        self._former: list[QWidget] = []  # hidden, and to be deleted a few at a time
         self._work = QTimer(self)
         self._work.setInterval(0)
         self._work.timeout.connect(self._work_a_slice)
@@ -49,7 +52,7 @@ class BlockColumn(QWidget):
             same += 1
         del self._shown[same:], self._heights[same:]
         for view in self._views[len(blocks) :]:
-            _drop(view)
+            self._drop(view)
         del self._views[len(blocks) :]
         self._settle(same)
         self._build()
@@ -88,6 +91,10 @@ class BlockColumn(QWidget):
         while not self.complete and time.monotonic() < until:
             self._show_next()
         if self.complete:
+            for view in self._former[:MOST_DELETED]:
+                view.deleteLater()
+            del self._former[:MOST_DELETED]
+        if self.complete and not self._former:
             self._work.stop()
         else:
             self._work.start()
@@ -116,13 +123,12 @@ class BlockColumn(QWidget):
         view = CodeView(self._appearance, self) if kind is CodeView else ProseView(self)
         view.show()
         if place < len(self._views):
-            _drop(self._views[place])
+            self._drop(self._views[place])
             self._views[place] = view
         else:
             self._views.append(view)
         return view
 
-
-def _drop(view: QWidget) -> None:
-    view.hide()
-    view.deleteLater()
+    def _drop(self, view: QWidget) -> None:
+        view.hide()
+        self._former.append(view)

@@ -12,7 +12,6 @@ from app import text
 from app.amounts import count
 from app.appearance import Appearance
 from app.chat.block_column import SLICE_SECONDS, BlockColumn
-from app.chat.markdown_blocks import split_blocks
 from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT
 from app.models.choice_card import ChoiceCard
@@ -23,9 +22,6 @@ from app.models.repo_view_model import RepoViewModel
 from app.widgets.choice_menu import ChoiceMenu
 
 SIDE = 20
-MOST_CARD = 60_000
-"""Characters of a card that are shown here; who wants more opens its page."""
-
 NOTHING_CHOSEN = "Choose a model on the left to see what there is of it."
 ASKING = "Asking the Hub…"
 NO_CHOICES = "There is no model in it that MLXR reads."
@@ -40,8 +36,6 @@ CONTEXTS = (
     ("0", "Fit for its whole context"),
 )
 CARD = "What its authors say"
-CARD_GOES_ON = "\n\n*It goes on: open its page.*"
-NO_CARD = "Its authors say nothing of it."
 BACK = "Back to the list"
 LICENCE = "Read its licence"
 PAGE = "Open its page"
@@ -233,9 +227,8 @@ class RepoPane(QScrollArea):
         card = self._repo.card
         self._card_title.setVisible(card is not None)
         self._prose.setVisible(card is not None)
-        if card is not None and card != self._shown_card:
-            shown = card[:MOST_CARD] + CARD_GOES_ON if len(card) > MOST_CARD else card or f"*{NO_CARD}*"
-            self._prose.show_blocks(split_blocks(shown))
+        if card != self._shown_card:
+            self._prose.show_blocks(self._repo.card_blocks)  # none: nothing of the last card flashes up
         self._shown_card = card
         self._place_card()
 

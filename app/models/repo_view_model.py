@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
+from app.chat.markdown_blocks import Block
 from app.hub.client import HubClient
 from app.hub.details import Access, RepoDetails, read_access, read_card, read_details
 from app.hub.fit import read_shape
 from app.models.background import Background
+from app.models.card_blocks import card_blocks
 from engine import ModelShape
 
 
@@ -32,6 +34,7 @@ class RepoViewModel(QObject):
         self._details: RepoDetails | None = None
         self._access: Access | None = None
         self._card: str | None = None
+        self._card_blocks: Sequence[Block] = ()
         self._shapes: dict[str, ModelShape | str] = {}
         self._error = ""
 
@@ -64,6 +67,11 @@ class RepoViewModel(QObject):
     def card(self) -> str | None:
         """Its card in Markdown, once it is there; "" where it has none."""
         return self._card
+
+    @property
+    def card_blocks(self) -> Sequence[Block]:
+        """What is shown of the card, once it is there, each block quick to be laid out."""
+        return self._card_blocks
 
     @property
     def error(self) -> str:
@@ -132,14 +140,18 @@ class RepoViewModel(QObject):
         self._background.ask(lambda: read_shape(self._client(), details, choices), know, lambda words: None)
 
     def _ask_card(self, number: int, details: RepoDetails) -> None:
-        def know(card: str) -> None:
+        def work() -> tuple[str, Sequence[Block]]:
+            card = read_card(self._client(), details)
+            return card, card_blocks(card)
+
+        def know(found: tuple[str, Sequence[Block]]) -> None:
             if number == self._number:
-                self._card = card
+                self._card, self._card_blocks = found
                 self.changed.emit()
 
         # A card behind a gate is no failure: what to do is said of the gate.
-        tell = self._teller(number) if not details.gated else lambda words: know("")
-        self._background.ask(lambda: read_card(self._client(), details), know, tell)
+        tell = self._teller(number) if not details.gated else lambda words: know(("", card_blocks("")))
+        self._background.ask(work, know, tell)
 
     def _teller(self, number: int) -> Callable[[str], None]:
         def tell(words: str) -> None:

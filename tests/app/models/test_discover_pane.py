@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from itertools import pairwise
 
 import pytest
 from huggingface_hub import constants
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from pytestqt.qtbot import QtBot
 
 from app.hub.curated import curated_models
 from app.hub.search import Query
+from app.models.card_blocks import NOTHING
 from app.models.discover_pane import NOTHING_FOUND, SEARCHING, SHORT_LIST
 from app.models.model_words import short_list
-from app.models.repo_pane import NO_CARD
 from app.models.token_dialog import TokenDialog
 from tests.app.conftest import OpenDesktop
 from tests.app.hub.test_token import MemoryKeychain
@@ -164,7 +166,7 @@ def test_a_card_fetches_nothing(scene: Scene, hub: HubServer) -> None:
     scene.look_at("org/silent")
     assert bar.value() == 0
     assert scene.page.discover.repo_pane.card == ""
-    assert NO_CARD in scene.page.discover.repo_pane._prose._wanted[0].text
+    assert NOTHING in scene.page.discover.repo_pane._prose._wanted[0].text
 
 
 def test_what_does_not_run_says_why_and_cannot_be_downloaded(scene: Scene, hub: HubServer) -> None:
@@ -242,3 +244,20 @@ def test_the_short_list_says_what_fits_without_a_network(scene: Scene, hub: HubS
     assert (words[0], words[-1]) == ("Tight", "Does not fit")
     assert {one.label for one in short_list(curated_models(), 10**12)} == {"Fits"}
     assert hub.requests == []
+
+
+def test_a_card_of_endless_tables_and_paragraphs_keeps_nobody_waiting(scene: Scene, hub: HubServer) -> None:
+    table = "| a | b | c |\n|---|---|---|\n" + "| **one** | `two` | three |\n" * 1000
+    card = "It was trained on text. " * 1000 + "\n\n" + table
+    hub.update(Repo("org/long", {**FILES, "README.md": card.encode()}, tags=TAGS))
+    scene.search("long")
+    beats: list[float] = []
+    heart = QTimer()
+    heart.timeout.connect(lambda: beats.append(time.thread_time()))
+    heart.start(0)
+    scene.look_at("org/long")
+    pane = scene.page.discover.repo_pane
+    scene.wait(lambda: pane._prose.complete and pane.card.startswith("It was trained"))
+    heart.stop()
+    longest = max(after - before for before, after in pairwise(beats))
+    assert longest < 0.15, f"{longest:.3f} s of work without a look at events"  # as one table: 0.9 s
