@@ -1,4 +1,4 @@
-"""How fast a folder's files can be read and checked by nothing but a loop: what restoring is held against."""
+"""How fast a folder's files can be read and checked by nothing but loops: what restoring is held against."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import os
 import sys
 import time
 import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 BLOCK = 1 << 20
 """A block is summed while it is still in the processor's cache, as the cache's own reader does."""
+
+
+THREADS = min(4, os.cpu_count() or 1)
+"""Files read at once: a disk is quicker with several, and so is the sum with several processors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +47,28 @@ def leave_page_cache(folder: Path, suffix: str) -> bool:
 
 
 def read_verified(folder: Path, suffix: str) -> ReadRate:
-    """Read every file below `folder` that ends in `suffix` into memory of its own, with a CRC-32 of it all.
+    """Read every file below `folder` that ends in `suffix`, with a CRC-32 of it all, THREADS at once.
 
     Raises OSError.
     """
     files = sorted(folder.rglob(f"*{suffix}"))
-    total, began = 0, time.perf_counter()
+    began = time.perf_counter()
+    with ThreadPoolExecutor(THREADS) as pool:
+        total = sum(pool.map(_read_all, [files[first::THREADS] for first in range(THREADS)]))
+    return ReadRate(total, time.perf_counter() - began)
+
+
+def _read_all(files: Sequence[Path]) -> int:
+    """Their bytes, read one after the other into the same memory and summed."""
+    memory, total = bytearray(), 0
     for path in files:
+        size = path.stat().st_size
+        if len(memory) < size:
+            memory = bytearray(size)
         with path.open("rb", buffering=0) as file:
-            view = memoryview(bytearray(path.stat().st_size))
-            filled = crc = 0
-            while filled < len(view) and (count := file.readinto(view[filled : filled + BLOCK])):
+            view, filled, crc = memoryview(memory)[:size], 0, 0
+            while filled < size and (count := file.readinto(view[filled : filled + BLOCK])):
                 crc = zlib.crc32(view[filled : filled + count], crc)
                 filled += count
             total += filled
-    return ReadRate(total, time.perf_counter() - began)
+    return total
