@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -11,26 +11,36 @@ import mlx.core as mx
 
 from metal.trial_case import Case
 
+Round = Mapping[str, float]
+"""Seconds of a launch by candidate, in chains one after the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimingPlan:
-    """How much is measured.
+    """How much is measured: a look at all candidates, then a race of those that were near the best.
 
     Attributes:
-        rounds: chains of each candidate; one candidate after the other, again and again.
-        fewest: rounds before one that is clearly slower is left out, or time is up.
-        slot_s: how long a chain of the built-in should take; a shorter one is longer in links.
+        look_s, slot_s: how long a chain of the built-in should take in the look, and in the race; a shorter
+            one is longer in links.
+        alone_s: a launch that takes this long is known for what it takes when it has run once.
         most_links: of a chain.
-        case_s: no further round begins after this long.
-        clearly: a candidate whose best chain takes this many times the best median is left out.
+        looks: rounds of the look.
+        fewest, rounds: of the race, the look's among them where its chains are as long.
+        case_s: no further round of the race but the fewest begins after this long.
+        clearly, slightly: a candidate whose best chain takes this many times the best median is left out
+            after the look, and in the race.
     """
 
-    rounds: int = 9
-    fewest: int = 3
-    slot_s: float = 0.002
+    look_s: float = 0.0005
+    slot_s: float = 0.001
+    alone_s: float = 0.002
     most_links: int = 64
-    case_s: float = 0.12
+    looks: int = 2
+    fewest: int = 3
+    rounds: int = 9
+    case_s: float = 0.06
     clearly: float = 1.25
+    slightly: float = 1.05
 
 
 def time_candidates(
@@ -42,7 +52,10 @@ def time_candidates(
     before: Callable[[str], None] = lambda _name: None,
     clock: Callable[[], float] = perf_counter,
 ) -> dict[str, float]:
-    """Microseconds of one launch by candidate: the median over its chains.
+    """Microseconds of one launch by candidate.
+
+    The fastest's is the median over its chains. Another's is as many times that as its chains took of the
+    fastest's in the same rounds, in the median: what slows the machine down for a while slows both.
 
     Args:
         names: the candidates, the built-in first; each has run before.
@@ -62,34 +75,74 @@ def time_candidates(
         mx.eval(arrays)
         return clock() - began
 
-    links = _links(lambda count: chain(names[0], count), plan)
-    for name in names[1:]:
-        chain(name, 1)
     end = clock() + plan.case_s
-    taken = _rounds(lambda name: chain(name, links), names, plan, is_over=lambda: clock() > end)
-    return {name: 1e6 * median(times) / links for name, times in taken.items()}
+    for name in names:
+        chain(name, 1)  # what is made once for each candidate
+    link_s = _link_s(lambda count: chain(names[0], count), plan)
+    look, full = (max(1, min(plan.most_links, round(s / link_s))) for s in (plan.look_s, plan.slot_s))
+    looked, raced = _race(
+        lambda running, links: {name: chain(name, links) / links for name in running},
+        names,
+        plan,
+        links=(look, full),
+        is_over=lambda: clock() > end,
+    )
+    return _microseconds(names, looked, raced)
 
 
-def _links(chain: Callable[[int], float], plan: TimingPlan) -> int:
-    """As many launches as fill a slot; one that fills it alone is not repeated."""
-    chain(1)
-    if chain(1) >= plan.slot_s:
-        return 1
+def _link_s(chain: Callable[[int], float], plan: TimingPlan) -> float:
+    """About what one more launch in a chain takes; what waiting for a chain takes is no part of it."""
+    one = chain(1)
+    if one >= plan.alone_s:
+        return one
     few = 4
-    return max(few, min(plan.most_links, round(plan.slot_s / max(chain(few) / few, 1e-7))))
+    several = min(chain(few), chain(few))
+    return max((several - one) / (few - 1), several / plan.most_links, 1e-7)
 
 
-def _rounds(
-    chain: Callable[[str], float], names: Sequence[str], plan: TimingPlan, *, is_over: Callable[[], bool]
-) -> dict[str, list[float]]:
-    taken: dict[str, list[float]] = {name: [] for name in names}
-    running = list(names)
-    for number in range(1, plan.rounds + 1):
-        for name in running:
-            taken[name].append(chain(name))
-        if number >= plan.fewest:
-            best = min(median(taken[name]) for name in running)
-            running = [name for name in running if min(taken[name]) <= plan.clearly * best]
-            if len(running) < 2 or is_over():
+def _race(
+    run: Callable[[Sequence[str], int], Round],
+    names: Sequence[str],
+    plan: TimingPlan,
+    *,
+    links: tuple[int, int],
+    is_over: Callable[[], bool],
+) -> tuple[list[Round], list[Round]]:
+    """Rounds of the look, and of the race; it ends when nothing is left that could change the choice.
+
+    Args:
+        run: a round of some candidates in chains of so many links.
+        links: of the chains of the look, and of the race.
+        is_over: whether time is up.
+    """
+    look, full = links
+    looked = [run(names, look) for _ in range(plan.looks)]
+    running = _near(looked, names, plan.clearly)
+    raced = list(looked) if look == full else []
+    while len(running) > 1 and len(raced) < plan.rounds:
+        raced.append(run(running, full))
+        if len(raced) >= plan.fewest:
+            running = _near(raced, running, plan.slightly)
+            if names[0] not in running or is_over():  # which of ours is the fastest by a hair is all the same
                 break
-    return taken
+    return looked, raced
+
+
+def _near(rounds: Sequence[Round], names: Sequence[str], times: float) -> list[str]:
+    """Those of `names` whose best is at most so many times the best median."""
+    best = min(median(one[name] for one in rounds) for name in names)
+    return [name for name in names if min(one[name] for one in rounds) <= times * best]
+
+
+def _microseconds(names: Sequence[str], looked: Sequence[Round], raced: Sequence[Round]) -> dict[str, float]:
+    """By name; see `time_candidates`."""
+    rounds = raced or looked
+    finalists = list(rounds[-1])
+    medians = {name: median(one[name] for one in rounds) for name in finalists}
+    fastest = min(medians, key=lambda name: medians[name])
+
+    def share(name: str) -> float:
+        shared = [one for one in raced if name in one] or looked
+        return median(one[name] / one[fastest] for one in shared)
+
+    return {name: 1e6 * medians[fastest] * share(name) for name in names}
