@@ -69,6 +69,8 @@ class Finding:
         read = stored - found.skipped_tokens
         if stored and not self._foresight.should_restore(stored, cached, read):
             stored = read = 0
+        if stored:
+            self._memory.fetch(request.prompt)  # it is likely to be sent
         reused = cached + stored
         begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
         seconds = self._foresight.first_token(prompt, reused, read, ahead)

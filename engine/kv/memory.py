@@ -63,6 +63,11 @@ class KVMemory:
         skipped = (ahead.first - ahead.begin) * size
         return Found(match.length, max(0, ahead.end * size - match.length), skipped)
 
+    def fetch(self, tokens: Sequence[int]) -> None:
+        """A prompt of `tokens` may come: let the system read what `restore` would ask the SSD for first."""
+        if self._restoring is not None:
+            self._restoring.fetch(tokens)
+
     def begin(self, tokens: Sequence[int], chat: str) -> PageTable:
         """A table that shares what is in memory of a prompt; its `length` says how many tokens that is.
 

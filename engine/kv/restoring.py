@@ -62,6 +62,17 @@ class Restoring:
         end = begin + len(stored.keys)
         return Ahead(begin, max(begin, self._tree.first_seen(end * size)), end)
 
+    def fetch(self, tokens: Sequence[int]) -> None:
+        """Let the system fetch what would be read first of a prompt.
+
+        Nothing with a sliding window, as in `expect`.
+        """
+        if self._tree.window is None:
+            match = self._tree.match(tokens, len(tokens) - 1)
+            full = match.length // self._pager.page_size
+            before = match.nodes[full - 1] if full else self._tree.root
+            self._tier.expect(self._stored(tokens, full, before.key).keys)
+
     def skip(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Leave out stored pages behind `table` that the window has left where the last stored one ends."""
         if self._tree.window is None:

@@ -77,6 +77,22 @@ def test_pages_come_back_after_a_restart(tiny: Path, tmp_path: Path) -> None:
     assert Cold(tiny).accepts(PROMPT, again.tokens)
 
 
+@pytest.mark.parametrize("is_quicker", [True, False])
+def test_files_of_a_prompt_that_was_asked_about_are_fetched_where_they_will_be_read(
+    is_quicker: bool, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+    fetched: list[Path] = []
+    monkeypatch.setattr("engine.kv.ssd_files.fetch", fetched.append)
+    monkeypatch.setattr("engine.foresight.Foresight.should_restore", lambda *_: is_quicker)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        predicted(listener, "p", PROMPT)
+        assert sorted(fetched) == sorted((tmp_path / "kv").rglob("*.safetensors")) * is_quicker
+
+
 def test_another_model_finds_nothing(tiny: Path, tmp_path: Path) -> None:
     with running_engine(settings(tmp_path)) as listener:
         listener.load(tiny)

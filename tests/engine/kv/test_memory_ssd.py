@@ -132,6 +132,23 @@ def test_each_read_ends_with_a_run_and_what_is_behind_it_is_fetched_meanwhile(
     assert world.restore(running) == 0
 
 
+def test_what_a_prompt_would_read_first_is_fetched_before_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 2)
+    world = World(Shape(200, SIZE))
+    tokens = prompt(5 * RUN_PAGES * SIZE + 3)
+    world.run(tokens)
+    world.memory.evict_all()
+    keys = chain_keys(ROOT_KEY, [tokens[at : at + SIZE] for at in range(0, 5 * RUN_PAGES * SIZE, SIZE)])
+    for cached in (0, 3, 17):
+        world.run(tokens[: cached * SIZE + 2])
+        world.memory.fetch(tokens)
+        assert world.tier.expected[-1] == keys[cached : cached // RUN_PAGES * RUN_PAGES + 2 * RUN_PAGES]
+    world.memory.fetch(prompt(20, 1))
+    assert world.tier.expected[-1] == ()
+    world.check()
+
+
 @pytest.mark.parametrize("cap", [3_000, 30_000])
 def test_random_requests_through_restarts_with_little_room(tmp_path: Path, cap: int) -> None:
     random_ = random.Random(cap)
