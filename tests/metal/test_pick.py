@@ -13,14 +13,18 @@ from metal.pick import Pick
 from tests.metal.numbers import normal, wide
 
 
-@pytest.mark.parametrize(("rows", "vocab"), [(1, 4096), (3, 32000), (2, 1003), (1, 33)])
-def test_token_and_mass(executor: Executor, rows: int, vocab: int) -> None:
+def check(executor: Executor, rows: int, vocab: int) -> None:
     logits = normal((rows, vocab), seed=vocab) * 7
     token, mass = Pick(executor, Counter())(logits)
     exact = wide(logits)
     top = exact.max(axis=1, keepdims=True)
     assert token.tolist() == exact.argmax(axis=1).tolist()
     np.testing.assert_allclose(wide(mass), top[:, 0] + np.log(np.exp(exact - top).sum(axis=1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "vocab"), [(1, 4096), (3, 32000), (2, 1003), (1, 33)])
+def test_token_and_mass(executor: Executor, rows: int, vocab: int) -> None:
+    check(executor, rows, vocab)
 
 
 def test_the_first_of_equals(executor: Executor) -> None:

@@ -80,11 +80,6 @@ def test_agrees_with_float64_at_more_widths(
     check(executor, dtype, weight_dtype, width, rows)
 
 
-@pytest.mark.parametrize(("dtype", "width"), [(mx.float32, 1001), (mx.float16, 33), (mx.bfloat16, 576)])
-def test_sanitizers_find_nothing(kernel_cache: Path, dtype: mx.Dtype, width: int) -> None:
-    check(EmulatedExecutor(Emulator(kernel_cache, Mode.SANITIZED, seed=5)), dtype, dtype, width, 3)
-
-
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_the_reference_twin_agrees_with_float64(dtype: mx.Dtype) -> None:
     x, residual, weight = normal((3, 100), dtype, 0), normal((3, 100), dtype, 1), normal((100,), dtype, 2)

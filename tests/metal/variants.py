@@ -5,6 +5,7 @@
 --only decode                          variants whose name has this in it
 --jobs 2                               in so many processes
 --list                                 names, and nothing is run
+--bounds                               how many there are, and the fewest there can be
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from tests.metal.variants_cover import Space, Variant, pairwise, shard, whole_grid
+from tests.metal.variants_cover import Classes, Space, Variant, fewest, pairwise, shard, whole_grid
 
 _DTYPES = ("float32", "float16", "bfloat16")
 _HEADS = {"dtype": _DTYPES, "head_dim": (64, 80, 96, 128, 256)}
@@ -31,36 +33,53 @@ _AROUND = {
     "activation": ("none", "silu", "gelu"),
     "residual": ("no", "yes"),
     "cut": ("default", "other"),
+    "columns": (7, 33),
+}
+
+_SHARED = (8, 4, 2, 1)
+# At most so many rows, of a group's heads × new tokens, share a walk over the keys. Threadgroup memory and
+# lanes are dealt by these and the head size; the group only says which head a row is.
+_GROUP_MEETS: Classes = {"shared": dict.fromkeys(_SHARED, "any")}
+# A format's own text, blocks.h, names none of these; the kernels around it have other code for each class.
+_BLOCK_MEETS: Classes = {
+    "dtype": {"float32": "32 bits", "float16": "16 bits", "bfloat16": "16 bits"},
+    "rows": {1: "one", 3: "several", 8: "several"},
+    "activation": {"none": "none", "silu": "gated", "gelu": "gated"},
 }
 
 SPACES = (
     Space(
         "decode_attention",
         {**_HEADS, **_GROUPS},
-        {**_LOGITS, **_TURNS, **_PAGES, "tokens": (1, 3, 8), "cut": ("default", "other")},
+        {
+            **_LOGITS,
+            **_TURNS,
+            **_PAGES,
+            "tokens": (1, 3, 8),
+            "shared": _SHARED,
+            "cut": ("default", "other"),
+        },
+        {"group": _GROUP_MEETS},
     ),
     Space("prefill_attention", {**_HEADS, **_GROUPS}, {**_LOGITS, **_PAGES, "cut": ("default", "other")}),
-    Space("page_write", {**_HEADS, **_GROUPS}, {**_TURNS, **_PAGES}),
-    Space("page_gather, page_copy", {**_HEADS, **_PAGES}, {}),
+    Space("page_write, page_gather, page_copy", {**_HEADS, **_GROUPS}, {**_TURNS, **_PAGES}),
     Space(
-        "matvec",
+        "matvec, rms_norm, embed",
         {"dtype": _DTYPES, "rows": (1, 3, 8), "width": (64, 1048, 2056)},
-        {**_AROUND, "columns": (7, 33), "out": ("same", "float32")},
+        {**_AROUND, "out": ("same", "float32")},
     ),
     Space(
-        "matvec_affine",
+        "matvec_affine, embed",
         {"dtype": _DTYPES, "rows": (1, 3, 8), "bits": (4, 8), "affine_group": (32, 64, 128)},
-        {**_AROUND, "columns": (7, 33), "width": (128, 1152)},
+        {**_AROUND, "packed_width": (128, 1152)},
     ),
     Space(
-        "matvec_blocks",
+        "matvec_blocks, matmul_blocks, dequantize_blocks, embed",
         {"dtype": _DTYPES, "rows": (1, 3, 8), "block": _BLOCKS},
-        {**_AROUND, "columns": (7, 33), "blocks": (1, 9)},
+        {**_AROUND, "blocks": (1, 9)},
+        {"block": _BLOCK_MEETS},
     ),
-    Space("matmul_blocks, dequantize_blocks", {"block": _BLOCKS, "dtype": _DTYPES}, {"prompt": (9,)}),
-    Space("rms_norm", {"dtype": _DTYPES, "width": (64, 1048, 2056)}, {}),
     Space("pick", {"vocab": (1003, 4096)}, {}),
-    Space("embed", {"dtype": _DTYPES, "bits": (0, 4, 8)}, {}),
 )
 
 
@@ -79,7 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--bounds", action="store_true")
     options = parser.parse_args(arguments)
+    if options.bounds:
+        print(*bounds(), sep="\n")
+        return 0
     if options.jobs > 1 and not options.list:
         return run_jobs(options)
     variants = selection(full=options.full, part=options.shard, only=options.only)
@@ -87,6 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*variants, sep="\n")
         return 0
     return run_all(variants, options.mode)
+
+
+def bounds() -> Iterator[str]:
+    """Lines: kernels, their variants in the selection, and the fewest in which all their pairs can be."""
+    chosen = Counter(variant["kernel"] for variant in selection(full=False))
+    for spaces, least in fewest(SPACES):
+        kernels = [space.kernel for space in spaces]
+        yield f"{sum(chosen[kernel] for kernel in kernels)}, at least {least}: {'; '.join(kernels)}"
+    yield f"{chosen.total()}, at least {sum(least for _, least in fewest(SPACES))}: all"
 
 
 def run_all(variants: Sequence[Variant], mode: str) -> int:

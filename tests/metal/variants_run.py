@@ -11,7 +11,7 @@ from metal.block_types import BY_NAME
 from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, Mode
 from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecutor
-from metal.matvec_cut import Work, candidates
+from metal.matvec_cut import MAX_ROWS, Work, candidates
 from metal.matvec_weight import BlockWeight
 from metal.prefill_attention import prefill_cuts
 from tests.metal import (
@@ -45,8 +45,9 @@ def open_executor(mode: str) -> Executor:
 
 
 def run(variant: Variant, executor: Executor) -> None:
-    """Raises AssertionError where the kernel disagrees, and what the executor raises."""
-    _CHECKS[str(variant["kernel"])](variant, executor)
+    """Raises AssertionError where a kernel disagrees, and what the executor raises."""
+    for kernel in str(variant["kernel"]).split(", "):
+        _CHECKS[kernel](variant, executor)
 
 
 def _dtype(variant: Variant) -> mx.Dtype:
@@ -57,7 +58,7 @@ def _number(variant: Variant, factor: str) -> int:
     return int(variant[factor])
 
 
-def _shape(variant: Variant) -> AttentionShape:
+def shape_of(variant: Variant) -> AttentionShape:
     """Heads of the variant's sizes; factors that its kernel has not are left out."""
     settings = dict(variant.settings)
     head_dim, group = _number(variant, "head_dim"), int(settings.get("group", 1))
@@ -81,14 +82,17 @@ def _shape(variant: Variant) -> AttentionShape:
 
 def _decode(variant: Variant, executor: Executor) -> None:
     """Histories around pages and partitions, an empty one, and a row that no sequence has."""
-    shape, page = _shape(variant), _number(variant, "page_size")
-    cut = DecodeCut(64, 4) if variant["cut"] == "default" else DecodeCut(128, 8, rows=4, keys=4)
+    shape, page = shape_of(variant), _number(variant, "page_size")
+    shared = _number(variant, "shared")
+    cut = (
+        DecodeCut(64, 4, shared) if variant["cut"] == "default" else DecodeCut(128, 8, shared, 4, ahead=True)
+    )
     lengths = [0, page - 1, -1, page + 1, cut.partition]
     test_decode_attention.check(executor, shape, lengths, _number(variant, "tokens"), cut)
 
 
 def _prefill(variant: Variant, executor: Executor) -> None:
-    shape, page = _shape(variant), _number(variant, "page_size")
+    shape, page = shape_of(variant), _number(variant, "page_size")
     cuts = prefill_cuts(shape)
     cut = None if variant["cut"] == "default" else cuts[-1]
     sequences = [(0, page + 1), (page - 1, 3), (-1, 2), (2 * page + 5, 1), (3, 0)]
@@ -96,13 +100,16 @@ def _prefill(variant: Variant, executor: Executor) -> None:
 
 
 def _page_write(variant: Variant, executor: Executor) -> None:
-    test_page_write.check(executor, _shape(variant), 11)
+    test_page_write.check(executor, shape_of(variant), 11)
 
 
-def _page_moves(variant: Variant, executor: Executor) -> None:
-    shape, page = _shape(variant), _number(variant, "page_size")
-    test_page_gather.check(executor, shape, page - 1, 2 * page + 3)
-    test_page_copy.check(executor, shape, [(3, 1), (-1, -1), (0, 9), (5, 4)])
+def _page_gather(variant: Variant, executor: Executor) -> None:
+    page = _number(variant, "page_size")
+    test_page_gather.check(executor, shape_of(variant), page - 1, 2 * page + 3)
+
+
+def _page_copy(variant: Variant, executor: Executor) -> None:
+    test_page_copy.check(executor, shape_of(variant), [(3, 1), (-1, -1), (0, 9), (5, 4)])
 
 
 def _matvec(variant: Variant, executor: Executor) -> None:
@@ -118,7 +125,7 @@ def _matvec(variant: Variant, executor: Executor) -> None:
 
 
 def _matvec_affine(variant: Variant, executor: Executor) -> None:
-    names = ("bits", "affine_group", "width", "columns", "rows")
+    names = ("bits", "affine_group", "packed_width", "columns", "rows")
     bits, group, width, columns, rows = (_number(variant, name) for name in names)
     dtype = _dtype(variant)
     work = Work(rows, columns, width, 128 // bits, gated=variant["activation"] != "none")
@@ -137,11 +144,15 @@ def _matvec_blocks(variant: Variant, executor: Executor) -> None:
     test_matvec_blocks.check(executor, block_type, dtype, width, columns, rows, _options(variant), cut)
 
 
-def _prompt_blocks(variant: Variant, executor: Executor) -> None:
-    block_type, dtype = BY_NAME[str(variant["block"])], _dtype(variant)
-    blocks = 256 // block_type.block_weights
-    test_matmul_blocks.check(executor, block_type, dtype, _number(variant, "prompt"), 33, blocks)
-    test_dequantize_blocks.check(executor, block_type, dtype)
+def _matmul_blocks(variant: Variant, executor: Executor) -> None:
+    """Prompts: more rows than a matrix-vector product takes."""
+    block_type, rows = BY_NAME[str(variant["block"])], MAX_ROWS + _number(variant, "rows")
+    columns, blocks = _number(variant, "columns"), _number(variant, "blocks")
+    test_matmul_blocks.check(executor, block_type, _dtype(variant), rows, columns, blocks)
+
+
+def _dequantize_blocks(variant: Variant, executor: Executor) -> None:
+    test_dequantize_blocks.check(executor, BY_NAME[str(variant["block"])], _dtype(variant))
 
 
 def _options(variant: Variant) -> str:
@@ -155,26 +166,32 @@ def _rms_norm(variant: Variant, executor: Executor) -> None:
 
 
 def _embed(variant: Variant, executor: Executor) -> None:
-    dtype, bits = _dtype(variant), _number(variant, "bits")
-    if bits:
-        test_embed.test_packed_rows_are_what_mlx_unpacks(executor, bits, 64, dtype)
+    """Out of a table in the variant's form: packed, in blocks, or dense."""
+    settings, dtype = dict(variant.settings), _dtype(variant)
+    if "bits" in settings:
+        group = _number(variant, "affine_group")
+        test_embed.check_packed(executor, _number(variant, "bits"), group, dtype)
+    elif "block" in settings:
+        test_embed.check_blocks(executor, BY_NAME[str(variant["block"])], dtype)
     else:
-        test_embed.test_dense_rows_are_the_table_s(executor, dtype, 264)
+        test_embed.check_dense(executor, dtype, _number(variant, "width"))
 
 
 def _pick(variant: Variant, executor: Executor) -> None:
-    test_pick.test_token_and_mass(executor, 3, _number(variant, "vocab"))
+    test_pick.check(executor, 3, _number(variant, "vocab"))
 
 
 _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
     "decode_attention": _decode,
     "prefill_attention": _prefill,
     "page_write": _page_write,
-    "page_gather, page_copy": _page_moves,
+    "page_gather": _page_gather,
+    "page_copy": _page_copy,
     "matvec": _matvec,
     "matvec_affine": _matvec_affine,
     "matvec_blocks": _matvec_blocks,
-    "matmul_blocks, dequantize_blocks": _prompt_blocks,
+    "matmul_blocks": _matmul_blocks,
+    "dequantize_blocks": _dequantize_blocks,
     "rms_norm": _rms_norm,
     "pick": _pick,
     "embed": _embed,
