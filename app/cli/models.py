@@ -59,7 +59,7 @@ def _run(args: Namespace, terminal: Terminal) -> int:
     changes = bool(args.rename or args.set or args.favourite or args.no_favourite)
     with open_library(default_paths(), terminal.say, must_save=changes) as library:
         notes = scan(library, terminal, again=args.rescan)
-        _change(args, library)
+        _change(args, library, terminal)
         models = library.models() if args.name is None else [library.named(args.name)]
         left_out = library.left_out()
     for note in notes:
@@ -87,7 +87,7 @@ def show_progress(terminal: Terminal, done: int, total: int) -> None:
         terminal.progress(f"looking at models: {done + 1} of {total}")
 
 
-def _change(args: Namespace, library: Library) -> None:
+def _change(args: Namespace, library: Library, terminal: Terminal) -> None:
     if args.rename:
         name, new = args.rename
         _rename(library, library.named(name), new)
@@ -95,7 +95,9 @@ def _change(args: Namespace, library: Library) -> None:
         model, (what, equals, value) = library.named(name), setting.partition("=")
         if not equals:
             raise UsageError(f"--set {name} {setting}: a setting is KEY=VALUE, such as context=4096")
-        library.save_settings(model, with_setting(model.settings, what, value))
+        changed = with_setting(model.settings, what, value)
+        library.save_settings(model, changed)
+        terminal.note(f"{model.name}: {_settings_words(changed) or 'nothing is set for it alone'}")
     if args.favourite is not None:
         library.set_favourite(library.named(args.favourite), True)
     if args.no_favourite is not None:

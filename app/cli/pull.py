@@ -82,7 +82,8 @@ class _Pull:
                 self._asked[entry.id] = entry.wanted
                 self._queue.resume(entry)
         if not self._asked:
-            self._terminal.say("no download is unfinished; name a repository to download: mlxr pull ORG/NAME")
+            advice = "" if is_cancel else "; name a repository to download: mlxr pull ORG/NAME"
+            self._terminal.say(f"no download is unfinished{advice}")
             return 0
         self._queue.start()
         try:

@@ -123,7 +123,7 @@ class Library:
         """The model of that name. Raises LibraryError with names that may have been meant."""
         model = self.find(name)
         if model is None:
-            raise LibraryError(f"{name}: {self.missing(name)}")
+            raise LibraryError(f"{name.strip() or 'the empty name'}: {self.missing(name)}")
         return model
 
     def missing(self, name: str) -> str:

@@ -206,3 +206,13 @@ def test_a_setting_that_makes_no_sense_is_refused(
     assert done.returncode > 0
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.long
+def test_at_a_terminal_what_was_set_is_said(mine: Path) -> None:
+    terminal = TerminalProcess("models", "--set", "random", "context=60", "--set", "random", "top-k=5")
+    terminal.wait_for("random: context=60, top-k=5")
+    assert terminal.end() == 0
+    terminal = TerminalProcess("models", "--set", "random", "context=", "--set", "random", "top-k=")
+    terminal.wait_for("random: nothing is set for it alone")
+    assert terminal.end() == 0

@@ -111,6 +111,7 @@ def test_giving_up(hub: HubServer, hub_home: HubHome, mlxr_here: Run) -> None:
     assert done.returncode == 0
     assert "given up" in done.stderr
     assert not list(hub_home.cache.rglob("*.mlxr-part"))
+    assert mlxr_here("pull", "--cancel").stderr == "no download is unfinished\n"
     assert "no download is unfinished" in mlxr_here("pull").stderr
 
 
@@ -235,6 +236,7 @@ def test_of_several_models_of_a_repository_one_is_to_be_named(hub: HubServer, ml
         locate("org/model-GGUF")
 
 
+@pytest.mark.long
 def test_as_many_files_come_at_once_as_the_windows_settings_say(
     hub: HubServer, terminal: StartTerminal
 ) -> None:
@@ -248,6 +250,7 @@ def test_as_many_files_come_at_once_as_the_windows_settings_say(
     assert sorted(sent) == [0, 10_000]
 
 
+@pytest.mark.long
 def test_an_error_begins_a_line_of_its_own(hub: HubServer, terminal: StartTerminal) -> None:
     running = terminal("pull", "org/nothing")
     assert running.end() == 1

@@ -64,6 +64,7 @@ def test_a_person_is_asked(mine: Path, answer: str, code: int) -> None:
     assert mine.exists() == bool(code)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 1)])
 def test_whoever_ends_the_question_finds_his_shell_at_the_start_of_a_line(
     mine: Path, terminal: StartTerminal, key: str, code: int
