@@ -85,6 +85,7 @@ class ModelsDesk(QObject):
         self._curated = curated_models()
         self._page: ModelsPage | None = None
         self._parts = self._make_page()
+        self._gone: list[str] = []
         self._waiting: list[Callable[[], None]] = []
         self._maker = QTimer(self)
         self._maker.setInterval(0)
@@ -136,6 +137,8 @@ class ModelsDesk(QObject):
         page.opened.connect(self._models.open)
         page.token_wanted.connect(self._ask_for_token)
         self._models.state_changed.connect(self._tell_model)
+        self._models.opened.connect(self._tell_opened)
+        self._models.made_room.connect(self._gone.append)
         self.library.failed.connect(page.say_problem)
         self.downloads.failed.connect(page.say_problem)
         self.updates.failed.connect(page.say_problem)
@@ -159,16 +162,23 @@ class ModelsDesk(QObject):
 
     @Slot(object)
     def _tell_model(self, state: ModelState) -> None:
-        """Say on the page what came of opening a model from it; the chat says it for itself."""
+        """Say on the page how opening a model from it goes; the chat says it for itself."""
         if self.page.isHidden():
             return
-        name = text.model_title(state.name, self._models.is_guide)
         if state.phase == "failed":
+            name = text.model_title(state.name, self._models.is_guide)
             self.page.say_problem(text.LOAD_FAILED.format(name=name, error=state.error))
         elif state.phase == "loading":
             self.page.banner.say("")
-        elif state.phase == "ready":
-            self.page.toast.offer(text.LOADED.format(name=name), text.CHAT, self.left.emit)
+
+    @Slot(str)
+    def _tell_opened(self, path: str) -> None:
+        gone, self._gone = self._gone, []
+        if self.page.isHidden():
+            return
+        words = text.LOADED.format(name=self._models.name_of(path))
+        made_room = [text.MADE_ROOM.format(name=self._models.name_of(other)) for other in gone]
+        self.page.toast.offer("; ".join((words, *made_room)), text.CHAT, self.left.emit)
 
     @Slot(object)
     def _offer_to_open_again(self, model: Model) -> None:

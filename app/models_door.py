@@ -14,6 +14,7 @@ from app.downloads.lanes import Lanes
 from app.models.background import Background, Post
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths
+from app.widgets.toast import Toast
 from app.window import MainWindow
 from engine import EngineSettings
 
@@ -47,6 +48,7 @@ class ModelsDoor:
         self._library = Background("mlxr-library", post)
         self._desk: ModelsDesk | None = None
         models.opened.connect(self._note_use)
+        models.made_room.connect(self._say_made_room)
 
     @property
     def desk(self) -> ModelsDesk | None:
@@ -105,10 +107,17 @@ class ModelsDoor:
         self._library.ask(work, go_on, self._window.toast.say)
 
     def _say_ready(self, state: DownloadState) -> None:
-        """Offer what was downloaded, where the person is."""
+        words = text.READY.format(title=state.title)
+        self._toast.offer(words, text.OPEN, partial(self._models.open, state.path))
+
+    def _say_made_room(self, path: str) -> None:
+        self._toast.say(text.MADE_ROOM.format(name=self._models.name_of(path)))
+
+    @property
+    def _toast(self) -> Toast:
+        """The one that is seen where the person is."""
         on_page = self._desk is not None and not self._window.is_chat_shown
-        toast = self._desk.page.toast if self._desk is not None and on_page else self._window.toast
-        toast.offer(text.READY.format(title=state.title), text.OPEN, partial(self._models.open, state.path))
+        return self._desk.page.toast if self._desk is not None and on_page else self._window.toast
 
     def _note_use(self, path: str) -> None:
         def work() -> str:

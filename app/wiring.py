@@ -19,6 +19,7 @@ from app.appearance import Appearance
 from app.bridge import FrameQueue
 from app.chat.cache_words import freed_words
 from app.chat.chat_list import ChatListViewModel
+from app.chat.chat_model import ChatModel
 from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
 from app.chat.disk_use import DiskUseViewModel
@@ -89,7 +90,8 @@ class Desktop:
         self.conversation = ConversationViewModel(
             self.engine.submit, self.store, self.models, self.chats.title_of
         )
-        self.status = StatusViewModel()
+        self.chat_model = ChatModel(self.models, self.conversation)
+        self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
@@ -145,11 +147,11 @@ class Desktop:
         if isinstance(event, Freed):
             self.window.toast.say(freed_words(event))
         self.models.handle(event)
+        self.status.handle(event)
         self.conversation.handle(event)
         self.chats.handle(event)
         self.pins.handle(event)
         self.disk_use.handle(event)
-        self.status.handle(event)
         self.prediction.handle(event)
 
     def _join_chats(self) -> None:
@@ -168,6 +170,7 @@ class Desktop:
 
     def _join_models(self) -> None:
         self.models.opened.connect(self._remember_model)
+        self.models.state_changed.connect(lambda state: self.status.show(state.path))
         self.pane.model_button.files_wanted.connect(self.window.browse_files)
         self.pane.model_button.page_wanted.connect(self.models_door.toggle)
         self.pane.model_button.folders_wanted.connect(self.window.browse_folders)

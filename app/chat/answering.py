@@ -101,6 +101,11 @@ class Answering(QObject):
         asked = self._asked_with(message_id)
         return tuple(asked.answers.values()) if asked else ()
 
+    def model_of(self, request_id: str) -> str:
+        """The model that answers a request in flight; "" for another request."""
+        asked = self._asked.get(request_id)
+        return next(iter(asked.answers.values())).message.model if asked else ""
+
     def chat(self, chat_id: str) -> OpenChat | None:
         """The chat, when an answer of it is on its way."""
         chats = (asked.open_chat for asked in self._asked.values())
@@ -206,7 +211,8 @@ class Answering(QObject):
         tree = open_chat.tree
         branches = tuple(tokens_along(tree.line(other)) for other in others if tree.get(other).tokens)
         if branches:
-            self._submit(Keep(open_chat.chat.id, tokens_along(tree.line(kept_id)), branches))
+            kept = tokens_along(tree.line(kept_id))
+            self._submit(Keep(open_chat.chat.id, kept, branches, tree.get(kept_id).model))
 
 
 def _has_words(asked: _Asked) -> bool:

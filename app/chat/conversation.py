@@ -218,6 +218,10 @@ class ConversationViewModel(QObject):
         if self._shown and self._shown.chat.id == chat_id:
             self.new_chat()
 
+    def model_of(self, request_id: str) -> str:
+        """The model that answers a request in flight; "" for another request."""
+        return self._answering.model_of(request_id)
+
     def handle(self, event: Event) -> None:
         """Take in an engine event; `flush` shows what came of it."""
         self._answering.handle(event)
@@ -274,6 +278,7 @@ class ConversationViewModel(QObject):
             chat=chat.id,
             lane="window",
             n=answers,
+            model=self._models.state.path,
         )
 
     def _save(self, shown: OpenChat, *messages: ChatMessage, updated: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ class LibraryListModel(QAbstractListModel):
         self._shelf = Shelf()
         self._rows: Sequence[Model] = ()
         self._words = ""
-        self._state = ModelState()
-        self._path = ""
+        self._places: dict[str, str] = {}
+        self._states: dict[str, ModelState] = {}
         self._updates: Set[str] = frozenset()
 
     def show_shelf(self, shelf: Shelf) -> None:
@@ -45,14 +45,14 @@ class LibraryListModel(QAbstractListModel):
         self._words = words
         self._refill()
 
-    def show_state(self, state: ModelState) -> None:
-        """Show what the engine has loaded, or is loading."""
-        before, is_same = self._path, state.path == self._state.path
-        self._state = state
-        if not is_same:  # asking the disk for each bit of progress would be too much
-            self._path = str(real_place(Path(state.path))) if state.path else ""
+    def show_states(self, states: Mapping[str, ModelState]) -> None:
+        """Show what the engine has loaded, or is loading; `states` by the path that it knows each by."""
+        # Asking the disk for each bit of progress would be too much.
+        self._places = {path: self._places.get(path) or str(real_place(Path(path))) for path in states}
+        before = self._states
+        self._states = {self._places[path]: state for path, state in states.items()}
         for place, model in enumerate(self._rows):
-            if str(model.path) in (before, self._path):
+            if before.get(str(model.path)) != self._states.get(str(model.path)):
                 self.dataChanged.emit(self.index(place), self.index(place))
 
     def show_updates(self, keys: Set[str]) -> None:
@@ -71,9 +71,10 @@ class LibraryListModel(QAbstractListModel):
                 return self.index(place)
         return QModelIndex()
 
-    def is_open(self, model: Model) -> bool:
-        """Whether the engine has it, is loading it, or would for the next request."""
-        return str(model.path) == self._path and self._state.phase in ("loading", "ready", "resting")
+    def open_state(self, model: Model) -> ModelState | None:
+        """How the engine has it, is loading it, or would for the next request; None where it does not."""
+        state = self._states.get(str(model.path))
+        return state if state and state.phase in ("loading", "ready", "resting") else None
 
     def has_update(self, model: Model) -> bool:
         """Whether the Hub has a newer commit of it."""
@@ -81,15 +82,15 @@ class LibraryListModel(QAbstractListModel):
 
     def button_words(self, model: Model) -> str:
         """What can be done with it at once; "" where nothing can."""
-        if self.is_open(model):
-            return text.UNLOAD if self._state.phase in ("ready", "resting") else ""
+        if state := self.open_state(model):
+            return text.UNLOAD if state.phase in ("ready", "resting") else ""
         return text.OPEN if model.is_runnable else ""
 
     def label(self, model: Model) -> str:
         """What the engine or the memory says of it, in one or two words."""
-        if self.is_open(model):
+        if state := self.open_state(model):
             words = {"ready": "Loaded", "resting": "Resting"}
-            return words.get(self._state.phase, f"Loading {self._state.progress:.0%}")
+            return words.get(state.phase, f"Loading {state.progress:.0%}")
         if model.state != "here":
             return "Gone" if model.state == "gone" else "Damaged"
         if model.facts.problem:

@@ -94,7 +94,7 @@ class LibraryPane(QWidget):
         self.left_out.clicked.connect(self._show_left_out)
         self._arrange()
         self._connect()
-        self._list.show_state(models.state)
+        self._list.show_states(models.states)
         self._show()
 
     @property
@@ -166,7 +166,7 @@ class LibraryPane(QWidget):
         self._list.renamed.connect(self._rename)
         self._list.favoured.connect(lambda model, favour: self._library.set_favourite(model, favour))
         self._list.removal_wanted.connect(self._plan_removal)
-        self._models.state_changed.connect(self._list.show_state)
+        self._models.states_changed.connect(self._list.show_states)
         self._library.changed.connect(self._show)
         self._library.scanning.connect(self._show_scan)
         self._library.scanned.connect(self._show)
@@ -197,7 +197,8 @@ class LibraryPane(QWidget):
 
     def _save_settings(self, model: Model, settings: ModelSettings) -> None:
         self._library.save_settings(model, settings)
-        if self._list.rows.is_open(model) and self._models.take_own(settings):
+        state = self._list.rows.open_state(model)
+        if state and self._models.take_own(state.path, settings):
             self.outdated.emit(model)
 
     @Slot()
@@ -224,8 +225,8 @@ class LibraryPane(QWidget):
         dialog.open()
 
     def _delete(self, removal: Removal) -> None:
-        if self._list.rows.is_open(removal.model):
-            self._models.unload()
+        if state := self._list.rows.open_state(removal.model):
+            self._models.unload(state.path)
         self._library.remove(removal)
 
     @Slot(int, int)

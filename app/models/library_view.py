@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import QModelIndex, QPoint, Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
@@ -29,13 +31,13 @@ SHOW_FOLDER = "Show in its folder"
 class LibraryView(RowList):
     """Shows the models.
 
-    Intents: `opened(path)`, `unloaded`, `renamed(key, name)`, `favoured(Model, whether)`, and
+    Intents: `opened(path)`, `unloaded(path)`, `renamed(key, name)`, `favoured(Model, whether)`, and
     `removal_wanted(Model, whether files that the user brought go too)`, `update_looked_for(Model)`,
     `update_wanted(Model)`, and `settings_wanted(Model)`.
     """
 
     opened = Signal(str)
-    unloaded = Signal()
+    unloaded = Signal(str)
     renamed = Signal(str, str)
     favoured = Signal(object, bool)
     removal_wanted = Signal(object, bool)
@@ -72,9 +74,9 @@ class LibraryView(RowList):
         self.setCurrentIndex(self._rows.index_of(key))
 
     @Slot(object)
-    def show_state(self, state: ModelState) -> None:
-        """Show what the engine has loaded, or is loading."""
-        self._rows.show_state(state)
+    def show_states(self, states: Mapping[str, ModelState]) -> None:
+        """Show what the engine has loaded, or is loading, by path."""
+        self._rows.show_states(states)
 
     def names(self) -> list[str]:
         """The names on show, from the top."""
@@ -86,8 +88,7 @@ class LibraryView(RowList):
         colour = self._appearance.theme.text
         menu = QMenu(self)
         if words := self._rows.button_words(model):
-            is_open = self._rows.is_open(model)
-            act = menu.addAction(icon("unload" if is_open else "play", colour), words)
+            act = menu.addAction(icon("unload" if self._rows.open_state(model) else "play", colour), words)
             act.triggered.connect(lambda: self._press(index))
             menu.addSeparator()
         if model.source != "built in":
@@ -135,8 +136,8 @@ class LibraryView(RowList):
 
     @Slot(QModelIndex)
     def _press(self, index: QModelIndex) -> None:
-        if self._rows.is_open(self._rows.model(index)):
-            self.unloaded.emit()
+        if state := self._rows.open_state(self._rows.model(index)):
+            self.unloaded.emit(state.path)
         else:
             self._open(index)
 

@@ -1,15 +1,16 @@
-"""Which model is loaded, as the engine's events tell it, and the wish for another one."""
+"""Which models are loaded, as the engine's events tell it, which is chosen, and the wish for another one."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from app import text
 from app.chat_sampling import chat_sampling
 from app.engine_settings import load_command
 from app.library.records import NOTHING_SET, ModelSettings
@@ -34,11 +35,11 @@ RECENT = 8
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """Where the engine stands with its model.
+    """Where the engine stands with a model.
 
     Attributes:
-        phase: "ready" only between the engine's ModelReady and the next load; "resting" when nobody used it:
-            it has left memory, and comes back with the next request.
+        phase: "ready" from the engine's ModelReady until it says otherwise; "resting" when nobody used it:
+            it has left memory, and comes back with the next request; "none" where there is no model.
         path: folder or GGUF file of the model that is loaded, loading, resting or failed to.
         progress: share of the weights that are in memory, 0 to 1, while loading.
         is_trying: they all are, and kernels are tried before the first request.
@@ -59,15 +60,50 @@ class ModelState:
         return model_title(Path(self.path)) if self.path else ""
 
 
-class ModelsViewModel(QObject):
-    """The loaded model and those opened before.
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A model that was opened: its state, the id of its load, and what is set for it.
 
-    Signals: `state_changed(ModelState)`, `recent_changed(tuple of paths)`, `opened(path)` when one is ready.
+    `loaded_with`: what of that the engine was told; None before it is asked to load it.
+    """
+
+    state: ModelState
+    load_id: str
+    own: ModelSettings = NOTHING_SET
+    loaded_with: ModelSettings | None = None
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether a request reaches it: it waits in the engine while the model loads or rests."""
+        phase = self.state.phase
+        return phase in ("ready", "resting") or (phase == "loading" and self.loaded_with is not None)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is in memory, or on its way there, as it is set now."""
+        is_outdated = self.loaded_with is not None and not self.is_loaded_with(self.own)
+        return self.state.phase in ("loading", "ready") and not is_outdated
+
+    def is_loaded_with(self, own: ModelSettings) -> bool:
+        """Whether the engine would be told the same as it was."""
+        told = self.loaded_with
+        return told is not None and (own.context, own.kv_cache) == (told.context, told.kv_cache)
+
+
+class ModelsViewModel(QObject):
+    """The models that the engine has, of which one is chosen, and those opened before.
+
+    Signals: `state_changed(ModelState)` of the chosen one, also when another is chosen; `states_changed(state
+    by path)`; `recent_changed(tuple of paths)`; `chosen(path)` when a person opens one; `opened(path)` when
+    that one is ready; `made_room(path)` when one was unloaded for another.
     """
 
     state_changed = Signal(object)
+    states_changed = Signal(object)
     recent_changed = Signal(object)
+    chosen = Signal(str)
     opened = Signal(str)
+    made_room = Signal(str)
 
     def __init__(
         self,
@@ -80,17 +116,21 @@ class ModelsViewModel(QObject):
         super().__init__(parent)
         self._submit = submit
         self._find_own = find_own
-        self._own = self._loaded_with = NOTHING_SET
         self._guide = str(guide)
-        self._state = ModelState()
-        self._load_id = ""
-        self._is_asked = False
+        self._known: dict[str, _Known] = {}  # by path, the last opened last
+        self._path = ""
         self._recent: tuple[str, ...] = ()
 
     @property
     def state(self) -> ModelState:
-        """The model's state."""
-        return self._state
+        """The state of the chosen model."""
+        known = self._known.get(self._path)
+        return known.state if known else ModelState()
+
+    @property
+    def states(self) -> Mapping[str, ModelState]:
+        """The state of each model that was opened and is not unloaded, by its path."""
+        return {path: known.state for path, known in self._known.items()}
 
     @property
     def guide(self) -> str:
@@ -99,8 +139,12 @@ class ModelsViewModel(QObject):
 
     @property
     def is_guide(self) -> bool:
-        """Whether the model loaded or loading is the built-in one."""
-        return self._state.path == self._guide
+        """Whether the chosen model is the built-in one."""
+        return self._path == self._guide
+
+    def name_of(self, path: str) -> str:
+        """The model's name for people."""
+        return text.model_title(model_title(Path(path)), path == self._guide)
 
     @property
     def recent(self) -> tuple[str, ...]:
@@ -109,66 +153,107 @@ class ModelsViewModel(QObject):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether a request reaches the model on show: it waits in the engine while that loads or rests."""
-        phase = self._state.phase
-        return phase in ("ready", "resting") or (phase == "loading" and self._is_asked)
+        """Whether a request reaches the chosen model: it waits in the engine while that loads or rests."""
+        known = self._known.get(self._path)
+        return known is not None and known.takes_requests
 
     @property
     def system(self) -> str:
         """What the model is told before each new chat; "" is nothing."""
-        return self._own.system
+        known = self._known.get(self._path)
+        return known.own.system if known else ""
 
     def sampling(self, answers: int = 1) -> SamplingParams:
-        """How the loaded model's words are drawn for so many answers to one question."""
-        return chat_sampling(Path(self._state.path), answers, self._own)
+        """How the chosen model's words are drawn for so many answers to one question."""
+        known = self._known.get(self._path)
+        return chat_sampling(Path(self._path), answers, known.own if known else NOTHING_SET)
 
     def open(self, path: str) -> None:
-        """Ask the engine to load the model in place of what is loaded."""
-        self._load_id = load_id = f"load-{uuid.uuid4().hex}"
-        self._is_asked = False
-        self._set(ModelState("loading", path))
+        """Choose the model. Unless it is in memory, or being loaded, as it is set now, ask to load it."""
+        known = self._known.pop(path, None)
+        if known is None or not known.stays:
+            known = _Known(ModelState("loading", path), _new_id())
+        self._path = path
+        self._put(path, known)
+        self.chosen.emit(path)
+        self._find_own(path, lambda own: self._found(path, known.load_id, own))
 
-        def load(own: ModelSettings) -> None:
-            if load_id == self._load_id:
-                self._own = self._loaded_with = own
-                self._submit(load_command(load_id, Path(path), own))
-                self._is_asked = True
-                self._set(self._state)
+    def choose(self, path: str) -> None:
+        """Choose a model that the engine has, or is loading; any other is passed over."""
+        known = self._known.get(path)
+        if path != self._path and known is not None and known.state.phase != "failed":
+            self._path = path
+            self.state_changed.emit(known.state)
 
-        self._find_own(path, load)
+    def take_own(self, path: str, own: ModelSettings) -> bool:
+        """Let what is set for an open model hold from now on; whether some of it needs it opened again."""
+        known = self._known[path]
+        self._known[path] = replace(known, own=own)
+        return not known.is_loaded_with(own)
 
-    def take_own(self, own: ModelSettings) -> bool:
-        """Let what is set for the open model hold from now on; whether some of it needs it opened again."""
-        self._own = own
-        before = self._loaded_with
-        return (own.context, own.kv_cache) != (before.context, before.kv_cache)
-
-    def unload(self) -> None:
-        """Ask the engine to free the model; the state changes when it says so."""
-        self._submit(UnloadModel())
+    def unload(self, path: str) -> None:
+        """Ask the engine to free a model; the state changes when it says so."""
+        self._submit(UnloadModel(path))
 
     def add_recent(self, paths: list[str]) -> None:
         """Take in models that were opened before those already known."""
         self._set_recent([*self._recent, *paths])
 
     def handle(self, event: Event) -> None:
-        """Take in an engine event. Those of a load that a later one replaced are passed over."""
+        """Take in an engine event. Those of a load that a later one of the model replaced are passed over."""
         match event:
-            case LoadProgress(id=self._load_id) if event.total_bytes:
+            case LoadProgress() if (path := self._loaded_by(event.id)) and event.total_bytes:
                 progress = event.loaded_bytes / event.total_bytes
-                self._set(ModelState("loading", self._state.path, progress, event.is_trying))
-            case ModelReady(id=self._load_id):
-                self._set(ModelState("ready", self._state.path, info=event.model))
-                self._set_recent([self._state.path, *self._recent])
-                self.opened.emit(self._state.path)
-            case Failed(id=self._load_id):
-                self._set(ModelState("failed", self._state.path, error=event.error))
-            case ModelUnloaded(reason="idle") if self._state.phase == "ready":
-                self._set(ModelState("resting", self._state.path))
-            case ModelUnloaded() if self._state.phase in ("ready", "resting"):
-                self._set(ModelState())
+                self._set(ModelState("loading", path, progress, event.is_trying))
+            case ModelReady() if path := self._loaded_by(event.id):
+                self._set(ModelState("ready", path, info=event.model))
+                self._tell_opened(path)
+            case Failed() if path := self._loaded_by(event.id):
+                self._set(ModelState("failed", path, error=event.error))
+            case ModelUnloaded() if (known := self._known.get(event.path)) is not None:
+                self._unloaded(known.state, event)
             case _:
                 pass
+
+    def _found(self, path: str, load_id: str, own: ModelSettings) -> None:
+        """What is set for a model that was opened: load it, if it is not there, or was loaded otherwise."""
+        known = self._known.get(path)
+        if known is None or known.load_id != load_id:
+            return
+        if known.is_loaded_with(own):
+            self._known[path] = replace(known, own=own)
+            if known.state.phase == "ready":
+                self._tell_opened(path)
+            return
+        if known.loaded_with is not None:
+            known = _Known(ModelState("loading", path), _new_id())
+        self._submit(load_command(known.load_id, Path(path), own))
+        self._put(path, replace(known, own=own, loaded_with=own))
+
+    def _unloaded(self, state: ModelState, event: ModelUnloaded) -> None:
+        if event.reason == "idle" and state.phase == "ready":
+            self._set(ModelState("resting", event.path))
+        elif event.reason != "idle" and state.phase in ("ready", "resting"):
+            del self._known[event.path]
+            self.states_changed.emit(self.states)
+            if event.path == self._path:
+                self._choose_another()
+            if event.reason == "room":
+                self.made_room.emit(event.path)
+
+    def _choose_another(self) -> None:
+        """The chosen one is gone: the last opened of those that are left takes its place."""
+        left = [path for path, known in self._known.items() if known.state.phase != "failed"]
+        self._path = left[-1] if left else ""
+        self.state_changed.emit(self.state)
+
+    def _loaded_by(self, load_id: str) -> str:
+        """The model whose last load has this id; "" for an older load, or another request."""
+        return next((path for path, known in self._known.items() if known.load_id == load_id), "")
+
+    def _tell_opened(self, path: str) -> None:
+        self._set_recent([path, *self._recent])
+        self.opened.emit(path)
 
     def _set_recent(self, paths: list[str]) -> None:
         known = dict.fromkeys(path for path in paths if path != self._guide)
@@ -176,5 +261,14 @@ class ModelsViewModel(QObject):
         self.recent_changed.emit(self._recent)
 
     def _set(self, state: ModelState) -> None:
-        self._state = state
-        self.state_changed.emit(state)
+        self._put(state.path, replace(self._known[state.path], state=state))
+
+    def _put(self, path: str, known: _Known) -> None:
+        self._known[path] = known
+        self.states_changed.emit(self.states)
+        if path == self._path:
+            self.state_changed.emit(known.state)
+
+
+def _new_id() -> str:
+    return f"load-{uuid.uuid4().hex}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path, PurePosixPath
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -44,9 +45,10 @@ class OffersViewModel(QObject):
         self._context: int | None = USUAL_CONTEXT
         self._fits: dict[str, ChoiceFit] = {}
         self._offers: tuple[Offer, ...] = ()
+        self._places: dict[str, str] = {}
         for signal in (repo.changed, library.changed):
             signal.connect(self._judge)
-        for signal in (downloads.changed, models.state_changed):
+        for signal in (downloads.changed, models.states_changed):
             signal.connect(self._gather)
 
     @property
@@ -98,14 +100,16 @@ class OffersViewModel(QObject):
     def _all_of(self, details: RepoDetails) -> tuple[Offer, ...]:
         choices, memory = details.choices.choices, self._library.shelf.memory
         best = recommend(filter(self._fits_here, choices), memory) if memory else None
-        state = self._models.state
-        loaded = str(real_place(Path(state.path))) if state.phase == "ready" else ""
+        states = self._models.states
+        # Asking the disk for each bit of progress would be too much.
+        self._places = {path: self._places.get(path) or str(real_place(Path(path))) for path in states}
+        loaded = {self._places[path] for path, state in states.items() if state.phase == "ready"}
         return tuple(self._offer(details, choice, loaded, is_best=choice is best) for choice in choices)
 
     def _fits_here(self, choice: Choice) -> bool:
         return choice.key not in self._fits or self._fits[choice.key].verdict in ("fits", "tight")
 
-    def _offer(self, details: RepoDetails, choice: Choice, loaded: str, *, is_best: bool) -> Offer:
+    def _offer(self, details: RepoDetails, choice: Choice, loaded: Set[str], *, is_best: bool) -> Offer:
         model = self._here(details.repo, choice)
         access = self._repo.access
         return Offer(
@@ -114,7 +118,7 @@ class OffersViewModel(QObject):
             fit=self._fits.get(choice.key),
             path=str(model.path) if model else "",
             progress=self._progress(details, choice),
-            is_open=model is not None and str(model.path) == loaded,
+            is_open=model is not None and str(model.path) in loaded,
             may_download=access is not None and access.gate in ("open", "granted"),
         )
 

@@ -89,9 +89,8 @@ class ScriptedEngine:
         self._cancelled: set[tuple[str, int | None]] = set()
         self._closing = False
         self._released = False
-        self._loaded = ""
-        self._load_command = LoadModel("", "")
-        self._resting: LoadModel | None = None
+        self._loads: dict[str, LoadModel] = {}
+        self._resting: set[str] = set()
         self._cached: dict[str, list[tuple[int, ...]]] = {}
         self._thread = threading.Thread(target=self._run, name="scripted-engine", daemon=True)
         self.reply: tuple[str, ...] = ("Pages ", "hold ", "tokens.")
@@ -134,10 +133,11 @@ class ScriptedEngine:
 
     def rest(self) -> None:
         """Tell that the model has left memory because nobody used it; the next request loads it again."""
-        self._resting, self._loaded = self._load_command, ""
+        path = self._named("")
+        self._resting.add(path)
         on_ssd = {chat: _pages(chains) * PAGE_BYTES for chat, chains in self._cached.items()}
         self._emit(ChatsCached({chat: ChatMemory(0, size, 0) for chat, size in on_ssd.items()}))
-        self._emit(ModelUnloaded(self._resting.path, "idle"))
+        self._emit(ModelUnloaded(path, "idle"))
 
     def requests(self) -> list[Generate]:
         """Every Generate so far."""
@@ -155,46 +155,51 @@ class ScriptedEngine:
                 case LoadModel() as load:
                     self._load(load)
                 case Generate() as generate:
-                    if self._is_awake(generate.id):
+                    if self._is_awake(generate):
                         self._answer(generate)
                 case Predict(request=request):
-                    if self._is_awake(request.id):
+                    if self._is_awake(request):
                         self._predict(request)
                 case Keep(chat=chat, others=others):
                     pages = sum(_pages([other]) for other in others)
                     self._emit(Freed(chat, pages, pages * PAGE_BYTES))
-                case UnloadModel():
-                    self._unload()
+                case UnloadModel(path=path):
+                    self._unload(self._named(path))
                 case Forget(chat=chat):
                     self._cached.pop(chat, None)
                     self._tell_cached()
                 case _:
                     pass
 
-    def _is_awake(self, request_id: str) -> bool:
+    def _named(self, path: str) -> str:
+        """The model of that path, or the last one loaded."""
+        return path or next(reversed(self._loads), "")
+
+    def _is_awake(self, request: Generate) -> bool:
         """Load a model that rests; where that fails, the request does, too."""
-        resting = self._resting
-        if resting is None:
-            return True
-        self._load(resting)
-        if self.fail_loads:
-            self._resting = resting
-            self._emit(Failed(request_id, self.fail_loads, "ModelError"))
-        return not self.fail_loads
+        path = self._named(request.model)
+        if path not in self._loads:
+            self._emit(Failed(request.id, "no model is loaded", "NoModel"))
+        elif path in self._resting:
+            self._resting.discard(path)
+            self._load(self._loads[path])
+            if self.fail_loads:
+                self._resting.add(path)
+                self._emit(Failed(request.id, self.fail_loads, "ModelError"))
+        return path in self._loads and path not in self._resting
 
     def _load(self, load: LoadModel) -> None:
-        self._load_command, self._resting = load, None
         self._emit(LoadProgress(load.id, 3_200_000, 6_400_000))
         if self.fail_loads:
             self._emit(Failed(load.id, self.fail_loads, "ModelError"))
         else:
-            self._loaded = load.path
+            self._loads[load.path] = load
             self._emit(ModelReady(load.id, model_info(load.path)))
 
-    def _unload(self) -> None:
-        if path := self._loaded or (self._resting.path if self._resting else ""):
+    def _unload(self, path: str) -> None:
+        if self._loads.pop(path, None):
             self._emit(ModelUnloaded(path))
-        self._loaded, self._resting = "", None
+        self._resting.discard(path)
 
     def _predict(self, request: Generate) -> None:
         prompt = self._prompt(request)
@@ -220,7 +225,7 @@ class ScriptedEngine:
                     self._emit(TextChunk(request.id, pieces[step], step + 1, index))
                 elif step == len(said):
                     self._emit(SampleEnded(request.id, index, "stop"))
-            self._emit(self._stats(request.id, len(prompt) + step + 1))
+            self._emit(self._stats(request, len(prompt) + step + 1))
         self._end(request, prompt, [said for _, said in samples])
 
     def _samples(self, count: int) -> list[tuple[tuple[str, ...], list[str]]]:
@@ -281,7 +286,7 @@ class ScriptedEngine:
                 )
             )
             self._keep(request.chat, prompt + first.tokens)
-        self._emit(self._stats("", 0))
+        self._emit(self._stats(request, 0))
 
     def _sample(self, request_id: str, index: int, said: list[str]) -> Sample:
         cancelled = self._is_cancelled(request_id) or self._is_cancelled(request_id, index)
@@ -290,9 +295,11 @@ class ScriptedEngine:
         tokens = (*range(first, first + len(said)), *([] if cancelled else [END]))
         return Sample(reason, "".join(said), tokens, None)
 
-    def _stats(self, active: str, tokens: int) -> Stats:
-        pages = -(-tokens // PAGE_SIZE)
-        return Stats(active, 0, tokens, 62.0 if active else 0.0, PREFILL_TPS, pages, TOTAL_PAGES, 0, 0)
+    def _stats(self, request: Generate, tokens: int) -> Stats:
+        """The pulse while it holds so many tokens; 0: it has ended."""
+        active, tps = (request.id, 62.0) if tokens else ("", 0.0)
+        pages, model = -(-tokens // PAGE_SIZE), self._named(request.model)
+        return Stats(active, 0, tokens, tps, PREFILL_TPS, pages, TOTAL_PAGES, 0, 0, model=model)
 
 
 def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:

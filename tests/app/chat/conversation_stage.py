@@ -30,6 +30,8 @@ class Stage:
 
     def ready(self, model: str = "/models/tiny") -> None:
         self.models.open(model)
+        if self.models.state.phase == "ready":  # the engine has it already
+            return
         load = self.sent[-1]
         assert isinstance(load, LoadModel)
         self.models.handle(ModelReady(load.id, model_info(model)))

@@ -89,7 +89,8 @@ def test_the_kept_one_goes_on_and_the_others_stay_as_versions(stage: Stage) -> N
     assert (stage.chat.versions(kept).place, stage.chat.versions(kept).count) == (2, 3)
     keep = stage.sent[-1]
     assert stage.chat.chat
-    assert keep == Keep(stage.chat.chat.id, (*PROMPT, 20, 21), ((*PROMPT, 10, 11), (*PROMPT, 30, 31)))
+    others = ((*PROMPT, 10, 11), (*PROMPT, 30, 31))
+    assert keep == Keep(stage.chat.chat.id, (*PROMPT, 20, 21), others, "/models/tiny")
     answered(stage, "Go on", "Gladly")
     assert shown(stage) == ["Tell me", "B", "Go on", "Gladly"]
     request = stage.requests()[-1]

@@ -172,7 +172,7 @@ def test_the_engine_says_what_is_loaded(scene: Scene, model: Path) -> None:
     choose(view, "tiny-random", text.UNLOAD)
     scene.wait(lambda: scene.labels()["tiny-random"] == "Fits")
     assert isinstance(engine.commands[-1], UnloadModel)
-    assert scene.desktop.models.state.phase == "none"
+    assert scene.desktop.models.state.path == "/models/tiny-chat", "the one that was open before"
 
 
 def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path, qtbot: QtBot) -> None:

@@ -77,7 +77,7 @@ def test_search_download_pause_resume_load_chat_delete(
     scene.wait(lambda: desktop.window.isVisible() and scene.page.toast.isVisible())
     row.open.click()
     scene.wait(lambda: scene.labels()["small-model"] == "Loaded")
-    assert scene.labels()["guide"] == "Fits"
+    assert scene.labels()["guide"] == "Loaded", "both fit"
     assert desktop.models.state.path.startswith(str(hub_home.cache))
 
     scene.page.left.emit()
@@ -100,5 +100,6 @@ def test_search_download_pause_resume_load_chat_delete(
     dialog.delete_button.click()
     scene.wait(lambda: list(scene.labels()) == ["guide"])
     assert not any(path.is_file() for path in hub_home.cache.rglob("*.safetensors"))
-    scene.wait(lambda: desktop.models.state.phase == "none")
+    scene.wait(lambda: desktop.models.is_guide)
+    assert scene.labels() == {"guide": "Loaded"}
     assert slow.kind == "slow"

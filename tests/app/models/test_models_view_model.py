@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.library.records import ModelSettings
 from app.model_location import GUIDE
 from app.models.models_view_model import ModelsViewModel
-from engine import Command, Failed, LoadModel, LoadProgress, ModelReady, ModelUnloaded
+from engine import Command, Failed, LoadModel, LoadProgress, ModelReady, ModelUnloaded, UnloadModel
 from tests.fakes.scripted_engine import model_info
 
 
@@ -56,6 +57,98 @@ def test_events_of_an_older_load_are_passed_over(models: ModelsViewModel, sent: 
     models.handle(ModelReady(first, model_info("/models/first")))
     models.handle(Failed(first, "late", "ModelError"))
     assert (models.state.phase, models.state.path) == ("loading", "/models/second")
+
+
+def ready(models: ModelsViewModel, sent: list[Command], *paths: str) -> None:
+    """Open the models, the last of which is chosen then."""
+    for path in paths:
+        models.open(path)
+        models.handle(ModelReady(load_id(sent), model_info(path)))
+
+
+def test_a_model_that_is_loaded_is_chosen_at_once(models: ModelsViewModel, sent: list[Command]) -> None:
+    ready(models, sent, "/models/a", "/models/b")
+    opened: list[str] = []
+    models.opened.connect(opened.append)
+    asked = len(sent)
+    models.open("/models/a")
+    assert (models.state.phase, models.state.path, models.takes_requests) == ("ready", "/models/a", True)
+    assert (len(sent), opened, models.recent) == (asked, ["/models/a"], ("/models/a", "/models/b"))
+    assert {path: state.phase for path, state in models.states.items()} == {
+        "/models/a": "ready",
+        "/models/b": "ready",
+    }
+
+
+def test_what_happens_to_another_model_is_told_of_that_one(
+    models: ModelsViewModel, sent: list[Command]
+) -> None:
+    ready(models, sent, "/models/a")
+    of_a = load_id(sent)
+    ready(models, sent, "/models/b")
+    shown: list[str] = []
+    models.state_changed.connect(lambda state: shown.append(state.phase))
+    models.handle(ModelUnloaded("/models/a", "idle"))
+    assert models.states["/models/a"].phase == "resting"
+    models.handle(LoadProgress(of_a, 1, 4))
+    assert models.states["/models/a"].progress == 0.25
+    models.handle(Failed(of_a, "the disk is gone", "ModelError"))
+    assert models.states["/models/a"].error == "the disk is gone"
+    assert (models.state.phase, shown) == ("ready", [])
+
+
+def test_when_the_chosen_one_is_unloaded_the_last_opened_of_the_others_is_chosen(
+    models: ModelsViewModel, sent: list[Command]
+) -> None:
+    ready(models, sent, "/models/a", "/models/b", "/models/c")
+    models.open("/models/a")
+    models.unload("/models/a")
+    assert sent[-1] == UnloadModel("/models/a")
+    assert models.state.path == "/models/a", "not before the engine says so"
+    models.handle(ModelUnloaded("/models/a"))
+    assert (models.state.path, models.state.phase) == ("/models/c", "ready")
+
+
+def test_one_that_made_room_is_told_of(models: ModelsViewModel, sent: list[Command]) -> None:
+    ready(models, sent, "/models/a")
+    gone: list[str] = []
+    models.made_room.connect(gone.append)
+    models.open("/models/b")
+    models.handle(ModelUnloaded("/models/a", "room"))
+    assert gone == ["/models/a"]
+    assert (models.state.path, models.state.phase, list(models.states)) == (
+        "/models/b",
+        "loading",
+        ["/models/b"],
+    )
+
+
+def test_only_one_that_the_engine_has_can_be_chosen_without_opening_it(
+    models: ModelsViewModel, sent: list[Command]
+) -> None:
+    ready(models, sent, "/models/a", "/models/b")
+    models.choose("/models/elsewhere")
+    assert models.state.path == "/models/b"
+    models.handle(ModelUnloaded("/models/a", "idle"))
+    asked = len(sent)
+    models.choose("/models/a")
+    assert (models.state.path, models.state.phase, len(sent)) == ("/models/a", "resting", asked)
+
+
+def test_one_that_is_set_otherwise_meanwhile_is_loaded_anew(qtbot: QtBot, sent: list[Command]) -> None:
+    own = ModelSettings(context=100)
+    models = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own))
+    ready(models, sent, "/models/a")
+    own = ModelSettings(context=100, system="Be brief.")
+    models.open("/models/a")
+    assert (len(sent), models.system) == (1, "Be brief."), "what the engine is not told needs no load"
+    own = ModelSettings(context=200)
+    models.open("/models/a")
+    assert sent[-1] == LoadModel(load_id(sent), "/models/a", context=200)
+    assert models.state.phase == "loading"
+    models.handle(ModelUnloaded("/models/a"))  # the engine frees it first
+    models.handle(ModelReady(load_id(sent), model_info("/models/a")))
+    assert models.state.phase == "ready"
 
 
 def test_unloading_empties_but_not_while_the_next_one_loads(
