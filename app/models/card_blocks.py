@@ -12,7 +12,7 @@ MOST_CARD = 60_000
 """Characters of a card that are shown; its page has the rest."""
 GOES_ON = "*It goes on: open its page.*"
 NOTHING = "*Its authors say nothing of it.*"
-MOST_CELLS = 48
+MOST_CELLS = 80
 """A table with more becomes aligned text: as a table each of its cells costs about 0.1 ms."""
 LONGEST = 1200
 """Characters of a paragraph, or of a run of them; longer ones are cut between two words."""
