@@ -237,6 +237,8 @@ class Stats:
         cached_pages: pages that no request holds, kept for the next one; they are no part of pages_used.
         shared_pages: pages that more than one running answer holds.
         cache: what the cache has done since the model was loaded.
+        cold_steps: kinds of steps whose kernels are not compiled yet: those that check guesses, and those of
+            long texts. They are while the engine rests; until then nothing is guessed that needs them.
     """
 
     active_id: str
@@ -255,6 +257,7 @@ class Stats:
     cached_pages: int = 0
     shared_pages: int = 0
     cache: CacheCounts = field(default_factory=lambda: CacheCounts())
+    cold_steps: int = 0
     model: str = ""
 
 

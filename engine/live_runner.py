@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import mlx.core as mx
 
 from engine.events import Event, KernelsChosen
-from engine.kv.pager import PageTable
+from engine.kv.pager import OutOfPages, PageTable
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
-from engine.warm_up import warm_up
+from engine.warm_up import Warmth
 from metal.trial_messages import tells_of_memory
 
 log = logging.getLogger(__name__)
@@ -25,11 +25,13 @@ class LiveRunner:
         runner: the one to use now.
     """
 
-    def __init__(self, model: LoadedModel, emit: Callable[[Event], None]) -> None:
-        self._model, self._emit = model, emit
+    def __init__(self, model: LoadedModel, emit: Callable[[Event], None], steps: Sequence[int]) -> None:
+        """`steps`: tokens that steps of a sequence alone are going to have, the most wanted first."""
+        self._model, self._emit, self._steps = model, emit, steps
         self._earlier, self._earlier_tokens = Counter[str](), 0
         self.runner = Runner(model)
-        self._warm_up()
+        self._warmth = Warmth(self.runner, model, steps)
+        self._guarded(self._warmth.begin)
 
     @property
     def launches(self) -> Counter[str]:
@@ -46,7 +48,20 @@ class LiveRunner:
         mx.eval(self._model.arena.state())
         self._model.choose_kernels()
         self._renew()
-        self._warm_up()
+        self._guarded(self._warmth.begin)
+
+    @property
+    def cold_steps(self) -> int:
+        """Kinds of steps whose kernels are not compiled yet."""
+        return self._warmth.cold
+
+    def is_warm(self, tokens: int, length: int) -> bool:
+        """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""
+        return self._warmth.is_warm(tokens, length)
+
+    def warm_next(self) -> None:
+        """Compile one more kind of step; for when there is no request."""
+        self._guarded(self._warmth.next)
 
     def doubt(self, error: Exception) -> None:
         """After a step that broke: kernels that nobody asked for do not get a second chance to break one.
@@ -66,14 +81,13 @@ class LiveRunner:
         self._model.memory.drop()
         self._model.arena.release()
 
-    def _warm_up(self) -> None:
+    def _guarded(self, compile_some: Callable[[], None]) -> None:
         """Where kernels are compiled at their first launch, that is not a request's."""
-        kernels = self._model.kernels
-        if kernels is None or not kernels.is_lazy:
-            return
         try:
-            warm_up(self.runner, self._model.memory)
-        except Exception as error:  # the first request would have met it
+            compile_some()
+        except OutOfPages:
+            log.info("there was no page for a first step")
+        except Exception as error:  # a request would have met it
             log.exception("a first step broke")
             self.drop_pages()
             self.doubt(error)
@@ -82,4 +96,5 @@ class LiveRunner:
         """The kernels of the model are others than they were."""
         self._earlier, self._earlier_tokens = self.launches, self.tokens
         self.runner = Runner(self._model)
+        self._warmth = Warmth(self.runner, self._model, self._steps)
         self._emit(KernelsChosen(self._model.info))

@@ -34,6 +34,8 @@ from engine.speculation.verify import Verdict
 from engine.step_times import Reading, step_seconds
 from engine.telling import Teller
 from engine.tidying import Tidying
+from engine.warm_up import steps_for
+from engine.warming import Warming
 
 log = logging.getLogger(__name__)
 
@@ -59,19 +61,22 @@ class Serving:
         self.model = model
         self._emit = emit
         self._memory = model.memory
-        self._live = LiveRunner(model, emit)
+        self._live = LiveRunner(model, emit, steps_for(speculates=settings.speculation))
+        self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         self._batcher = Batcher(
             self._memory, model.pager, ChunkSizer(settings.prefill_chunk, settings.page_size)
         )
         self._broken = BrokenSteps(self._batcher, self._live)
-        self._tell = Teller(model, self._batcher, self._live, emit)
+        self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
         self._tidying = Tidying(model)
         self._finding = Finding(model, settings)
         self._sent: Sent | None = None
         self._read_at = 0.0
         self._pinned: set[str] = set()
         self._settings = settings
-        self._speculations = Speculations(is_on=settings.speculation, model=draft_model)
+        self._speculations = Speculations(
+            is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model
+        )
 
     @property
     def busy(self) -> bool:
@@ -132,11 +137,12 @@ class Serving:
     @property
     def next_tidying(self) -> float | None:
         """Seconds of rest after which `tidy` has something to do; None when it has nothing."""
-        return self._tidying.due
+        return self._warming.due(self._tidying.due)
 
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long."""
-        self._tidying.tidy(idle_seconds)
+        if not self._warming.warm(idle_seconds):
+            self._tidying.tidy(idle_seconds)
         self._tell.stats()
 
     def choose_kernels(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 
 from engine.kv.pager import OutOfPages
 from engine.request import Sequence
-from engine.speculation.draft import MOST_DRAFTED, Draft
+from engine.speculation.draft import LENGTHS, MOST_DRAFTED, Draft
 from engine.speculation.gain import SpeculationGain, StepCosts
 from engine.speculation.lookup import PromptLookup
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
@@ -15,13 +16,16 @@ from engine.speculation.verify import Verdict
 _CATCH_UP = 64
 """Tokens of a long prompt that the drafter takes in with each token of the answer, so that none waits."""
 
+IsWarm = Callable[[int, int], bool]
+"""Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
+
 
 class Speculations:
     """Guesses for whoever runs alone: a batch keeps the machine busy anyway."""
 
-    def __init__(self, *, is_on: bool, model: DraftModel | None = None) -> None:
+    def __init__(self, *, is_on: bool, is_warm: IsWarm, model: DraftModel | None = None) -> None:
         """`model`: guesses where the text does not repeat; None for no such guesses."""
-        self._is_on = is_on
+        self._is_on, self._is_warm = is_on, is_warm
         self._model = model
         self._costs = Costs()
         self._of: dict[Sequence, Speculation] = {}
@@ -33,7 +37,7 @@ class Speculations:
         sequence = running[0]
         if sequence not in self._of:
             drafter = ModelDrafter(self._model) if self._model else None
-            self._of[sequence] = Speculation(sequence, self._costs, drafter)
+            self._of[sequence] = Speculation(sequence, self._costs, drafter, self._is_warm)
         speculation = self._of[sequence]
         sequence.wants_draft = sequence.is_in_flight and speculation.is_promising()
         sequence.draft = None if sequence.is_in_flight else speculation.draft()
@@ -64,9 +68,9 @@ class Costs:
 class Speculation:
     """Guesses of one answer: what followed before, else what a draft model says."""
 
-    def __init__(self, sequence: Sequence, costs: Costs, model: ModelDrafter | None) -> None:
+    def __init__(self, sequence: Sequence, costs: Costs, model: ModelDrafter | None, is_warm: IsWarm) -> None:
         """`costs`: shared by the model's answers."""
-        self._sequence = sequence
+        self._sequence, self._is_warm = sequence, is_warm
         self._lookup, self._model = PromptLookup(), model
         self._modelled = 0  # tokens that the draft model knows
         self._lookup_gain, self._model_gain = SpeculationGain(costs.lookup), SpeculationGain(costs.model)
@@ -121,7 +125,17 @@ class Speculation:
         if end > begin + _CATCH_UP:
             return Draft((), 0), 0
         found = self._lookup.draft(self._most)
-        return found, self._lookup_gain.best(len(found.tokens), found.match) if found.tokens else 0
+        if not found.tokens:
+            return found, 0
+        return found, self._lookup_gain.best(len(found.tokens), found.match, self._lengths)
 
     def _most_of_model(self) -> int:
-        return self._model_gain.best(self._most) if self._model is not None and self._most > 0 else 0
+        if self._model is None or self._most <= 0 or not self._model.is_warm(self._sequence.length):
+            return 0
+        return self._model_gain.best(self._most, lengths=self._lengths)
+
+    @property
+    def _lengths(self) -> list[int]:
+        """Of drafts whose step compiles nothing: nobody waits for that in the middle of an answer."""
+        length = self._sequence.length
+        return [drafted for drafted in LENGTHS if self._is_warm(1 + drafted, length + drafted)]

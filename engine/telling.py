@@ -18,15 +18,22 @@ from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.request import Request, Sequence
 from engine.stats import Pulse
+from engine.warming import Warming
 
 
 class Teller:
     """Counts what happens and emits it as Stats, ChatsCached and PrefillProgress."""
 
     def __init__(
-        self, model: LoadedModel, batcher: Batcher, live: LiveRunner, emit: Callable[[Event], None]
+        self,
+        model: LoadedModel,
+        batcher: Batcher,
+        live: LiveRunner,
+        warming: Warming,
+        emit: Callable[[Event], None],
     ) -> None:
         self._model, self._batcher, self._live, self._emit = model, batcher, live, emit
+        self._warming = warming
         self._pulse = Pulse()
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] | None = None
@@ -76,6 +83,7 @@ class Teller:
                 cached_pages=model.memory.cached_pages,
                 shared_pages=_shared(running),
                 cache=self._cache_counts(),
+                cold_steps=self._warming.cold_steps,
                 model=model.info.path,
             )
         )

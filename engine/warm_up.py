@@ -1,30 +1,151 @@
-"""Steps that nobody waits for: what they launch is compiled when the first request comes."""
+"""Steps that nobody waits for: what they launch is compiled before a request needs it.
+
+A GPU compiles a kernel at its first launch, anew for each number of tokens in a step, and for page tables
+that are cut otherwise: tens of milliseconds by Metal, about a second by NVIDIA's compiler, for each of some
+eight kernels. What every answer needs first, a prompt and a step of one token, is compiled when the model is
+loaded. The rest (steps that check drafts, and longer tables) follows at once where all of it takes a moment;
+else while the engine rests, one step after the other with a pause between them, so that a request waits for
+one of them at most. Until then nothing is guessed that would launch it: an answer loses nothing by that but
+the guess, where a longer load would be everybody's.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Hashable, Sequence
+
 import mlx.core as mx
 
+from engine.kernels import Kernels
+from engine.kv.in_place import table_pages
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, PageTable
-from engine.runner import Runner
+from engine.loading.model import LoadedModel
+from engine.runner import Part, Runner
+from engine.sampling import Sampler
+from engine.sampling_params import SamplingParams
+from engine.speculation.draft import LENGTHS, Draft
+from engine.speculation.verify import verify
+
+AT_LOAD_S = 1.0
+"""Seconds of a model's loading in which steps may be compiled that an answer can do without at first."""
 
 _CHUNK = 9  # more than a decode step takes
+_FEW_PAGES = 8
+
+
+def steps_for(*, speculates: bool) -> tuple[int, ...]:
+    """Tokens that a step of an answer alone may have: one, or one and a draft."""
+    return (1, *(1 + drafted for drafted in LENGTHS)) if speculates else (1,)
+
+
+class Warmth:
+    """Which steps of one sequence launch only what is compiled, on one runner."""
+
+    def __init__(self, runner: Runner, model: LoadedModel, steps: Sequence[int]) -> None:
+        """`steps`: numbers of tokens that they are wanted with, the most wanted first."""
+        self._runner, self._model = runner, model
+        kernels = model.kernels
+        self._kernels = kernels if kernels is not None and kernels.is_lazy else None
+        self._widths = {} if self._kernels is None else _widths(self._kernels, model)
+        widths = dict.fromkeys(self._widths.values())
+        self._waiting = deque((tokens, pages) for pages in widths for tokens in steps)
+        self._compiled = set[tuple[int, int | None]]()  # tokens, and pages as in `_widths`
+
+    @property
+    def cold(self) -> int:
+        """How many kinds of steps are to be compiled still."""
+        return len(self._waiting)
+
+    def is_warm(self, tokens: int, length: int) -> bool:
+        """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""
+        if self._kernels is None:
+            return True
+        pages = _pages(self._kernels, self._model, length)
+        return (tokens, self._widths.get(pages)) in self._compiled
+
+    def begin(self) -> None:
+        """Compile what the first request needs, and more as long as that takes a moment.
+
+        Raises what a step may raise.
+        """
+        if self._kernels is None:
+            return
+        began = time.perf_counter()
+        warm_up(self._runner, self._model.memory)
+        longest = time.perf_counter() - began
+        while self._waiting and (step := time.perf_counter()) + longest <= began + AT_LOAD_S:
+            self.next()
+            longest = max(longest, time.perf_counter() - step)
+
+    def next(self) -> None:
+        """Compile one more kind of step. Raises what a step may raise; that kind stays cold then."""
+        if self._waiting:
+            tokens, pages = self._waiting.popleft()
+            warm_step(self._runner, self._model, tokens, pages)
+            self._compiled.add((tokens, pages))
 
 
 def warm_up(runner: Runner, memory: KVMemory) -> None:
-    """Prefill without and with a history, a decode step and the greedy choice, on pages that are given back.
+    """Prefill without and with a history, a decode step behind a shared prefix, and the greedy choice.
 
-    Nothing of it is counted. A budget without so many pages is no error.
+    The pages are given back, and nothing is counted. A budget without so many pages is no error.
     """
-    table = PageTable()
+    table, other, counts = PageTable(), PageTable(), memory.counts
     try:
         runner.prefill(table, [0] * _CHUNK)
         runner.prefill(table, [0] * _CHUNK)
-        logits = runner.next_logits(table, [0])
+        other = memory.fork(table)
+        logits = runner.next_logits(other, [0])
         mx.eval(logits, runner.pick(logits[None]))
     except OutOfPages:
         pass
     finally:
         memory.free(table)
+        memory.free(other)
+        memory.counts = counts
         runner.launches.clear()
         runner.tokens = 0
+
+
+def warm_step(runner: Runner, model: LoadedModel, tokens: int, pages: int) -> None:
+    """A step of `tokens` that ends a sequence of so many pages, and its check; nothing of it is counted.
+
+    All of these pages are one and the same: what comes out means nothing. Raises OutOfPages where there is
+    not even that one.
+    """
+    before, steps = runner.launches.copy(), runner.tokens
+    table = PageTable()
+    try:
+        model.memory.grow(table, 1)
+        long = PageTable(table.pages * pages, pages * model.pager.page_size - tokens)
+        logits = runner.step([Part(long, tokens, tokens)], mx.zeros(tokens, mx.uint32))
+        draft, vocab_size = Draft((0,) * (tokens - 1), 0), model.config.vocab_size
+        for params in (SamplingParams(temperature=0), SamplingParams()):
+            check = verify(logits, draft, Sampler(params, vocab_size), (), (0,), runner.pick)
+            mx.eval(check.choices, check.mass, runner.results)
+    finally:
+        model.memory.free(table)
+        runner.launches.clear()
+        runner.launches.update(before)
+        runner.tokens = steps
+
+
+def _widths(kernels: Kernels, model: LoadedModel) -> dict[int, int]:
+    """Pages of the tables that a sequence may come to, and the fewest for which the same kernels run."""
+    widths, fewest, length = dict[int, int](), dict[Hashable, int](), 1
+    while True:
+        pages = _pages(kernels, model, length)
+        form = tuple(attention.decode.form(pages) for attention in kernels.attention.values())
+        widths[pages] = fewest.setdefault(form, pages)
+        length = pages * model.pager.page_size + 1
+        if not kernels.is_in_place or length > model.info.context_length:
+            return widths
+
+
+def _pages(kernels: Kernels, model: LoadedModel, length: int) -> int:
+    """Of a table for so many tokens; attention by MLX's own operations needs no more than it has."""
+    if not kernels.is_in_place:
+        return _FEW_PAGES
+    return table_pages(length, kernels.partition, model.pager.page_size)

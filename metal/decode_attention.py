@@ -14,6 +14,7 @@ import mlx.core as mx
 from metal.attention_shape import AttentionShape, HeadNorms
 from metal.constants import device_integers
 from metal.decode_cut import DecodeCut, cut_for, sizes
+from metal.emulator import CONSTANT_BELOW
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
@@ -67,6 +68,15 @@ class DecodeAttention:
     def partition(self) -> int:
         """Keys of a partition: page tables are padded to whole ones."""
         return self._cut.partition
+
+    def form(self, pages: int) -> tuple[DecodeCut, bool, bool]:
+        """What is compiled differently for a sequence alone whose page table has room for `pages`.
+
+        Steps of as many tokens run the same kernels exactly where this is the same.
+        """
+        partitions = pages * self._shape.page_size // self._cut.partition
+        cut = cut_for(self._cut, self._shape.kv_heads * partitions)
+        return cut, partitions == 1, pages < CONSTANT_BELOW
 
     def __call__(
         self,

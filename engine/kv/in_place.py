@@ -44,6 +44,15 @@ class Batch:
     lengths: mx.array
 
 
+def table_pages(tokens: int, partition: int, page_size: int) -> int:
+    """Pages that page tables have room for in a step after which the longest sequence has `tokens`.
+
+    A power of two of partitions: a step compiled for them serves until the chat has doubled.
+    """
+    partitions = 1 << (-(-tokens // partition) - 1).bit_length()
+    return partitions * partition // page_size
+
+
 class BatchTables:
     """Page tables and lengths as arrays, built anew only when a page or a sequence was added or lost.
 
@@ -59,13 +68,9 @@ class BatchTables:
         self._lengths = mx.array(0)
 
     def batch(self, tables: Sequence[PageTable], tokens: int) -> Batch:
-        """Of sequences that get `tokens` more tokens each, whose pages are there already.
-
-        The width is a power of two of partitions: a step compiled for it serves until the chat has doubled.
-        """
+        """Of sequences that get `tokens` more tokens each, whose pages are there already."""
         longest = max(table.length for table in tables) + tokens
-        partitions = 1 << (-(-longest // self._partition) - 1).bit_length()
-        width = partitions * self._partition // self._page_size
+        width = table_pages(longest, self._partition, self._page_size)
         pages = tuple(tuple(table.pages) for table in tables)
         if self._last != (pages, width):
             rows = [[*row[:width], *[NO_PAGE] * (width - len(row))] for row in pages]

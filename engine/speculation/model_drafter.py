@@ -9,31 +9,44 @@ import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.kv.pager import PageTable
+from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.runner import Runner
-from engine.speculation.draft import Draft
+from engine.speculation.draft import MOST_DRAFTED, Draft
 
 _CHUNK = 512
+_FEWEST = 9
+"""Tokens that are taken in as part of a prompt is, however many they are."""
+
+_STEPS = (1, 2)
+"""Tokens of its other steps: few numbers, since a GPU compiles its kernels for each."""
 
 
 class DraftModel:
-    """A loaded model that guesses for another one."""
+    """A loaded model that guesses for another one.
+
+    Attributes:
+        live: its runner.
+    """
 
     def __init__(self, model: LoadedModel, target: LoadedModel) -> None:
         """Raises ModelError when `model` does not have the vocabulary of `target`."""
         _check_vocabulary(model, target)
         self.model = model
-        self.runner = Runner(model)
+        self.live = LiveRunner(model, lambda event: None, _STEPS)
 
 
 class ModelDrafter:
     """A drafter for one sequence: the draft model's likeliest tokens."""
 
     def __init__(self, draft_model: DraftModel) -> None:
-        self._model, self._runner = draft_model.model, draft_model.runner
+        self._model, self._live = draft_model.model, draft_model.live
         self._table = PageTable()
         self._tokens: list[int] = []
         self._guessed: tuple[int, ...] = ()
+
+    def is_warm(self, length: int) -> bool:
+        """Whether a draft compiles nothing, where it comes behind a sequence of `length` tokens."""
+        return all(self._live.is_warm(tokens, length + MOST_DRAFTED) for tokens in _STEPS)
 
     def add(self, tokens: Sequence[int]) -> None:
         """See Drafter. What was guessed right is in pages already."""
@@ -46,14 +59,16 @@ class ModelDrafter:
 
     def draft(self, most: int) -> Draft:
         """See Drafter. Raises OutOfPages when the draft model's KV memory is full."""
-        while len(self._tokens) - self._table.length > _CHUNK:
+        runner = self._live.runner
+        while (missing := len(self._tokens) - self._table.length) > max(_STEPS):
             begin = self._table.length
-            self._runner.prefill(self._table, self._tokens[begin : begin + _CHUNK])
+            count = min(missing - 1, _CHUNK) if missing > _FEWEST else max(_STEPS)
+            runner.prefill(self._table, self._tokens[begin : begin + count])
         pending, guessed = self._tokens[self._table.length :], list[int]()
         for _ in range(most):
-            logits = self._runner.next_logits(self._table, pending)
-            token, _ = self._runner.pick(logits[None])
-            mx.eval(token, self._runner.results)
+            logits = runner.next_logits(self._table, pending)
+            token, _ = runner.pick(logits[None])
+            mx.eval(token, runner.results)
             pending = cast("list[int]", token.tolist())
             guessed += pending
         self._guessed = tuple(guessed)

@@ -11,7 +11,7 @@ from engine.kv.memory import KVMemory
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.serving import Serving
-from engine.warm_up import warm_up
+from engine.warm_up import warm_step, warm_up
 from tests.engine.parity import our_greedy, prompt
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
@@ -33,8 +33,22 @@ def test_nothing_is_counted_and_no_page_is_kept(model: LoadedModel) -> None:
     runner = Runner(model)
     warm_up(runner, model.memory)
     warmed = set(model.kernels.launches - launched)
-    assert {"page_write", "page_gather", "decode_attention", "matvec"} <= warmed
+    assert {"page_write", "page_gather", "page_copy", "decode_attention", "matvec"} <= warmed
     assert (runner.launches.total(), runner.tokens, model.pager.pages_used) == (0, 0, 0)
+    assert model.memory.counts.copied_pages == 0
+    assert our_greedy(model, prompt()[:40], 16, 8) == expected
+
+
+def test_a_step_at_the_end_of_long_tables_takes_one_page_and_leaves_nothing(model: LoadedModel) -> None:
+    expected = our_greedy(model, prompt()[:40], 16, 8)
+    assert model.kernels is not None
+    launched = model.kernels.launches.copy()
+    runner = Runner(model)
+    runner.launches["decode_attention"] = 5
+    warm_step(runner, model, tokens=2, pages=64)
+    assert {"decode_attention", "attention_reduce", "matvec"} <= set(model.kernels.launches - launched)
+    assert (dict(runner.launches), runner.tokens) == ({"decode_attention": 5}, 0)
+    assert model.pager.pages_used == 0
     assert our_greedy(model, prompt()[:40], 16, 8) == expected
 
 
@@ -62,7 +76,7 @@ def test_kernels_that_break_at_the_first_step_are_off_unless_asked_for(
 
     assert model.kernels is not None
     model.kernels.is_lazy, model.kernels.choice.is_forced = True, is_forced
-    monkeypatch.setattr("engine.live_runner.warm_up", fails)
+    monkeypatch.setattr("engine.warm_up.warm_up", fails)
     events: list[Event] = []
     Serving(model, EngineSettings(), events.append)
     assert (model.kernels is not None) == stays

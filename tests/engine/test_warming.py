@@ -1,0 +1,177 @@
+"""No guess waits for a compiler: a step is guessed for when its kernels were compiled at rest, or at load."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from engine import EngineSettings, Event, Finished, Generate, SamplingParams, Stats
+from engine.loading.model import LoadedModel, load_model
+from engine.request import accept_command
+from engine.serving import Serving
+from engine.speculation.draft import LENGTHS
+from engine.speculation.gain import SpeculationGain
+from engine.speculation.model_drafter import DraftModel
+from engine.warming import PAUSE_S
+from tests.engine.first_launches import FirstLaunches
+from tests.fakes.random_model import write_random_model
+
+TEXT = tuple(range(3, 23)) * 2
+"""What comes out is token 0 again and again, which is soon known."""
+
+
+class Device:
+    """A model, or two, served on a GPU that counts what it compiles; without the engine's thread."""
+
+    def __init__(
+        self, folder: Path, *, speculation: bool = True, draft: bool = False, kv_bits: int | None = None
+    ) -> None:
+        self.gpu, self.events = FirstLaunches(), list[Event]()
+        settings = EngineSettings(
+            executor="emulated", cache=folder / "cache", speculation=speculation, kv_bits=kv_bits
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("engine.loading.model.open_executor", self._gpu_for)
+            self.model = _load(folder / "model", settings)
+            draft_model = DraftModel(_load(folder / "draft", settings), self.model) if draft else None
+        self.serving = Serving(self.model, settings, self.events.append, draft_model)
+
+    def ask(self, tokens: tuple[int, ...] = TEXT, answer: int = 60, temperature: float = 0) -> int:
+        """Generate; returns how many tokens were guessed for it."""
+        before, name = self.guessed, str(len(self.events))
+        sampling = SamplingParams(
+            temperature=temperature, seed=1, logit_bias=((0, 50.0),) if temperature else ()
+        )
+        command = Generate(name, tokens=tokens, max_tokens=answer, sampling=sampling, ignore_eos=True)
+        accepted = accept_command(
+            command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter()
+        )
+        self.serving.add(accepted)
+        while self.serving.busy:
+            self.serving.work()
+        (end,) = (event for event in self.events if isinstance(event, Finished) and event.id == name)
+        assert len(end.tokens) == answer
+        return self.guessed - before
+
+    def _gpu_for(self, *_: object) -> FirstLaunches:
+        return self.gpu
+
+    @property
+    def guessed(self) -> int:
+        stats = [event for event in self.events if isinstance(event, Stats)]
+        return stats[-1].cache.drafted_tokens if stats else 0
+
+    def rest(self) -> int:
+        """Until there is nothing to compile; returns how many times something was."""
+        steps = 0
+        while (due := self.serving.next_tidying) is not None and due == PAUSE_S:
+            self.serving.tidy(PAUSE_S)
+            steps += 1
+        return steps
+
+
+def _load(folder: Path, settings: EngineSettings) -> LoadedModel:
+    write_random_model(
+        folder, head_dim=64, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=2048
+    )
+    return load_model(folder, settings, lambda done, total: None)
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever may be guessed is, whatever steps take here."""
+
+    def best(self: SpeculationGain, most: int, match: int = 0, lengths: Collection[int] = LENGTHS) -> int:
+        return max((length for length in lengths if length <= most), default=0)
+
+    monkeypatch.setattr(SpeculationGain, "best", best)
+
+
+@pytest.fixture
+def slow_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but what the first token needs is compiled at load."""
+    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 0.0)
+
+
+@pytest.mark.usefixtures("slow_compiler")
+@pytest.mark.parametrize("kv_bits", [None, 8], ids=["in-place", "functional"])
+def test_nothing_is_guessed_before_rest_and_then_no_guess_compiles(
+    kv_bits: int | None, tmp_path: Path
+) -> None:
+    device = Device(tmp_path, kv_bits=kv_bits)
+    assert device.model.kernels is not None
+    assert device.model.kernels.is_in_place == (kv_bits is None)
+    compiled = list(device.gpu.compiled)
+    assert device.ask() == 0
+    assert list(device.gpu.compiled) == compiled
+    assert device.rest() > 0
+    compiled = list(device.gpu.compiled)
+    for temperature in (0, 0.7):
+        assert device.ask(temperature=temperature) > 0
+    assert device.ask((5, *TEXT), answer=1200) > 0  # through wider page tables
+    assert list(device.gpu.compiled) == compiled
+    assert device.model.pager.pages_used == 0
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_a_rest_that_is_cut_short_leaves_the_lengths_that_were_not_compiled(tmp_path: Path) -> None:
+    device, seen = Device(tmp_path), list[int]()
+    while device.serving.next_tidying == PAUSE_S:
+        device.serving.tidy(PAUSE_S)
+        compiled = list(device.gpu.compiled)
+        seen.append(device.ask())
+        assert list(device.gpu.compiled) == compiled
+        device.serving.tidy(0.9 * PAUSE_S)  # too short a rest
+        assert list(device.gpu.compiled) == compiled
+    assert seen[0] == 0  # a step of one token
+    assert all(seen[1:])
+
+
+def test_what_compiles_in_a_moment_is_compiled_at_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 60.0)
+    device = Device(tmp_path)
+    compiled = list(device.gpu.compiled)
+    assert device.rest() == 0
+    assert device.ask() > 0
+    assert list(device.gpu.compiled) == compiled
+
+
+def test_without_speculation_only_steps_of_one_token_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 60.0)
+    few = Device(tmp_path / "few", speculation=False)
+    many = Device(tmp_path / "many")
+    assert len(few.gpu.compiled) < 0.6 * len(many.gpu.compiled)
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_a_draft_model_guesses_when_both_models_are_warm(tmp_path: Path) -> None:
+    device = Device(tmp_path, draft=True)
+    unlike = tuple(range(3, 250, 3))
+    assert device.ask(unlike) == 0
+    device.rest()
+    compiled = list(device.gpu.compiled)
+    assert device.ask(unlike[::-1]) > 0
+    assert device.ask((7, *unlike), answer=700) > 0
+    assert list(device.gpu.compiled) == compiled
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_what_is_compiled_at_rest_is_not_counted_and_nothing_is_kept(tmp_path: Path) -> None:
+    device = Device(tmp_path)
+    device.ask()
+    stats = [event for event in device.events if isinstance(event, Stats)][-1]
+    device.rest()
+    later = [event for event in device.events if isinstance(event, Stats)][-1]
+    assert (stats.cold_steps > 0, later.cold_steps) == (True, 0)
+    assert (later.launches, later.pages_used, later.cached_pages) == (
+        stats.launches,
+        stats.pages_used,
+        stats.cached_pages,
+    )
