@@ -178,6 +178,11 @@ class EngineClient:
             pass
         return event
 
+    def wait_until_warm(self) -> None:
+        """Wait until the engine, at rest after a request, has compiled what guessing needs."""
+        while self.stats is None or self.stats.cold_steps or self.stats.active_id:
+            self._next()
+
     def forget(self, chat: str) -> None:
         """Drop the cached pages of `chat`."""
         self._engine.submit(Forget(chat))
