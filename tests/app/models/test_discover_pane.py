@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from huggingface_hub import constants
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
 from app.hub.curated import curated_models
@@ -222,6 +223,9 @@ def test_a_gated_model_leads_to_its_page_and_a_token_opens_it(
         pane.gate.token.click()
         dialog = scene.page.findChild(TokenDialog)
         assert dialog
+        button = dialog.keep.grab().toImage()
+        ground = button.pixelColor(8, button.height() // 2)
+        assert ground == QColor(scene.desktop.appearance.theme.hover), "it looks as if it could be pressed"
         dialog.field.setText("hf_wrong")
         dialog.keep.click()
         scene.wait(lambda: "does not take the token" in dialog.note)
