@@ -17,13 +17,23 @@ from engine.step_times import Sending
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """Prompt tokens `begin` … begin+tokens-1 of a sequence; `is_last`: a token is drawn behind them."""
+class Slice:
+    """What a step computes of a chunk of a sequence's prompt.
+
+    Attributes:
+        begin, tokens: the chunk is tokens begin … begin+tokens-1.
+        share: of the model's layers.
+        ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
+        waits: what is evaluated when it is done.
+    """
 
     sequence: Sequence
     begin: int
     tokens: int
+    share: float
+    ends: bool
     is_last: bool
+    waits: tuple[mx.array, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +45,8 @@ class Sent:
         draws: None when no prompt came to its end and nobody decodes, and for a draft.
         logits: what was drawn from, (rows, vocab), where somebody asks for log-probabilities.
         answers: how many sequences decode in it.
-        chunk: the prompt tokens that it computes, but for `prompt_ends`: last tokens of prompts that are
-            computed like an answer's.
+        slice: what it computes of a prompt, but for `prompt_ends`: last tokens of prompts that are computed
+            like an answer's.
         draft: what was guessed of the only sequence, and `check`, whether it was right.
         waits: what is evaluated when all of it is done.
         sending: when it was built and sent, by time.perf_counter.
@@ -46,7 +56,7 @@ class Sent:
     draws: Draws | None
     logits: mx.array | None
     answers: int
-    chunk: Chunk | None
+    slice: Slice | None
     waits: tuple[mx.array, ...]
     sending: Sending
     prompt_ends: int = 0
@@ -56,7 +66,12 @@ class Sent:
     @property
     def everybody(self) -> tuple[Sequence, ...]:
         """Whose tokens it computes, or draws."""
-        return self.sequences if self.chunk is None else (*self.sequences, self.chunk.sequence)
+        return self.sequences if self.slice is None else (*self.sequences, self.slice.sequence)
+
+    @property
+    def chunk(self) -> Slice | None:
+        """The slice with which prompt tokens are computed; None where more of their layers remain."""
+        return self.slice if self.slice is not None and self.slice.ends else None
 
     def read(self) -> tuple[list[int], list[float]]:
         """Wait for it: tokens, and masses as in Draws, of `sequences`; nothing for a draft."""
@@ -66,40 +81,60 @@ class Sent:
         return self.draws.read()
 
 
-def send(runner: Runner, decoding: Many[Sequence], chunk: Chunk | None, before: Sent | None) -> Sent:
-    """Send a step to the device: one token of each of `decoding`, and a chunk of a prompt.
+def send(
+    runner: Runner, decoding: Many[Sequence], filling: Sequence | None, layers: int, before: Sent | None
+) -> Sent:
+    """Send a step to the device: one token of each of `decoding`, and layers of a chunk of a prompt.
 
     Args:
         decoding: room in pages is there. Those whose last token is in `before`, not read yet, come first.
+        filling: whose chunk that is, and `layers`, how many of them at most.
         before: the step that is in flight.
     """
     began = time.perf_counter()
-    parts = [Part(sequence.table) for sequence in decoding]
+    heads, parts = list(decoding), list[mx.array]()
+    piece, behind = (None, None) if filling is None else _slice(runner, filling, layers)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
     tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
     prompt_ends = sum(not sequence.generated for sequence in known)
-    heads = list(decoding)
-    if chunk is not None:
-        tokens += chunk.sequence.tokens(chunk.begin, chunk.begin + chunk.tokens)
-        parts.append(Part(chunk.sequence.table, chunk.tokens, rows=int(chunk.is_last)))
-        heads += [chunk.sequence] * chunk.is_last
-    logits = runner.step(parts, _inputs(before, rows, tokens))
+    if decoding:
+        tables = [Part(sequence.table) for sequence in decoding]
+        parts.append(runner.step(tables, _inputs(before, rows, tokens)))
+    if piece is not None and piece.is_last and behind is not None:
+        heads.append(piece.sequence)
+        parts.append(behind)
+    logits = parts[0] if len(parts) == 1 else mx.concatenate(parts) if parts else None
     # A prompt that was cached but for its last token is decoded like an answer; its answers begin there too.
     origins = [(row, sequence) for row, head in enumerate(heads) for sequence in head.drawn_together]
     drawn = [sequence for _, sequence in origins]
-    if len(drawn) > len(heads):  # several answers begin behind one prompt
-        logits = logits[mx.array([row for row, _ in origins])]
-    draws = _draw(runner, logits, drawn, flying, before) if drawn else None
-    waits = runner.results
-    if draws is None:
+    draws, waits = None, (*runner.results, *(piece.waits if piece is not None else ()))
+    if logits is None:
         mx.async_eval(waits)
     else:
+        if len(drawn) > len(heads):  # several answers begin behind one prompt
+            logits = logits[mx.array([row for row, _ in origins])]
+        draws = _draw(runner, logits, drawn, flying, before)
         mx.async_eval(draws.tokens, draws.masses, waits)
     wanted = _asked_for(logits, drawn)
     sending = Sending(began, time.perf_counter())
-    return Sent(tuple(drawn), draws, wanted, len(decoding), chunk, waits, sending, prompt_ends)
+    return Sent(tuple(drawn), draws, wanted, len(decoding), piece, waits, sending, prompt_ends)
+
+
+def _slice(runner: Runner, sequence: Sequence, layers: int) -> tuple[Slice | None, mx.array | None]:
+    """The next layers of the sequence's chunk, and its logits when they are the last."""
+    filling = sequence.filling
+    if filling is None:
+        return None, None
+    before, part = filling.layer, filling.part
+    begin = part.table.length
+    logits = runner.advance(filling, layers)
+    share, ends = (filling.layer - before) / runner.layers, logits is not None
+    if ends:
+        sequence.filling = None
+    waits = () if filling.x is None else (filling.x,)
+    return Slice(sequence, begin, part.tokens, share, ends, ends and part.rows > 0, waits), logits
 
 
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
@@ -116,7 +151,7 @@ def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
     return Sent((sequence,), None, logits, 1, None, waits, sending, 0, draft, check)
 
 
-def _asked_for(logits: mx.array, sequences: Many[Sequence]) -> mx.array | None:
+def _asked_for(logits: mx.array | None, sequences: Many[Sequence]) -> mx.array | None:
     """Logits are kept only where somebody asks for log-probabilities."""
     wanted = any(sequence.request.command.logprobs is not None for sequence in sequences)
     return logits if wanted else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.batch import Chunk, Sent, send, send_draft
+from engine.batch import Sent, send, send_draft
 from engine.chunking import ChunkSizer
 from engine.failure import GOOD_STEPS
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager
 from engine.request import Request, Sequence
-from engine.runner import Runner
+from engine.runner import Filling, Part, Runner
 from engine.scheduler import Scheduler
 
 
@@ -68,17 +68,18 @@ class Batcher:
 
         Raises OutOfPages when the only sequence that runs cannot get on.
         """
-        if before is not None and not runner.queues_prompts and (before.chunk or self._scheduler.filling):
+        if before is not None and not runner.queues_prompts and (before.slice or self._scheduler.filling):
             return None
         decoding = self._decoding(runner, before)
         if sent := self._send_draft(runner, decoding):
             return sent
         roomy = {s for s in sorted(decoding, key=lambda s: s.rank) if self._has_room(s, 1, before)}
-        chunk = self._chunk(len(roomy), before)
+        filling = self._filling(len(roomy), before)
         decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
-        if not decoding and chunk is None:
+        if not decoding and filling is None:
             return None
-        sent = send(runner, decoding, chunk, before)
+        layers = self._layers(filling, len(decoding))
+        sent = send(runner, decoding, filling, layers, before)
         for sequence in sent.sequences:
             sequence.is_in_flight = True
             if sequence.index and not sequence.request.has_opened:
@@ -103,12 +104,13 @@ class Batcher:
 
     def release(self, sequence: Sequence) -> None:
         """It has ended."""
+        sequence.filling = None
         self._memory.free(sequence.table)
         self._scheduler.remove(sequence)
 
     def restart(self, sequence: Sequence) -> None:
         """It runs, and goes back to the queue with the tokens that are known; its pages are lost."""
-        sequence.is_in_flight = False
+        sequence.is_in_flight, sequence.filling = False, None
         keys = sequence.sampler.keys
         keys.rewind(min(keys.drawn, len(sequence.generated)))  # what was drawn and not read
         self._memory.free(sequence.table)
@@ -163,14 +165,25 @@ class Batcher:
         sequence.is_in_flight = True
         return send_draft(runner, sequence, draft)
 
-    def _chunk(self, answers: int, before: Sent | None) -> Chunk | None:
-        filling = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
-        if filling is None or filling.may_restore:
+    def _filling(self, answers: int, before: Sent | None) -> Sequence | None:
+        """Whose prompt the next step works on; its chunk is chosen, and there is room for it."""
+        sequence = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
+        if sequence is None or sequence.may_restore:
             return None
-        size = self.chunks.next(filling.pending, answers)
-        if not self._has_room(filling, size, before):
-            return None
-        return Chunk(filling, filling.table.length, size, is_last=size == filling.pending)
+        if sequence.filling is None:
+            begin = sequence.table.length
+            size = self.chunks.next(begin, sequence.pending, answers)
+            if not self._has_room(sequence, size, before):
+                return None
+            part = Part(sequence.table, size, rows=int(size == sequence.pending))
+            sequence.filling = Filling(part, sequence.tokens(begin, begin + size))
+        return sequence
+
+    def _layers(self, filling: Sequence | None, answers: int) -> int:
+        """How many layers of its chunk the next step computes at most."""
+        if filling is None or filling.filling is None:
+            return 0
+        return self.chunks.layers(filling.filling.part.tokens, answers)
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""
@@ -193,6 +206,7 @@ class Batcher:
     def _give_way(self, sequence: Sequence) -> None:
         """Take back the pages of a running answer; it goes on later, from its tokens."""
         self.keep(sequence)
+        sequence.filling = None
         self._memory.free(sequence.table)
         self._scheduler.give_way(sequence)
         self.preemptions += 1

@@ -69,7 +69,7 @@ class NullRunner(Runner):
 def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
     """Time `steps` decode steps of `batch` answers, at most MAX_RUNNING, on the pages of `model`."""
     assert 1 <= batch <= MAX_RUNNING
-    batcher = Batcher(model.memory, model.pager, ChunkSizer(2048, model.pager.page_size))
+    batcher = Batcher(model.memory, model.pager, ChunkSizer(2048, model.pager.page_size, model.config.layers))
     runner = NullRunner(model, batch)
     for number in range(batch):
         batcher.add(_request(model, number, steps).request)
@@ -90,7 +90,7 @@ def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
             sequence.accept(token, is_end=False)
         taken = time.perf_counter()
         batcher.trim()
-        if sent.answers == batch and sent.chunk is None:
+        if sent.answers == batch and sent.slice is None:
             scheduling.append(planned + time.perf_counter() - taken)
             accepting.append(taken - read)
     for sequence in list(batcher):

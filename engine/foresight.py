@@ -45,7 +45,7 @@ class Foresight:
 
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done; of those that compute nothing but a prompt is learned."""
-        if sent.chunk is not None and not sent.answers:
+        if sent.chunk is not None and sent.chunk.share == 1 and not sent.answers:
             self._rates.prefilled(sent.chunk.tokens, sent.chunk.begin, seconds)
 
     def restored(self, tokens: int, seconds: float) -> None:

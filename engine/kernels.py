@@ -84,7 +84,7 @@ class Kernels:
             kernels = {shape: self.choice.kernel(spec) for shape, spec in specs.items()}
             for shape in shapes:
                 self._prefills_in_place(shape)
-                self._by_products(shape)
+                self._pads(shape)
         except KernelError as error:
             self.attention_reason = f"the {self.choice.name} kernels do not take {error}"
             return {}
@@ -101,14 +101,14 @@ class Kernels:
             PageGather(executor, self.launches, shape),
             PageCopy(executor, self.launches, shape),
             PrefillAttention(executor, self.launches, shape) if self._prefills_in_place(shape) else None,
-            by_products=self._by_products(shape),
+            pads=self._pads(shape),
         )
 
     def _prefills_in_place(self, shape: AttentionShape) -> bool:
         # The other way gathers with a kernel of ours: an executor that was asked for has nothing to say here.
         return self.choice.proven(chunk_spec(shape)) is not None
 
-    def _by_products(self, shape: AttentionShape) -> bool:
+    def _pads(self, shape: AttentionShape) -> bool:
         return self.choice.proven(odd_spec(shape)) is not None
 
 

@@ -15,6 +15,7 @@ from engine.events import Finished, FinishReason, Sample, Timing, TokenLogprobs
 from engine.failure import Suspicion
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
+from engine.runner import Filling
 from engine.sampling import Sampler
 from engine.scheduler import MAX_RUNNING, rank_of
 from engine.speculation.draft import Draft
@@ -43,6 +44,7 @@ class Sequence:
             is in flight whose input has not been read.
         is_in_flight: whether a step was sent that draws its next token, which is not read yet.
         may_restore: whether the SSD may have more of its tokens than memory had; `begun_at` is what it had.
+        filling: the chunk of its prompt that is on its way through the model; `table` has room for it.
         draft: what to check in its next step.
         is_discarded: whether nobody wants it any more, so that nothing of it is kept.
         wants_draft: whether a draft is due: the next step then waits until the last token is read.
@@ -61,6 +63,7 @@ class Sequence:
     is_in_flight: bool = False
     may_restore: bool = False
     begun_at: int = 0
+    filling: Filling | None = None
     draft: Draft | None = None
     wants_draft: bool = False
     is_discarded: bool = False

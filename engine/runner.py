@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import mlx.core as mx
 
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
-from engine.kernels import Kernels
-from engine.kv.in_place import BatchTables, InPlaceParts, InPlacePrefill, InPlaceStep
+from engine.kv.in_place import BatchTables, InPlacePrefill, InPlaceStep
 from engine.kv.pager import PageTable
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
@@ -35,6 +33,25 @@ class Part:
     table: PageTable
     tokens: int = 1
     rows: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Filling:
+    """A chunk of a prompt on its way through the model.
+
+    Attributes:
+        part: what it is, with at most one row of logits; its table is longer when it is through.
+        tokens: its ids.
+        layer: how many layers it is through.
+        x: what came out of the last of these, (tokens, width); None before the first.
+        attend: its attention; None before the first layer.
+    """
+
+    part: Part
+    tokens: tuple[int, ...]
+    layer: int = 0
+    x: mx.array | None = None
+    attend: Attend | None = None
 
 
 class Runner:
@@ -82,6 +99,11 @@ class Runner:
         return self._kernels is not None
 
     @property
+    def layers(self) -> int:
+        """Of the model."""
+        return len(self._model.decoder.attention)
+
+    @property
     def launches(self) -> Counter[str]:
         """What decode steps have launched so far, by name; MLX's own operations with "mlx." before it."""
         return self._launches if self._kernels is None else self._step.launches
@@ -97,7 +119,7 @@ class Runner:
         """Compute new tokens of sequences behind those in their pages, and store their keys and values.
 
         Args:
-            parts: by their number of tokens, the smallest first.
+            parts: all with as many tokens; of more than 8 there is one part.
             tokens: of all parts, one part after the other, uint32 (Σ tokens,); where the runner looks ahead
                 they need not be evaluated.
 
@@ -105,12 +127,12 @@ class Runner:
             Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.
 
         Raises:
-            ValueError: parts in another order.
+            ValueError: other parts.
         """
-        counts = [part.tokens for part in parts]
-        if counts != sorted(counts):
-            raise ValueError(f"parts of {counts} tokens: the smallest come first")
-        is_short = counts[-1] <= MAX_TOKENS and all(part.rows for part in parts)
+        count = parts[0].tokens
+        if any(part.tokens != count for part in parts) or (count > MAX_TOKENS and len(parts) > 1):
+            raise ValueError(f"parts of {[part.tokens for part in parts]} tokens in one step")
+        is_short = count <= MAX_TOKENS and all(part.rows for part in parts)
         is_decode = is_short and (
             self._kernels is not None or all(part.rows == part.tokens for part in parts)
         )
@@ -118,13 +140,41 @@ class Runner:
             self.tokens += len(parts)
         if self._kernels is None:
             logits = self._functional(parts, tokens, is_counted=is_decode)
-        elif is_decode and counts[0] == counts[-1]:
+        elif is_decode:
             logits = self._decode(parts, tokens)
         else:
-            logits = self._in_place(parts, tokens, self._kernels)
+            decoder = self._model.decoder
+            logits = self._logits(parts, decoder.hidden(tokens, self._ops, self._attend(parts[0])))
         for part in parts:
             part.table.length += part.tokens
         return logits
+
+    def advance(self, filling: Filling, layers: int) -> mx.array | None:
+        """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
+
+        With the last layer its table gets longer. Where the runner does not queue prompts, it waits: what a
+        step reads would have to be copied by a write that was sent before it is done.
+
+        Returns:
+            With the last layer, float32 logits (rows, vocab); before it None.
+        """
+        part, decoder = filling.part, self._model.decoder
+        if filling.x is None and layers >= self.layers:
+            filling.layer = self.layers
+            return self.step([part], mx.array(filling.tokens, dtype=mx.uint32))
+        attend = filling.attend = filling.attend or self._attend(part)
+        x = filling.x
+        if x is None:
+            x = decoder.embed(mx.array(filling.tokens, dtype=mx.uint32), self._ops)
+        end = min(filling.layer + layers, self.layers)
+        filling.x = decoder.through(x, self._ops, attend, range(filling.layer, end))
+        filling.layer = end
+        if not self.queues_prompts:
+            mx.eval(filling.x)
+        if end < self.layers:
+            return None
+        part.table.length += part.tokens
+        return self._logits([part], filling.x)
 
     def prefill(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Compute `tokens` behind those of `table`, and wait for them.
@@ -177,23 +227,16 @@ class Runner:
         self._batches.stepped(lengths)
         return _wanted(parts, logits)
 
-    def _in_place(self, parts: Sequence[Part], tokens: mx.array, kernels: Kernels) -> mx.array:
-        """Parts of different sizes: short ones by decode attention, as many tokens each; long ones alone."""
-        model = self._model
-        angles = model.decoder.rope.table(max(part.table.length + part.tokens for part in parts))
-        attends: list[tuple[int, Attend]] = []
-        for count, group in groupby(parts, lambda part: part.tokens):
-            tables = [part.table for part in group]
-            if count <= MAX_TOKENS:
-                batch = BatchTables(model.pager.page_size, kernels.partition).batch(tables, count)
-                attend = InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
-                attends.append((count * len(tables), attend))
-                continue
-            for table in tables:
-                attend = InPlacePrefill(kernels.attention, model.arena, model.pager, table, count, angles)
-                attends.append((count, attend))
-        attend = attends[0][1] if len(attends) == 1 else InPlaceParts(attends)
-        return self._logits(parts, model.decoder.hidden(tokens, self._ops, attend))
+    def _attend(self, part: Part) -> Attend:
+        """Attention for some tokens of one sequence."""
+        model, kernels, table = self._model, self._kernels, part.table
+        if kernels is None:
+            return FunctionalStep(model.arena, model.pager, [(table, part.tokens)])
+        angles = model.decoder.rope.table(table.length + part.tokens)
+        if part.tokens > MAX_TOKENS:
+            return InPlacePrefill(kernels.attention, model.arena, model.pager, table, part.tokens, angles)
+        batch = BatchTables(model.pager.page_size, kernels.partition).batch([table], part.tokens)
+        return InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
 
     def _functional(self, parts: Sequence[Part], tokens: mx.array, *, is_counted: bool) -> mx.array:
         model, kernels = self._model, self._model.kernels

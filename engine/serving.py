@@ -10,7 +10,7 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from engine.admission import Capacity, refused
-from engine.batch import Chunk, Sent
+from engine.batch import Sent, Slice
 from engine.batcher import Batcher
 from engine.broken_steps import BrokenSteps, requests_of
 from engine.cache_events import Freed, Predicted
@@ -64,7 +64,9 @@ class Serving:
         self._live = LiveRunner(model, emit, steps_for(speculates=settings.speculation))
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         self._batcher = Batcher(
-            self._memory, model.pager, ChunkSizer(settings.prefill_chunk, settings.page_size)
+            self._memory,
+            model.pager,
+            ChunkSizer(settings.prefill_chunk, settings.page_size, model.config.layers),
         )
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
@@ -288,16 +290,16 @@ class Serving:
         if seconds is None:
             return
         self._finding.took(sent, seconds)
-        if sent.answers == 1 and sent.chunk is None:
+        if sent.answers == 1 and sent.slice is None:
             self._speculations.stepped(sent.sequences[0], sent.draft, seconds)
         if sent.draft is not None:
             return
-        if sent.chunk is not None:
-            self._batcher.chunks.filled(sent.chunk.tokens, seconds, sent.answers)
+        if sent.slice is not None:
+            self._batcher.chunks.filled(sent.slice.tokens * sent.slice.share, seconds, sent.answers)
         elif sent.answers:
             self._batcher.chunks.decoded(sent.answers, seconds)
 
-    def _filled(self, chunk: Chunk) -> None:
+    def _filled(self, chunk: Slice) -> None:
         """A chunk of a prompt is computed."""
         self._batcher.keep(chunk.sequence, whole=False)
         if not chunk.is_last:

@@ -1,6 +1,6 @@
 """Attention of a prefill chunk to a history in pages: gathered for MLX's own attention, or where it lies.
 
-And of a chunk whose lengths come once: by MLX's own attention, or by products.
+And of a chunk whose lengths come once: by MLX's own attention, at these lengths or at rounded ones.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from metal.candidates_parts import BUILTIN, name_of
 from metal.candidates_scene import Attention, Scene
 from metal.constants import device_integers
 from metal.executors import Executor
+from metal.padded_attention import attend_padded, padded_mask, rounded
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
 from metal.prefill_attention import PrefillAttention
-from metal.products_attention import attend_by_products
 from metal.trial_case import CaseBuilder, CaseSpec, Params
 
 _HISTORY, _NEW = 1024, 256
@@ -77,7 +77,7 @@ def odd_chunk(params: Params, executor: Executor) -> AttentionCase:
     write, gather = PageWrite(executor, Counter(), shape), PageGather(executor, Counter(), shape)
     runs: Mapping[str, Run] = {
         BUILTIN: _gathered(write, gather, shape),
-        "products": _gathered(write, gather, shape, by_products=True),
+        "padded": _gathered(write, gather, shape, pads=True),
     }
     return _OddCase("odd chunk", attention, runs, ("page_write", "page_gather"), lambda scene: [scene.out])
 
@@ -94,9 +94,7 @@ class _OddCase(AttentionCase):
         return replace(scene, first=next(self._unseen))
 
 
-def _gathered(
-    write: PageWrite, gather: PageGather, shape: AttentionShape, *, by_products: bool = False
-) -> Run:
+def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape, *, pads: bool = False) -> Run:
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         rows = scene.qkv.shape[0]
         oldest = 0 if shape.window is None else max(0, _HISTORY - shape.window + 1)
@@ -104,10 +102,13 @@ def _gathered(
         angles = scene.angles[_HISTORY : _HISTORY + rows]
         q, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         begin, tokens = device_integers(first)[:1], _HISTORY + rows - first
-        keys, values, fence = gather(replace(pools, fence=fence), scene.tables[0], begin, tokens)
-        if by_products:
-            out = attend_by_products(q, keys, values, shape.scale, shape.window)
+        places = replace(pools, fence=fence)
+        if pads:
+            keys, values, fence = gather(places, scene.tables[0], begin, tokens, rounded(tokens))
+            mask = padded_mask(rows, tokens, shape.window, shape.dtype)
+            out = attend_padded(q, keys, values, shape.scale, mask)
         else:
+            keys, values, fence = gather(places, scene.tables[0], begin, tokens)
             mask = _mask(rows, tokens, shape.window)
             out = mx.fast.scaled_dot_product_attention(
                 q[None], keys[None], values[None], scale=shape.scale, mask=mask

@@ -1,19 +1,20 @@
 // Tokens of one sequence out of its pages, side by side: 16 bytes a thread of the keys and of the values.
 //
-// Token t of the result is token first[0] + t of the sequence; a token in no page (page -1) comes out as zeros.
+// Token t of the result is token first[0] + t of the sequence; a token in no page (page -1), or behind the
+// first `kept`, comes out as zeros.
 #define EACH uint(16 / sizeof(T))
 
 #pragma body
 const uint index = thread_position_in_grid.x;
 const uint kv_head = threadgroup_position_in_grid.y;
-const uint slots = uint(sizes[0]), tokens = uint(sizes[1]);
+const uint slots = uint(sizes[0]), tokens = uint(sizes[1]), kept = uint(sizes[2]);
 
 if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && index < 8) next_fence[index] = 0;
 
 const uint token = index / (HEAD_DIM / EACH), at = index % (HEAD_DIM / EACH) * EACH;
 if (token < tokens) {
   const uint position = uint(first[0]) + token;
-  const int page = table[position / PAGE];
+  const int page = token < kept ? table[position / PAGE] : -1;
   vec4 key = make_vec4(0.0f), value = make_vec4(0.0f);
   if (page >= 0) {
     // Four words of bits, whatever T is: what is copied is not converted.

@@ -34,9 +34,11 @@ class PageGather:
         )
 
     def __call__(
-        self, pools: Pools, table: mx.array, first: mx.array, tokens: int
+        self, pools: Pools, table: mx.array, first: mx.array, tokens: int, padded: int = 0
     ) -> tuple[mx.array, mx.array, mx.array]:
         """Returns keys and values (kv_heads, tokens, head_dim), bit for bit, and the next fence.
+
+        With `padded`, at least `tokens`, there are as many of both, and zeros behind the tokens.
 
         Args:
             pools: only read.
@@ -55,8 +57,9 @@ class PageGather:
             raise KernelError(
                 f"page gather: {tokens} tokens of {table.size} pages of {shape.page_size} tokens"
             )
-        pieces = tokens * shape.head_dim * shape.dtype.size // _BYTES
-        out = Output((shape.kv_heads, tokens, shape.head_dim), shape.dtype)
+        rows = max(tokens, padded)
+        pieces = rows * shape.head_dim * shape.dtype.size // _BYTES
+        out = Output((shape.kv_heads, rows, shape.head_dim), shape.dtype)
         keys, values, fence = self._kernel(
             {
                 "keys": pools.keys,
@@ -64,7 +67,7 @@ class PageGather:
                 "table": table,
                 "first": first,
                 "fence": pools.fence,
-                "sizes": device_integers(pools.slots, tokens),
+                "sizes": device_integers(pools.slots, rows, tokens),
             },
             grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads, 1),
             threadgroup=(_THREADS, 1, 1),
@@ -76,5 +79,5 @@ class PageGather:
 
 def touched(launch: Launched) -> Touched:
     """Reads the tokens that it copies."""
-    first, tokens = int(launch.integers("first")[0]), int(launch.integers("sizes")[1])
+    first, tokens = int(launch.integers("first")[0]), int(launch.integers("sizes")[2])
     return Touched(reads=launch.pages(launch.integers("table"), first, first + tokens) - {-1})

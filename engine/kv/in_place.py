@@ -12,25 +12,23 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.chunking import COMMON
 from engine.kv.arena import Arena, ArenaPools
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.step import causal_mask
-from engine.layers.attention import Attend, AttentionLayer
+from engine.layers.attention import AttentionLayer
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.decode_attention import DecodeAttention, Pages
+from metal.padded_attention import attend_padded, padded_mask, rounded
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
 from metal.prefill_attention import PrefillAttention
-from metal.products_attention import attend_by_products
 
 SMALLEST_BATCH = 8
 """Elements that `lengths` has at least: fewer would reach a kernel as another kind of memory."""
-
-_COMMON = 256
-"""Tokens that a piece has at least that many prompts are cut into; a power of two."""
 
 _UNUSED = -(1 << 30)
 """The length of a row that no sequence has; it stays negative however many steps are added to it."""
@@ -98,7 +96,7 @@ class AttentionKernels:
             history for MLX's own attention.
         gather: that.
         copy: pages onto others, before one of several holders writes.
-        by_products: whether a chunk whose lengths come once is attended to by products: MLX's own attention
+        pads: whether a chunk whose lengths come once is attended to at rounded lengths: MLX's own attention
             may prepare itself for each shape anew.
     """
 
@@ -107,7 +105,7 @@ class AttentionKernels:
     gather: PageGather
     copy: PageCopy
     prefill: PrefillAttention | None = None
-    by_products: bool = False
+    pads: bool = False
 
 
 class InPlaceStep:
@@ -177,7 +175,8 @@ class InPlacePrefill:
         kernels = self._kernels[shape]
         pools = Pools(self._pools.keys[index], self._pools.values[index], self._pools.fences[index])
         arguments = (qkv, self._angles, self._slots, pools)
-        if first == self._begin:
+        pads = kernels.pads and not self._is_common
+        if first == self._begin and not pads:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif kernels.prefill is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
@@ -191,10 +190,11 @@ class InPlacePrefill:
                 self._table,
                 device_integers(first)[:1],
                 self._end - first,
+                rounded(self._end - first) if pads else 0,
             )
         self._pools.fences[index] = fence
-        if kernels.by_products and not self._is_common:
-            out = attend_by_products(q, keys, values, shape.scale, shape.window)
+        if pads:
+            out = attend_padded(q, keys, values, shape.scale, self._padded_mask(first, layer))
         else:
             mask = self._mask(first, shape.window)
             out = mx.fast.scaled_dot_product_attention(
@@ -206,26 +206,18 @@ class InPlacePrefill:
     def _is_common(self) -> bool:
         """Whether its lengths are those of many prompts: of the pieces that long ones are cut into."""
         tokens = self._end - self._begin
-        return tokens >= _COMMON and tokens.bit_count() == 1 and self._begin % tokens == 0
+        return tokens >= COMMON and tokens.bit_count() == 1 and self._begin % tokens == 0
 
     def _mask(self, first: int, window: int | None) -> mx.array | str:
         if window not in self._masks:
             self._masks[window] = causal_mask(self._begin, self._end, first, window)
         return self._masks[window]
 
-
-class InPlaceParts:
-    """An Attend over rows of different kinds: each stretch of rows goes to an Attend of its own, in turn."""
-
-    def __init__(self, parts: Sequence[tuple[int, Attend]]) -> None:
-        """`parts`: numbers of rows, and who attends for them."""
-        self._parts = parts
-
-    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
-        """See Attend."""
-        outs: list[mx.array] = []
-        begin = 0
-        for rows, attend in self._parts:
-            outs.append(attend(layer, qkv[begin : begin + rows]))
-            begin += rows
-        return mx.concatenate(outs)
+    def _padded_mask(self, first: int, layer: AttentionLayer) -> mx.array | str:
+        window = layer.shape.window
+        if window not in self._masks:
+            tokens, seen = self._end - self._begin, self._end - first
+            is_square = tokens == seen and (window is None or seen <= window)
+            mask = "causal" if is_square else padded_mask(tokens, seen, window, layer.shape.dtype)
+            self._masks[window] = mask
+        return self._masks[window]

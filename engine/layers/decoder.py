@@ -56,9 +56,16 @@ class Decoder:
 
     def hidden(self, tokens: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
         """Last hidden states (tokens, width) of int32 ids (tokens,); writes their keys and values."""
-        x = ops.embed(tokens, self._embedding)
-        for block in self._blocks:
-            x = block(x, ops, attend)
+        return self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks)))
+
+    def embed(self, tokens: mx.array, ops: LinearOps) -> mx.array:
+        """What goes into the first layer, (tokens, width), of int32 ids (tokens,)."""
+        return ops.embed(tokens, self._embedding)
+
+    def through(self, x: mx.array, ops: LinearOps, attend: Attend, layers: range) -> mx.array:
+        """x (tokens, width) behind these layers, which follow each other; writes their keys and values."""
+        for layer in layers:
+            x = self._blocks[layer](x, ops, attend)
         return x
 
     def logits(self, hidden: mx.array, ops: LinearOps) -> mx.array:

@@ -9,92 +9,117 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chunking import BESIDE, DISPATCH_SECONDS, ChunkSizer
+from engine.chunking import BESIDE, COMMON, DISPATCH_SECONDS, ChunkSizer
+
+LAYERS = 16
 
 
 def test_the_first_chunk_is_small_and_the_next_follow_the_rate() -> None:
-    chunks = ChunkSizer(most=512, page_size=16)
-    assert chunks.next(2000) == 128
+    chunks = ChunkSizer(512, 16, LAYERS)
+    assert chunks.next(0, 2000) == 128
     chunks.filled(128, 0.5)
     assert chunks.rate == 256
-    assert chunks.next(2000) == 64
+    assert chunks.next(128, 2000) == 64
     chunks.filled(64, 0.001)
-    assert chunks.next(2000) == 512
+    assert chunks.next(512, 2000) == 512
 
 
-@given(most=st.integers(1, 2048), remaining=st.integers(1, 5000), rate=st.floats(0.001, 1e6))
-def test_a_chunk_is_never_empty_and_never_too_long(most: int, remaining: int, rate: float) -> None:
-    chunks = ChunkSizer(most, page_size=16)
+@given(
+    most=st.integers(1, 2048),
+    begin=st.integers(0, 20_000),
+    remaining=st.integers(1, 5000),
+    rate=st.floats(0.001, 1e6),
+)
+def test_a_chunk_is_never_empty_and_never_too_long(
+    most: int, begin: int, remaining: int, rate: float
+) -> None:
+    chunks = ChunkSizer(most, 16, LAYERS)
     chunks.filled(1600, 1600 / rate)
-    size = chunks.next(remaining)
+    size = chunks.next(begin, remaining)
     assert 1 <= size <= min(most, remaining)
     assert size <= max(16, rate * 1.1 * DISPATCH_SECONDS)
+    assert chunks.layers(size) == LAYERS
+
+
+@given(begin=st.integers(0, 20_000), answers=st.integers(0, 1))
+def test_long_chunks_come_to_where_others_come_to(begin: int, answers: int) -> None:
+    chunks = ChunkSizer(2048, 16, LAYERS)
+    chunks.filled(2048, 0.02)
+    chunks.decoded(1, 0.02)
+    first = chunks.next(begin, 50_000, answers)
+    size = chunks.next(begin + first, 50_000 - first, answers)
+    assert size >= COMMON
+    assert size.bit_count() == 1
+    assert (begin + first) % size == 0
 
 
 @pytest.mark.parametrize("answers", [1, 8])
-@pytest.mark.parametrize("token", [0.00005, 0.0002])
+@pytest.mark.parametrize("token", [0.00005, 0.0002, 0.002])
 def test_beside_answers_a_step_takes_less_than_twice_theirs(answers: int, token: float) -> None:
-    chunks, alone = ChunkSizer(most=2048, page_size=16), 0.01
-    for _ in range(5):
-        chunks.decoded(answers, alone)
-    size = chunks.next(16_000, answers)
-    assert size == 16  # nothing is known of prompts yet
-    for _ in range(8):
-        chunks.filled(size, alone + token * size, answers)
-        size = chunks.next(16_000, answers)
-    assert (BESIDE - 0.5) * alone < alone + token * size <= BESIDE * alone
+    alone = 0.01
+    taken = beside(alone, fixed=0.0, token=token, steps=200, answers=answers)[100:]
+    assert max(taken) <= (BESIDE + 0.2) * alone
+    assert median(taken) >= (BESIDE - 0.5) * alone
 
 
 def test_a_last_piece_of_a_few_tokens_teaches_nothing() -> None:
-    chunks = ChunkSizer(most=512, page_size=16)
+    chunks = ChunkSizer(512, 16, LAYERS)
     chunks.filled(128, 0.1)
     chunks.filled(3, 0.1)
     assert chunks.rate == 1280
 
 
-def test_a_step_that_was_held_up_makes_no_chunk_longer() -> None:
-    sizer = ChunkSizer(2048, 16)
+def test_a_step_that_was_held_up_makes_no_slice_thicker() -> None:
+    sizer = ChunkSizer(2048, 16, LAYERS)
     for _ in range(5):
         sizer.decoded(1, 0.004)
-    sizer.filled(64, 0.036, 1)
-    before = sizer.next(4000, 1)
+    sizer.filled(8, 0.006, 1)
+    before = sizer.next(0, 4000, 1), sizer.layers(64, 1)
     sizer.decoded(1, 0.140)  # a request was taken in meanwhile
-    assert sizer.next(4000, 1) == before
+    assert (sizer.next(0, 4000, 1), sizer.layers(64, 1)) == before
 
 
 def test_one_slow_chunk_makes_no_small_ones() -> None:
-    sizer = ChunkSizer(2048, 16)
+    sizer = ChunkSizer(2048, 16, LAYERS)
     sizer.filled(512, 0.004)
     sizer.filled(2048, 1.6)  # something was compiled
-    assert sizer.next(8192) == 2048
+    assert sizer.next(2048, 8192) == 2048
     for _ in range(3):
         sizer.filled(2048, 1.6)  # so it is
-    assert sizer.next(8192) == 320
+    assert sizer.next(2048, 8192) == 256
 
 
-def beside(alone: float, fixed: float, token: float, steps: int) -> tuple[ChunkSizer, list[int]]:
-    """Sizes of so many chunks beside an answer, of a machine with these costs, a tenth up and down."""
-    sizer, sizes, noise = ChunkSizer(2048, 16), list[int](), random.Random(0)
+def beside(alone: float, fixed: float, token: float, steps: int, answers: int = 1) -> list[float]:
+    """Seconds of so many steps with slices of prompts, of a machine with these costs and some noise.
+
+    A token costs `token` in all layers. What is returned is without the noise.
+    """
+    sizer, taken, noise = ChunkSizer(2048, 16, LAYERS), list[float](), random.Random(0)
     for _ in range(5):
-        sizer.decoded(1, alone)
-    for _ in range(steps):
-        sizes.append(sizer.next(100_000, 1))
-        took = alone + fixed + token * sizes[-1]
-        sizer.filled(sizes[-1], took * noise.uniform(0.9, 1.1) * (20 if noise.random() < 0.05 else 1), 1)
-    return sizer, sizes
+        sizer.decoded(answers, alone)
+    begin = 0
+    while len(taken) < steps:
+        size, done = sizer.next(begin, 100_000, answers), 0
+        while done < LAYERS:
+            layers = min(sizer.layers(size, answers), LAYERS - done)
+            work, done = size * layers / LAYERS, done + layers
+            taken.append(alone + fixed + token * work)
+            held_up = 20 if noise.random() < 0.05 else 1
+            sizer.filled(work, taken[-1] * noise.uniform(0.9, 1.1) * held_up, answers)
+        begin += size
+    return taken
 
 
-def test_where_any_chunk_is_slow_it_takes_a_quarter_more_for_tokens() -> None:
-    _, sizes = beside(alone=0.0017, fixed=0.006, token=0.000008, steps=120)
-    assert 120 <= median(sizes[60:]) <= 480  # 240 take a quarter of 7.7 ms
+def test_where_any_slice_is_slow_it_takes_a_quarter_more_for_its_work() -> None:
+    taken = median(beside(alone=0.0017, fixed=0.006, token=0.000008, steps=300)[150:])
+    assert 1.1 * 0.0077 <= taken <= 1.5 * 0.0077
 
 
-def test_tokens_that_are_slow_themselves_stay_few() -> None:
-    _, sizes = beside(alone=0.0047, fixed=0.0, token=0.00075, steps=200)
-    assert median(sizes) == 8  # the fewest
-    assert max(sizes) <= 32
+def test_work_that_is_slow_itself_is_done_a_layer_of_a_page_at_a_time() -> None:
+    taken = beside(alone=0.0047, fixed=0.0, token=0.02, steps=200)
+    assert median(taken[50:]) == pytest.approx(0.0047 + 0.02, rel=0.01)  # 16 tokens of one layer of 16
 
 
-def test_a_little_that_each_chunk_costs_is_taken_off_its_room() -> None:
-    _, sizes = beside(alone=0.020, fixed=0.004, token=0.0001, steps=120)
-    assert 60 <= median(sizes[40:]) <= 180  # 120 fill the room
+def test_a_little_that_each_slice_costs_is_taken_off_its_room() -> None:
+    taken = median(beside(alone=0.020, fixed=0.004, token=0.0001, steps=300)[150:])
+    assert 1.4 * 0.020 <= taken <= 1.9 * 0.020

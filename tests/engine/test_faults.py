@@ -207,7 +207,7 @@ def test_who_only_waits_for_a_suspect_is_no_culprit_and_goes_on(
     with running_engine(settings(pages=128)) as listener:
         listener.load(model.folder)
         asked = {
-            name: Generate(name, tokens=prompt(length), max_tokens=40, logprobs=0, ignore_eos=True)
+            name: Generate(name, tokens=prompt(length), max_tokens=70, logprobs=0, ignore_eos=True)
             for name, length in (("a", 8), ("b", 16), ("culprit", LONG - 12))
         }
         for command in asked.values():

@@ -16,8 +16,8 @@ from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings
 from metal.decode_attention import MAX_TOKENS
+from metal.padded_attention import attend_padded
 from metal.prefill_attention import PrefillAttention
-from metal.products_attention import attend_by_products
 from tests.engine.parity import (
     Case,
     assert_close,
@@ -139,7 +139,7 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
 
 
 @pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
-def test_a_chunk_whose_lengths_come_once_is_attended_to_by_products(
+def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
     name: str, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES[name]
@@ -150,14 +150,14 @@ def test_a_chunk_whose_lengths_come_once_is_attended_to_by_products(
     model = load(folder, settings)
     assert model.kernels is not None
     attention, seen = model.kernels.attention, list[int]()
-    attention.update({shape: replace(kernels, by_products=True) for shape, kernels in attention.items()})
-    monkeypatch.setattr(in_place, "_COMMON", 16)  # pieces of 16 are common here
+    attention.update({shape: replace(kernels, pads=True) for shape, kernels in attention.items()})
+    monkeypatch.setattr(in_place, "COMMON", 16)  # pieces of 16 are common here
 
     def counted(q: mx.array, *rest: Any) -> mx.array:
         seen.append(q.shape[1])
-        return attend_by_products(q, *rest)
+        return attend_padded(q, *rest)
 
-    monkeypatch.setattr(in_place, "attend_by_products", counted)
+    monkeypatch.setattr(in_place, "attend_padded", counted)
     for chunk in (16, 17):
         ends = [min(begin + chunk, TOKENS) - 1 for begin in range(0, TOKENS, chunk)]
         assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])

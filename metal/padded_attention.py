@@ -1,0 +1,53 @@
+"""Attention of a chunk at lengths rounded up to powers of two, by MLX's own attention.
+
+MLX's attention on CUDA builds a cuDNN graph for each new shape (its cache is keyed by all shapes and strides:
+mlx/backend/cuda/scaled_dot_product_attention.cpp), and a chat's lengths never come twice. Rounded ones do.
+"""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+FEWEST = 64
+"""Rounded lengths begin here: fewer rows take a GPU as long."""
+
+
+def rounded(length: int) -> int:
+    """The least power of two that holds `length`, FEWEST at least."""
+    return max(FEWEST, 1 << (length - 1).bit_length())
+
+
+def padded_mask(tokens: int, seen: int, window: int | None, dtype: mx.Dtype) -> mx.array:
+    """What is added to the scores of a sequence's last `tokens` tokens: 0 for what they see, or -inf.
+
+    Args:
+        seen: keys up to the last of them, their own among them.
+        window: keys that a token sees, its own among them; None for all before it.
+
+    Returns:
+        (rounded(tokens), rounded(seen)) of dtype; rows and keys behind the last are padding. A row of padding
+        sees what the last token does, so that it has a softmax.
+    """
+    own = mx.minimum(mx.arange(seen - tokens, seen - tokens + rounded(tokens)), seen - 1)[:, None]
+    keys = mx.arange(rounded(seen))
+    sees = keys <= own if window is None else (keys <= own) & (keys > own - window)
+    return mx.where(sees, mx.array(0, dtype), mx.array(-mx.inf, dtype))
+
+
+def attend_padded(
+    q: mx.array, keys: mx.array, values: mx.array, scale: float, mask: mx.array | str
+) -> mx.array:
+    """softmax(scale · q Kᵀ + mask) V of a sequence's last tokens; (heads, tokens, head_dim) in q's dtype.
+
+    Args:
+        q: (heads, tokens, head_dim), rotated.
+        keys, values: (kv_heads, rounded(seen), head_dim); those behind the last token are zeros.
+        scale: of the scores.
+        mask: of `padded_mask`, or "causal" where the tokens are all there is.
+    """
+    tokens = q.shape[1]
+    rows = rounded(tokens)
+    if rows > tokens:
+        q = mx.pad(q, [(0, 0), (0, rows - tokens), (0, 0)])
+    out = mx.fast.scaled_dot_product_attention(q[None], keys[None], values[None], scale=scale, mask=mask)
+    return out[0, :, :tokens]
