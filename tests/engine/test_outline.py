@@ -53,13 +53,15 @@ def test_a_gguf_file_is_told_with_its_parts_and_licence(tmp_path: Path) -> None:
 
 def assert_holds_what_is_told(file: Path, kind: str) -> None:
     """Write a model, read its headers, load it, and compare with MLX's own count of bytes."""
-    write_gguf_model(file, types=q4_k_m if kind == "Q4_K_M" else every_matrix(Type[kind]), **WIDE)
+    types = q4_k_m if kind == "Q4_K_M" else every_matrix(Type[kind])
+    write_gguf_model(file, types=types, vocab_size=4096, **WIDE)
     gc.collect()
     before = mx.get_active_memory()
     told = outline_model(file).weight_bytes
     model = load_model(file, EngineSettings(), lambda done, total: None)
     held = mx.get_active_memory() - before
-    assert told <= held <= 1.01 * told + 20_000  # rotary tables
+    assert told > 1_500_000
+    assert told <= held <= told + 65_536  # rotary tables and such
     assert model.info.weight_bytes == told
 
 
