@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from metal.dialect import Target, header, spell
@@ -69,16 +70,27 @@ def _for_target(text: str, target: Target) -> str:
 def load_source(
     name: str, *, folder: Path = KERNELS, features: Mapping[str, Feature] | None = None
 ) -> KernelSource:
-    """Reads `folder/name.metal`.
+    """Reads `folder/name.metal`; a kernel of this project once.
 
     Raises:
         KernelError: the file is missing, or its text says something that MLX would misread.
     """
-    path = folder / f"{name}.metal"
+    helpers, body, line = _own(name) if folder == KERNELS else _read(folder / f"{name}.metal")
+    return KernelSource(name, helpers, body, line, tuple((features or {}).items()))
+
+
+@cache
+def _own(name: str) -> tuple[str, str, int]:
+    """`_read` of a kernel of this project, for which each layer of a model asks: what it was at first."""
+    return _read(KERNELS / f"{name}.metal")
+
+
+def _read(path: Path) -> tuple[str, str, int]:
+    """Helpers, the body, and the line where it begins. Raises KernelError."""
     try:
         text = path.read_text()
     except FileNotFoundError:
-        raise KernelError(f"kernel {name}: there is no file {path.name} in {folder}") from None
+        raise KernelError(f"kernel {path.stem}: there is no file {path.name} in {path.parent}") from None
     helpers, divider, body = text.partition(f"{DIVIDER}\n")
     if not divider:
         raise KernelError(f"{path.name}: no line {DIVIDER!r} between the helpers and the body")
@@ -86,7 +98,7 @@ def load_source(
     helpers, body = _inlined(helpers, path, 1), _inlined(body, path, body_line)
     if word := _SHAPE_WORDS.search(body):
         raise KernelError(f"{path.name}: MLX reads {word[0]!r} as a request for an array's shape; rename it")
-    return KernelSource(name, helpers, body, body_line, tuple((features or {}).items()))
+    return helpers, body, body_line
 
 
 def _inlined(text: str, path: Path, first_line: int) -> str:
