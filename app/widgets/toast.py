@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 SHOWN_MS = 8000
 MARGIN = 152  # above the message field and the button that jumps to the end
+SIDE = 16
 
 
 class Toast(QFrame):
@@ -55,7 +56,6 @@ class Toast(QFrame):
     def _show(self, text: str) -> None:
         self._text.setText(text)
         self.setAccessibleName(text)
-        self.adjustSize()
         self._place()
         self.show()
         self.raise_()
@@ -68,6 +68,15 @@ class Toast(QFrame):
         return super().eventFilter(watched, event)
 
     def _place(self) -> None:
+        """Low in the middle; words that are too long for one line there take more."""
+        self._text.setWordWrap(False)
+        self._text.setMinimumWidth(0)
+        beside = self.sizeHint().width() - self._text.sizeHint().width()
+        room = self._over.width() - 2 * SIDE - beside
+        if self._text.sizeHint().width() > room:
+            self._text.setWordWrap(True)
+            self._text.setMinimumWidth(room)
+        self.adjustSize()
         self.move((self._over.width() - self.width()) // 2, self._over.height() - self.height() - MARGIN)
 
     @Slot()

@@ -38,3 +38,20 @@ def test_it_stays_in_the_middle(qtbot: QtBot) -> None:
     for width in (600, 900):
         parent.resize(width, 400)
         qtbot.waitUntil(lambda width=width: abs(toast.geometry().center().x() - width / 2) <= 1)
+
+
+def test_long_words_take_more_lines_and_stay_within_the_parent(qtbot: QtBot) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    parent.resize(900, 400)
+    parent.show()
+    toast = Toast(parent)
+    words = "a-large-model-with-a-long-name is loaded; another-one-of-that-kind was unloaded to make room"
+    toast.offer(words, "Chat with it", lambda: None)
+    one_line = toast.height()
+    parent.resize(420, 400)
+    qtbot.waitUntil(lambda: toast.height() > one_line)
+    assert parent.rect().contains(toast.geometry())
+    assert toast.rect().contains(toast._button.geometry())
+    parent.resize(900, 400)
+    qtbot.waitUntil(lambda: toast.height() == one_line)
