@@ -51,6 +51,11 @@ def product_specs(config: DecoderConfig, dtype: mx.Dtype) -> tuple[CaseSpec, ...
     return tuple(product.spec for rows in ROWS for product in _products(config, name_of(dtype), rows))
 
 
+def norm_spec(config: DecoderConfig, dtype: mx.Dtype) -> CaseSpec:
+    """The case of the norms that a prompt's rows go through; in a step they are part of products."""
+    return candidates.prompt_norm_spec(config.hidden_size, name_of(dtype), config.norm_eps)
+
+
 def end_specs(config: DecoderConfig, dtype: mx.Dtype) -> tuple[CaseSpec, ...]:
     """The cases of a step's two ends: the embedding's rows, and the greedy choice.
 

@@ -1,12 +1,13 @@
 """A step's linear parts on kernels: norm, product, activation, bias, residual in one launch.
 
-A prompt's many rows are MLX's own, or, of a weight in GGUF's blocks, go to a kernel that reads these.
+A prompt's many rows are MLX's own; kernels may do their norms, and products with weights in GGUF's blocks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypedDict
 
 import mlx.core as mx
@@ -15,7 +16,8 @@ from engine.kernel_choice import KernelChoice
 from engine.layers.linear import DenseLinear, Embedding, JoinedLinear, Linear, QuantizedLinear
 from engine.layers.matrix import BlockTensor
 from engine.layers.norm import RMSNorm
-from engine.layers.ops import BuiltinOps, gated
+from engine.layers.ops import BuiltinOps, Normalise, gated
+from metal.candidates import prompt_norm_spec
 from metal.candidates_ends import embed_spec
 from metal.candidates_matmul import MATMUL_ROWS, MATMULS, matmul_spec
 from metal.candidates_matvec import Product
@@ -25,6 +27,7 @@ from metal.errors import KernelError
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
+from metal.rms_norm import RMSNorm as RMSNormKernel
 from metal.trial_case import CaseSpec, Value
 
 Role = Literal["project", "gated", "add", "logits"]
@@ -53,8 +56,8 @@ class KernelOps:
     """LinearOps for steps of 1 to 8 rows; more rows, and what kernels do not take or do slower, go to MLX.
 
     A product is chosen by its shape at one row, and at eight for two to eight. Parts of a layer that lie in
-    different forms are launched one by one. More rows of a weight in blocks are a kernel's where it was
-    measured to be faster than MLX, which makes the whole weight of them first.
+    different forms are launched one by one. More rows are normalised by a kernel where that was measured
+    to be faster than MLX, and so multiplied by a weight in blocks, of which MLX makes the whole weight first.
 
     Attributes:
         refused: what no kernel takes, in words, each once.
@@ -69,6 +72,7 @@ class KernelOps:
         self._builtin = BuiltinOps()
         self._prepared: dict[tuple[Linear, Role, bool], Matvec | None] = {}
         self._embeddings: dict[tuple[Embedding, bool], Embed | None] = {}
+        self._norms: dict[tuple[RMSNorm, mx.Dtype], Normalise] = {}
         self._block_layers: dict[tuple[Linear, mx.Dtype, Value], Linear] = {}
 
     def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
@@ -81,14 +85,14 @@ class KernelOps:
         if isinstance(linear, JoinedLinear):
             return mx.concatenate([self.project(x, norm, part) for part in linear.parts], axis=-1)
         matvec = self._matvec(x, "project", linear, norm)
-        return matvec(x) if matvec else self._builtin.project(x, norm, self._many(x, linear))
+        return matvec(x) if matvec else self._builtin.project(x, self._alone(x, norm), self._many(x, linear))
 
     def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
         if isinstance(linear, JoinedLinear):
             return gated(self.project(x, norm, linear))
         matvec = self._matvec(x, "gated", linear, norm)
-        return matvec(x) if matvec else self._builtin.gated(x, norm, self._many(x, linear))
+        return matvec(x) if matvec else self._builtin.gated(x, self._alone(x, norm), self._many(x, linear))
 
     def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
         """See LinearOps."""
@@ -98,7 +102,7 @@ class KernelOps:
     def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
         matvec = self._matvec(x, "logits", linear, norm)
-        return matvec(x) if matvec else self._builtin.logits(x, norm, self._many(x, linear))
+        return matvec(x) if matvec else self._builtin.logits(x, self._alone(x, norm), self._many(x, linear))
 
     def prepare(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> None:
         """Decide how products of rows such as x (rows, width), and of many, are computed, before any is."""
@@ -107,6 +111,8 @@ class KernelOps:
                 self.prepare(x, "project", part, norm)
             return
         self._matvec(x, role, linear, norm)
+        if norm is not None:
+            self._norm(x.dtype, norm)
         if role != "logits":  # which no prompt has many rows of
             for rows in MATMUL_ROWS:
                 self._block_layer(rows, x.dtype, linear)
@@ -136,6 +142,20 @@ class KernelOps:
             self._note_unpacking(weight, spec)
             return None
         return Embed(self._choice.executor, self._launches, weight, embedding.dtype)
+
+    def _alone(self, x: mx.array, norm: RMSNorm) -> Normalise:
+        """What normalises x where its product does not."""
+        return norm if x.shape[0] <= MAX_ROWS else self._norm(x.dtype, norm)
+
+    def _norm(self, dtype: mx.Dtype, norm: RMSNorm) -> Normalise:
+        key = (norm, dtype)
+        if key not in self._norms:
+            spec = prompt_norm_spec(norm.weight.size, name_of(dtype), norm.eps)
+            self._norms[key] = norm
+            if self._choice.proven(spec) is not None:
+                kernel = RMSNormKernel(self._choice.executor, self._launches, norm.eps)
+                self._norms[key] = partial(kernel, weight=norm.weight)
+        return self._norms[key]
 
     def _many(self, x: mx.array, linear: Linear) -> Linear:
         """The layer that computes many rows such as x."""

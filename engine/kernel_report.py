@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from engine.block_cases import block_end_specs, block_product_specs
 from engine.errors import EngineError
-from engine.kernel_cases import attention_specs, build_case, end_specs, product_specs
+from engine.kernel_cases import attention_specs, build_case, end_specs, norm_spec, product_specs
 from engine.loading.files import ModelFiles
 from engine.loading.gguf.files import GgufFiles
 from engine.loading.model import open_model
@@ -155,6 +155,7 @@ def model_cases(model: Path, executor: Executor) -> tuple[list[Case], list[str]]
     problems: list[str] = []
     for specs in (
         lambda: attention_specs(files.config, dtype, EngineSettings().page_size),
+        lambda: (norm_spec(files.config, dtype),),
         lambda: _product_specs(files, dtype),
         lambda: _end_specs(files, dtype),
     ):

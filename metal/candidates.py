@@ -36,11 +36,18 @@ from metal.trial_case import (
     against,
 )
 
+_PROMPT_ROWS = 512
+
 
 def rms_norm_spec(width: int, rows: int, dtype: str, *, adds: bool, epsilon: float = 1e-5) -> CaseSpec:
     """RMSNorm of `rows` rows, `adds` with a residual added before."""
     params = {"width": width, "rows": rows, "dtype": dtype, "adds": adds, "epsilon": epsilon}
     return CaseSpec(__name__, "rms_norm", params)
+
+
+def prompt_norm_spec(width: int, dtype: str, epsilon: float) -> CaseSpec:
+    """RMSNorm of a prompt's rows, which no product takes in: tried at one number of them."""
+    return rms_norm_spec(width, _PROMPT_ROWS, dtype, adds=False, epsilon=epsilon)
 
 
 def rms_norm(params: Params, executor: Executor) -> Case:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import mlx.core as mx
 
 from engine.layers.linear import Embedding, Linear
 from engine.layers.norm import RMSNorm
+
+Normalise = Callable[[mx.array], mx.array]
 
 
 class LinearOps(Protocol):
@@ -35,17 +38,17 @@ class LinearOps(Protocol):
 
 
 class BuiltinOps:
-    """MLX's own operations."""
+    """MLX's own operations; a norm may be any that computes what the layer's does."""
 
     def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
         """See LinearOps."""
         return embedding(ids)
 
-    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def project(self, x: mx.array, norm: Normalise, linear: Linear) -> mx.array:
         """See LinearOps."""
         return linear(norm(x))
 
-    def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def gated(self, x: mx.array, norm: Normalise, linear: Linear) -> mx.array:
         """See LinearOps."""
         return gated(linear(norm(x)))
 
@@ -53,7 +56,7 @@ class BuiltinOps:
         """See LinearOps."""
         return residual + linear(x)
 
-    def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def logits(self, x: mx.array, norm: Normalise, linear: Linear) -> mx.array:
         """See LinearOps."""
         return linear(norm(x)).astype(mx.float32)
 

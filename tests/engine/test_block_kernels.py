@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType as Type
 
 from engine import EngineSettings, Finished, Generate, ModelInfo
 from engine.block_cases import block_end_specs, block_product_specs
-from engine.kernel_cases import attention_specs, build_case
+from engine.kernel_cases import attention_specs, build_case, norm_spec
 from engine.kernel_choice import KernelChoice
 from engine.kernel_ops import KernelOps
 from engine.layers.linear import QuantizedLinear
@@ -73,6 +73,7 @@ def test_the_table_of_a_model_holds_what_the_engine_asks_for(
     assert isinstance(files, GgufFiles)
     specs = (
         *attention_specs(files.config, mx.float32, 16),
+        norm_spec(files.config, mx.float32),
         *block_product_specs(files, mx.float32),
         *block_end_specs(files, mx.float32),
     )

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine import EngineSettings
-from engine.kernel_cases import attention_specs, build_case, end_specs, product_specs
+from engine.kernel_cases import attention_specs, build_case, end_specs, norm_spec, product_specs
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.loading.model import load_model, open_model
@@ -121,6 +121,7 @@ def test_the_table_of_a_model_holds_what_the_engine_asks_for(
     config = open_model(folder).config
     specs = (
         *attention_specs(config, mx.float32, settings.page_size),
+        norm_spec(config, mx.float32),
         *product_specs(config, mx.float32),
         *end_specs(config, mx.float32),
     )
