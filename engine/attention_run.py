@@ -113,7 +113,7 @@ def _exact(
     if norms is not None and shape.norm_epsilon is not None:
         q = q / np.sqrt((q * q).mean(-1, keepdims=True) + shape.norm_epsilon) * wide(norms.query)
         k = k / np.sqrt((k * k).mean(-1, keepdims=True) + shape.norm_epsilon) * wide(norms.key)
-    q = _rotated(q, angles)[first:]
+    q = _rotated(q[first:], angles[first:])
     k = wide(mx.array(_rotated(k, angles).astype(np.float32)).astype(shape.dtype))
     return attend(q, k, v, np.arange(first, len(k)), shape)
 

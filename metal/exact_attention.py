@@ -36,11 +36,13 @@ def attend(
     if shape.softcap is not None:
         scores = shape.softcap * np.tanh(scores / shape.softcap)
     distance = positions[:, None] - np.arange(tokens)
-    scores = np.where((distance >= 0) & (distance < (shape.window or tokens)), scores, -np.inf)
+    np.copyto(scores, -np.inf, where=(distance < 0) | (distance >= (shape.window or tokens)))
     top = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - top)
+    scores -= top
+    weights = np.exp(scores, out=scores)
     mass = weights.sum(-1, keepdims=True)
     if sinks is not None:
-        mass = mass + np.exp(sinks.reshape(shape.kv_heads, shape.group, 1, 1) - top)
-    out = (weights / mass).reshape(shape.kv_heads, shape.group * rows, tokens) @ values.transpose(1, 0, 2)
+        mass += np.exp(sinks.reshape(shape.kv_heads, shape.group, 1, 1) - top)
+    out = weights.reshape(shape.kv_heads, shape.group * rows, tokens) @ values.transpose(1, 0, 2)
+    out = out.reshape(grouped) / mass
     return out.reshape(shape.heads, rows, shape.head_dim).transpose(1, 0, 2).reshape(rows, -1)
