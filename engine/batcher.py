@@ -12,6 +12,7 @@ from engine.kv.pager import OutOfPages, Pager
 from engine.request import Request, Sequence
 from engine.runner import Filling, Part, Runner
 from engine.scheduler import Scheduler
+from engine.warm_up import STEPS, IsWarm
 
 
 class Batcher:
@@ -22,10 +23,11 @@ class Batcher:
         preemptions: sequences that gave their pages up for a while.
     """
 
-    def __init__(self, memory: KVMemory, pager: Pager, chunks: ChunkSizer) -> None:
+    def __init__(self, memory: KVMemory, pager: Pager, chunks: ChunkSizer, is_warm: IsWarm) -> None:
+        """`is_warm`: of steps of a sequence alone; a prompt's last few tokens make no others."""
         self.chunks = chunks
         self.preemptions = 0
-        self._memory, self._pager = memory, pager
+        self._memory, self._pager, self._is_warm = memory, pager, is_warm
         self._scheduler = Scheduler[Sequence]()
 
     def __iter__(self) -> Iterator[Sequence]:
@@ -172,12 +174,18 @@ class Batcher:
             return None
         if sequence.filling is None:
             begin = sequence.table.length
-            size = self.chunks.next(begin, sequence.pending, answers)
+            size = self._warm(begin, self.chunks.next(begin, sequence.pending, answers))
             if not self._has_room(sequence, size, before):
                 return None
             part = Part(sequence.table, size, rows=int(size == sequence.pending))
             sequence.filling = Filling(part, sequence.tokens(begin, begin + size))
         return sequence
+
+    def _warm(self, begin: int, size: int) -> int:
+        """`size`, or where a chunk is so short that kernels are compiled for its length, fewer tokens."""
+        if size > max(STEPS):
+            return size
+        return next((fewer for fewer in range(size, 1, -1) if self._is_warm(fewer, begin + fewer)), 1)
 
     def _layers(self, filling: Sequence | None, answers: int) -> int:
         """How many layers of its chunk the next step computes at most."""

@@ -69,7 +69,8 @@ class NullRunner(Runner):
 def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
     """Time `steps` decode steps of `batch` answers, at most MAX_RUNNING, on the pages of `model`."""
     assert 1 <= batch <= MAX_RUNNING
-    batcher = Batcher(model.memory, model.pager, ChunkSizer(2048, model.pager.page_size, model.config.layers))
+    chunks = ChunkSizer(2048, model.pager.page_size, model.config.layers)
+    batcher = Batcher(model.memory, model.pager, chunks, lambda tokens, length: True)
     runner = NullRunner(model, batch)
     for number in range(batch):
         batcher.add(_request(model, number, steps).request)

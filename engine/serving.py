@@ -34,7 +34,7 @@ from engine.speculation.verify import Verdict
 from engine.step_times import Reading, step_seconds
 from engine.telling import Teller
 from engine.tidying import Tidying
-from engine.warm_up import steps_for
+from engine.warm_up import STEPS
 from engine.warming import Warming
 
 log = logging.getLogger(__name__)
@@ -61,12 +61,13 @@ class Serving:
         self.model = model
         self._emit = emit
         self._memory = model.memory
-        self._live = LiveRunner(model, emit, steps_for(speculates=settings.speculation))
+        self._live = LiveRunner(model, emit, STEPS)
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         self._batcher = Batcher(
             self._memory,
             model.pager,
             ChunkSizer(settings.prefill_chunk, settings.page_size, model.config.layers),
+            self._live.is_warm,
         )
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)

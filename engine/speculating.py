@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence as Many
 
 from engine.kv.pager import OutOfPages
@@ -12,12 +11,10 @@ from engine.speculation.gain import SpeculationGain, StepCosts
 from engine.speculation.lookup import PromptLookup
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
 from engine.speculation.verify import Verdict
+from engine.warm_up import IsWarm
 
 _CATCH_UP = 64
 """Tokens of a long prompt that the drafter takes in with each token of the answer, so that none waits."""
-
-IsWarm = Callable[[int, int], bool]
-"""Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
 
 
 class Speculations:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import mlx.core as mx
 
@@ -28,16 +28,17 @@ from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft
 from engine.speculation.verify import verify
 
+IsWarm = Callable[[int, int], bool]
+"""Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
+
 AT_LOAD_S = 1.0
 """Seconds of a model's loading in which steps may be compiled that an answer can do without at first."""
 
+STEPS = (1, *(1 + drafted for drafted in LENGTHS))
+"""Tokens that a step of a sequence alone may have: one, or one and a draft; the last few of a prompt, too."""
+
 _CHUNK = 9  # more than a decode step takes
 _FEW_PAGES = 8
-
-
-def steps_for(*, speculates: bool) -> tuple[int, ...]:
-    """Tokens that a step of an answer alone may have: one, or one and a draft."""
-    return (1, *(1 + drafted for drafted in LENGTHS)) if speculates else (1,)
 
 
 class Warmth:

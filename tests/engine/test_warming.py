@@ -117,6 +117,17 @@ def test_nothing_is_guessed_before_rest_and_then_no_guess_compiles(
 
 
 @pytest.mark.usefixtures("slow_compiler")
+@pytest.mark.parametrize("tokens", range(1, 9))
+def test_no_short_prompt_compiles_either(tokens: int, tmp_path: Path) -> None:
+    device = Device(tmp_path, speculation=False)
+    for _ in range(2):
+        compiled = list(device.gpu.compiled)
+        device.ask(TEXT[:tokens], answer=2)
+        assert list(device.gpu.compiled) == compiled
+        device.rest()
+
+
+@pytest.mark.usefixtures("slow_compiler")
 def test_a_rest_that_is_cut_short_leaves_the_lengths_that_were_not_compiled(tmp_path: Path) -> None:
     device, seen = Device(tmp_path), list[int]()
     while device.serving.next_tidying == PAUSE_S:
@@ -139,15 +150,6 @@ def test_what_compiles_in_a_moment_is_compiled_at_load(
     assert device.rest() == 0
     assert device.ask() > 0
     assert list(device.gpu.compiled) == compiled
-
-
-def test_without_speculation_only_steps_of_one_token_are_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 60.0)
-    few = Device(tmp_path / "few", speculation=False)
-    many = Device(tmp_path / "many")
-    assert len(few.gpu.compiled) < 0.6 * len(many.gpu.compiled)
 
 
 @pytest.mark.usefixtures("slow_compiler")

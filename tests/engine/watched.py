@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import engine.opening
@@ -48,8 +50,10 @@ def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
 
     class WatchedBatcher(Batcher):
-        def __init__(self, memory: KVMemory, pager: Pager, chunks: ChunkSizer) -> None:
-            super().__init__(memory, pager, chunks)
+        def __init__(
+            self, memory: KVMemory, pager: Pager, chunks: ChunkSizer, is_warm: Callable[[int, int], bool]
+        ) -> None:
+            super().__init__(memory, pager, chunks, is_warm)
             self._watched = (memory, pager)
 
         def send(self, runner: Runner, before: Sent | None) -> Sent | None:
