@@ -13,7 +13,7 @@ import mlx.core as mx
 import pytest
 
 from engine.commands import Generate
-from engine.events import Event, Failed, Stats
+from engine.events import Event, Failed, Finished, Stats
 from engine.kv.arena import Arena
 from engine.loading.model import load_model
 from engine.request import Request, accept_command
@@ -152,6 +152,24 @@ def long_decode(folder: Path) -> None:
     chat.work()
 
 
+def taking_turns(folder: Path) -> None:
+    """Another model works in between: each step is read in its turn, first the one that is in flight then."""
+    chat = Chat(folder)
+    chat.ask("a", 20, 20, seed=0)
+    chat.work(6)
+    assert chat.in_flight
+    for _ in range(4):
+        chat.serving.work(is_alone=False)
+        assert not chat.in_flight
+    chat.work(2)
+    assert chat.in_flight
+    chat.work()
+    chat.ask("b", 20, 20, seed=0)
+    chat.work()
+    in_turns, alone = (event.tokens for event in chat.events if isinstance(event, Finished))
+    assert in_turns == alone
+
+
 def one_after_the_other(folder: Path) -> None:
     """A second request on the pages of the first."""
     chat = Chat(folder, pages=4)
@@ -274,6 +292,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     scene.__name__: scene
     for scene in (
         long_decode,
+        taking_turns,
         one_after_the_other,
         cancelled,
         window,

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 KERNELS = {
     "long_decode": {"page_write", "decode_attention"},
+    "taking_turns": {"page_write", "decode_attention"},
     "one_after_the_other": {"page_write", "decode_attention"},
     "cancelled": {"page_write", "decode_attention"},
     "window": {"page_write", "page_gather", "decode_attention"},
