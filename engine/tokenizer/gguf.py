@@ -161,7 +161,7 @@ def _pre_tokenizer(fields: Fields) -> PreTokenizer:
     if name not in PRE_TOKENIZERS:
         raise TokenizerError(
             f"{fields.where}: {PREFIX}pre is {name!r:.80}, a way to cut text that MLXR does not know and"
-            f" without which its token ids would be wrong; it knows {', '.join(sorted(PRE_TOKENIZERS))}"
+            " without which its token ids would be wrong; get this model in safetensors instead"
         )
     return PRE_TOKENIZERS[name]
 
