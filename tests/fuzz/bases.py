@@ -9,11 +9,13 @@ from typing import Any
 import mlx.core as mx
 import tokenizers
 from gguf import GGMLQuantizationType as Type
+from gguf import GGUFWriter
 from safetensors.numpy import load_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
-from tests.engine.loading.gguf.writer import every_matrix, write_gguf_model
-from tests.fakes.random_model import CHAT_TEMPLATE, write_random_model
+from tests.engine.loading.gguf.writer import every_matrix, write_gguf, write_gguf_model
+from tests.engine.tokenizer.gguf_metadata import byte_level_metadata
+from tests.fakes.random_model import CHAT_TEMPLATE, random_config, random_tensors, write_random_model
 
 SMALL: dict[str, object] = {
     "hidden_size": 32,
@@ -92,6 +94,45 @@ def gguf_parts(folder: Path) -> Path:
     return folder
 
 
+def gguf_blocks(folder: Path) -> Path:
+    """A Qwen3 in one GGUF file: a byte-level tokenizer, and matrices in many block formats."""
+    folder.mkdir(parents=True)
+    tokens = byte_level_metadata(_byte_level(), "qwen2", bos_token_id=0, eos_token_id=1)
+    shape = {**SMALL, "hidden_size": 256, "intermediate_size": 256, "head_dim": 128}
+    size = len(tokens["tokenizer.ggml.tokens"])
+    config = random_config("qwen3", **{**shape, "vocab_size": size, "tie_word_embeddings": True})
+    others = every_matrix(Type.Q6_K)
+    write_gguf(
+        folder / "model.gguf",
+        config,
+        random_tensors(config),
+        lambda name: _FORMATS.get(name.removeprefix("blk.0.").removesuffix(".weight")) or others(name),
+        tokenizer=lambda writer: _write_metadata(writer, tokens),
+    )
+    return folder
+
+
+_FORMATS = {
+    "attn_q": Type.Q4_K,
+    "attn_k": Type.Q5_K,
+    "attn_v": Type.Q3_K,
+    "attn_output": Type.Q4_1,
+    "ffn_gate": Type.MXFP4,
+    "ffn_up": Type.IQ4_XS,
+    "ffn_down": Type.Q2_K,
+}
+
+
+def _write_metadata(writer: GGUFWriter, metadata: dict[str, Any]) -> None:
+    for name, value in metadata.items():
+        if isinstance(value, list):
+            writer.add_array(name, value)
+        elif isinstance(value, int):
+            writer.add_uint32(name, value)
+        elif value is not None:
+            writer.add_string(name, value)
+
+
 def _byte_level() -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -120,4 +161,5 @@ BASES = {
     "quantised": quantised,
     "gguf": gguf,
     "gguf parts": gguf_parts,
+    "gguf blocks": gguf_blocks,
 }
