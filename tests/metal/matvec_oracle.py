@@ -13,8 +13,6 @@ from metal.matvec import Activation, Norm
 from tests.metal.numbers import normal, wide
 
 EPSILON = 1e-5
-TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
-
 _ACTIVATIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "silu": lambda g: g / (1 + np.exp(-g)),
     "gelu": lambda g: g / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (g + 0.044715 * g**3))),
@@ -67,9 +65,3 @@ def exact(weight: NDArray[np.float64], scene: Scene) -> NDArray[np.float64]:
         gate, up = np.split(y, 2, axis=-1)
         y = _ACTIVATIONS[scene.activation](gate) * up
     return y if scene.residual is None else y + wide(scene.residual)
-
-
-def error(result: mx.array, expected: NDArray[np.float64]) -> float:
-    """Largest difference as a share of the largest value; NaN if anything is."""
-    assert result.shape == expected.shape
-    return float(np.abs(wide(result) - expected).max() / np.abs(expected).max())

@@ -17,9 +17,8 @@ from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor, Launcher, Request, Signature
 from metal.source import KernelSource
 from tests.metal.attention_oracle import Scene, attended, heads_of, make_scene, row_positions, slots_of
-from tests.metal.numbers import wide
+from tests.metal.numbers import TOLERANCE, wide
 
-TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 
 

@@ -17,8 +17,7 @@ from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
 from metal.matvec_weight import KERNEL_BLOCK_TYPES, BlockWeight
-from tests.metal.matvec_oracle import TOLERANCE, error
-from tests.metal.numbers import normal, wide
+from tests.metal.numbers import TOLERANCE, error, normal, wide
 from tests.metal.random_blocks import EDGES, oracle, random_blocks
 from tests.metal.texts import TextExecutor
 

@@ -16,8 +16,7 @@ from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
 from metal.matmul_blocks import BlockMatmul
 from metal.matvec_weight import KERNEL_BLOCK_TYPES, BlockWeight
-from tests.metal.matvec_oracle import TOLERANCE, error
-from tests.metal.numbers import normal, wide
+from tests.metal.numbers import TOLERANCE, error, normal, wide
 from tests.metal.random_blocks import oracle, random_blocks
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16

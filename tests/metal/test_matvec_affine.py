@@ -19,8 +19,8 @@ from metal.matvec import Matvec
 from metal.matvec_cut import Cut
 from metal.matvec_weight import AffineWeight
 from metal.reference_matvec import matvec
-from tests.metal.matvec_oracle import TOLERANCE, error, exact, make_scene
-from tests.metal.numbers import normal, wide
+from tests.metal.matvec_oracle import exact, make_scene
+from tests.metal.numbers import TOLERANCE, error, normal, wide
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 

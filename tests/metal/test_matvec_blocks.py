@@ -18,8 +18,8 @@ from metal.matvec import Matvec
 from metal.matvec_cut import Cut
 from metal.matvec_weight import KERNEL_BLOCK_TYPES, BlockWeight
 from metal.reference_matvec import matvec
-from tests.metal.matvec_oracle import TOLERANCE, error, exact, make_scene
-from tests.metal.numbers import wide
+from tests.metal.matvec_oracle import exact, make_scene
+from tests.metal.numbers import TOLERANCE, error, wide
 from tests.metal.random_blocks import EDGES, oracle, random_blocks
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16

@@ -13,8 +13,8 @@ from metal.executors import Executor
 from metal.matvec import Matvec
 from metal.matvec_cut import Cut, Work, candidates, default_cut
 from metal.matvec_weight import AffineWeight, DenseWeight
-from tests.metal.matvec_oracle import TOLERANCE, error, exact, make_scene
-from tests.metal.numbers import normal, wide
+from tests.metal.matvec_oracle import exact, make_scene
+from tests.metal.numbers import TOLERANCE, error, normal, wide
 
 WORKS = [
     Work(rows, columns, width, lane_width, gated)

@@ -14,14 +14,9 @@ from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
 from metal.page_copy import PageCopy
-from metal.pools import Pools
-from tests.metal.numbers import normal, wide
+from tests.metal.numbers import wide
+from tests.metal.test_page_gather import filled_pools, shaped
 from tests.metal.texts import TextExecutor
-
-
-def shaped(dtype: mx.Dtype, head_dim: int, kv_heads: int, page_size: int) -> AttentionShape:
-    return AttentionShape(kv_heads, kv_heads, head_dim, head_dim, page_size, dtype, 1.0)
-
 
 # Pairwise: dtype, head size, heads, page size; pairs.
 CASES = [
@@ -31,13 +26,6 @@ CASES = [
     (shaped(mx.float16, 128, 1, 32), [(1, 2), (-1, -1), (3, 4), (7, 5), (-1, -1)]),
     (shaped(mx.float32, 256, 2, 32), [(8, 7)]),
 ]
-
-
-def filled_pools(shape: AttentionShape) -> Pools:
-    pool = (shape.kv_heads, 10 * shape.page_size, shape.head_dim)
-    keys, values = (normal(pool, shape.dtype, seed) for seed in (1, 2))
-    mx.eval(keys, values)
-    return Pools(keys, values, mx.zeros(8, mx.int32))
 
 
 def expected(pool: mx.array, pairs: list[tuple[int, int]], page_size: int) -> np.ndarray:

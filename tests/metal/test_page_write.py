@@ -16,10 +16,9 @@ from metal.executors import EmulatedExecutor, Executor
 from metal.page_write import PageWrite
 from metal.pools import Pools
 from tests.metal.attention_oracle import Array, normed, rotated
-from tests.metal.numbers import normal, wide
+from tests.metal.numbers import TOLERANCE, error, normal, wide
 from tests.metal.texts import TextExecutor
 
-TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 
 
@@ -79,11 +78,6 @@ def exact(qkv: mx.array, angles: mx.array, shape: AttentionShape) -> tuple[Array
     by = wide(angles)
     q, k = (rotated(part.swapaxes(0, 1), by).swapaxes(0, 1) for part in (q, k))
     return q, k, v
-
-
-def error(result: mx.array | Array, expected: Array) -> float:
-    values = wide(result) if isinstance(result, mx.array) else result
-    return float(np.abs(values - expected).max() / np.abs(expected).max())
 
 
 def check_pools(pools: Pools, slots: mx.array, keys: Array, values: Array, tolerance: float) -> None:

@@ -20,12 +20,11 @@ from metal.page_write import PageWrite
 from metal.pools import Pools
 from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts
 from metal.source import KernelSource
-from tests.metal.numbers import normal, wide
+from tests.metal.numbers import TOLERANCE, normal, wide
 from tests.metal.prefill_scene import Array, Scene, Sequences, attended, make_scene, slots_of
 from tests.metal.test_page_write import angle_rows, exact, norms_of, shaped
 from tests.metal.texts import TextExecutor
 
-TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 # Pairwise: dtype, head size, group, options; sequences; cut.
 CASES = [

@@ -14,10 +14,9 @@ from metal.executors import EmulatedExecutor, Executor, Output
 from metal.kernel import Kernel
 from metal.rms_norm import RMSNorm
 from metal.source import KERNELS
-from tests.metal.numbers import normal, wide
+from tests.metal.numbers import TOLERANCE, error, normal, wide
 
 EPSILON = 1e-5
-TOLERANCE = {mx.float32: 1e-5, mx.float16: 2e-3, mx.bfloat16: 2e-2}
 
 # Pairwise over the dtypes of x and weight, widths around a simdgroup, a vector, a threadgroup, and rows.
 CASES = [
@@ -40,11 +39,6 @@ LONG = [
 
 def exact(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return weight * x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON)
-
-
-def error(result: mx.array, expected: np.ndarray) -> float:
-    """Largest difference as a share of the largest value; NaN if anything is."""
-    return float(np.abs(wide(result) - expected).max() / np.abs(expected).max())
 
 
 def check(executor: Executor, dtype: mx.Dtype, weight_dtype: mx.Dtype, width: int, rows: int) -> None:
