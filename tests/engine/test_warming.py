@@ -11,10 +11,12 @@ import pytest
 from engine import EngineSettings, Event, Finished, Generate, SamplingParams, Stats
 from engine.loading.model import LoadedModel, load_model
 from engine.request import accept_command
+from engine.runner import Runner
 from engine.serving import Serving
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
 from engine.speculation.model_drafter import DraftModel
+from engine.warm_up import warm_step
 from engine.warming import PAUSE_S
 from tests.engine.first_launches import FirstLaunches
 from tests.fakes.random_model import write_random_model
@@ -139,6 +141,24 @@ def test_a_rest_that_is_cut_short_leaves_the_lengths_that_were_not_compiled(tmp_
         assert list(device.gpu.compiled) == compiled
     assert seen[0] == 0  # a step of one token
     assert all(seen[1:])
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_a_kind_of_step_that_breaks_at_rest_is_not_used_and_tried_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(runner: Runner, model: LoadedModel, tokens: int, pages: int) -> None:
+        if tokens == 8:
+            raise RuntimeError("no pipeline could be made")
+        warm_step(runner, model, tokens, pages)
+
+    device = Device(tmp_path)
+    monkeypatch.setattr("engine.warm_up.warm_step", broken)
+    device.rest()
+    assert device.rest() == 0
+    compiled = list(device.gpu.compiled)
+    assert device.ask() > 0
+    assert list(device.gpu.compiled) == compiled
 
 
 def test_what_compiles_in_a_moment_is_compiled_at_load(
