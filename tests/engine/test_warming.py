@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,22 +24,39 @@ from tests.fakes.random_model import write_random_model
 
 TEXT = tuple(range(3, 23)) * 2
 """What comes out is token 0 again and again, which is soon known."""
+SHAPE = {
+    "head_dim": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 2048,
+}
 
 
 class Device:
     """A model, or two, served on a GPU that counts what it compiles; without the engine's thread."""
 
     def __init__(
-        self, folder: Path, *, speculation: bool = True, draft: bool = False, kv_bits: int | None = None
+        self,
+        folder: Path,
+        *,
+        speculation: bool = True,
+        draft: bool = False,
+        kv_bits: int | None = None,
+        shape: Mapping[str, Any] = SHAPE,
     ) -> None:
         self.gpu, self.events = FirstLaunches(), list[Event]()
         settings = EngineSettings(
-            executor="emulated", cache=folder / "cache", speculation=speculation, kv_bits=kv_bits
+            executor="emulated",
+            cache=folder / "cache",
+            speculation=speculation,
+            kv_bits=kv_bits,
+            kv_pages=4096,
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("engine.loading.model.open_executor", self._gpu_for)
-            self.model = _load(folder / "model", settings)
-            draft_model = DraftModel(_load(folder / "draft", settings), self.model) if draft else None
+            self.model = _load(folder / "model", settings, shape)
+            draft_model = DraftModel(_load(folder / "draft", settings, shape), self.model) if draft else None
         self.serving = Serving(self.model, settings, self.events.append, draft_model)
 
     def ask(self, tokens: tuple[int, ...] = TEXT, answer: int = 60, temperature: float = 0) -> int:
@@ -75,10 +93,8 @@ class Device:
         return steps
 
 
-def _load(folder: Path, settings: EngineSettings) -> LoadedModel:
-    write_random_model(
-        folder, head_dim=64, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=2048
-    )
+def _load(folder: Path, settings: EngineSettings, shape: Mapping[str, Any]) -> LoadedModel:
+    write_random_model(folder, **shape)
     return load_model(folder, settings, lambda done, total: None)
 
 
@@ -141,6 +157,21 @@ def test_a_rest_that_is_cut_short_leaves_the_lengths_that_were_not_compiled(tmp_
         assert list(device.gpu.compiled) == compiled
     assert seen[0] == 0  # a step of one token
     assert all(seen[1:])
+
+
+def test_tables_of_every_width_run_what_was_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where many partitions keep a GPU busy, attention is cut otherwise."""
+    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 60.0)
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 8}
+    device = Device(tmp_path, shape={**SHAPE, **heads, "max_position_embeddings": 1 << 16})
+    assert device.model.info.context_length == 1 << 16
+    compiled, runner = list(device.gpu.compiled), Runner(device.model)
+    for pages in (1 << bits for bits in range(5, 13)):
+        for tokens in (1, 2, 4, 8):
+            warm_step(runner, device.model, tokens, pages)
+    assert list(device.gpu.compiled) == compiled
+    warm_step(runner, device.model, 3, 32)
+    assert list(device.gpu.compiled) != compiled
 
 
 @pytest.mark.usefixtures("slow_compiler")
