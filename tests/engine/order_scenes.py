@@ -155,16 +155,16 @@ def long_decode(folder: Path) -> None:
 def taking_turns(folder: Path) -> None:
     """Another model works in between: each step is read in its turn, first the one that is in flight then."""
     chat = Chat(folder)
-    chat.ask("a", 20, 20, seed=0)
-    chat.work(6)
+    chat.ask("a", 20, 12, seed=0)
+    chat.work(5)
     assert chat.in_flight
-    for _ in range(4):
+    for _ in range(3):
         chat.serving.work(is_alone=False)
         assert not chat.in_flight
     chat.work(2)
     assert chat.in_flight
     chat.work()
-    chat.ask("b", 20, 20, seed=0)
+    chat.ask("b", 20, 12, seed=0)
     chat.work()
     in_turns, alone = (event.tokens for event in chat.events if isinstance(event, Finished))
     assert in_turns == alone

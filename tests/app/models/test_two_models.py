@@ -63,7 +63,7 @@ def ask(scene: Scene, question: str) -> str:
 def test_each_chat_stays_with_its_model(
     open_desktop: OpenDesktop, open_scene: OpenScene, tmp_path: Path, other: Path
 ) -> None:
-    heard = Heard(open_desktop, EngineSettings(kv_bytes=64 << 20, context=512), tmp_path / "home")
+    heard = Heard(open_desktop, EngineSettings(kv_bytes=64 << 20, context=256), tmp_path / "home")
     desktop, button = heard.desktop, heard.desktop.pane.model_button
     scene = open_scene(desktop)
     assert ask(scene, "What is a page?") == str(GUIDE)
@@ -90,7 +90,6 @@ def test_each_chat_stays_with_its_model(
     assert desktop.conversation.messages[-1].text == answer
     button.chosen.emit(str(other))  # as its menu does
     assert desktop.models.state.phase == "ready"
-    assert ask(scene, "And now?") == str(other)
     third = desktop.conversation.chat
     desktop.conversation.open(first)
     scene.wait(lambda: button.text() == text.GUIDE_NAME)
