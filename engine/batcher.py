@@ -80,7 +80,7 @@ class Batcher:
         decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
         if not decoding and filling is None:
             return None
-        layers = self._layers(filling, len(decoding))
+        layers = self._layers(runner, filling, len(decoding))
         sent = send(runner, decoding, filling, layers, before)
         for sequence in sent.sequences:
             sequence.is_in_flight = True
@@ -187,11 +187,12 @@ class Batcher:
             return size
         return next((fewer for fewer in range(size, 1, -1) if self._is_warm(fewer, begin + fewer)), 1)
 
-    def _layers(self, filling: Sequence | None, answers: int) -> int:
+    def _layers(self, runner: Runner, filling: Sequence | None, answers: int) -> int:
         """How many layers of its chunk the next step computes at most."""
         if filling is None or filling.filling is None:
             return 0
-        return self.chunks.layers(filling.filling.part.tokens, answers)
+        chunk = filling.filling
+        return self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""

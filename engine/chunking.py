@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from itertools import combinations
 from statistics import median
 
 DISPATCH_SECONDS = 0.25
 """How long one step may take, so that cancel, other work and the screen stay responsive."""
 
-BESIDE = 1.8
+BESIDE = 1.9
 """How many times as long as without it a step may take that computes part of a prompt beside answers."""
 
 MORE = 0.25
-"""The share of what a step with a slice takes at least that may be added for what the slice computes."""
+"""The share of what a step with the thinnest slice takes that may be added for what the slice computes."""
 
 COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples: their lengths come again."""
 
 _STEPS_KEPT = 5
 _RATES_KEPT = 3
-_BESIDE_KEPT = 16
+_MEDIANS_KEPT = 40
 _FIRST_PAGES = 8
 _FIRST = 0.5
 """Of what would fill a step beside answers at the rate of prompts alone: the first slice."""
-_ALIKE = 128
-"""Steps of the same work after which another is tried, where that work is the least there is."""
-_APART = 1.5
-"""How much more work one step must have than another for the two to tell what work costs."""
+_UNDER, _OVER = 0.9, 1.05
+"""Of what a step may take: between them the work stays what it is."""
+_LEAST, _MOST = 0.3, 2.0
+"""What work is multiplied by at a time."""
+_CREEP = 1.1
 
 
 class ChunkSizer:
@@ -46,7 +46,7 @@ class ChunkSizer:
         """`most` tokens of a model of so many `layers`; chunks are whole pages where possible."""
         self._most, self._page_size, self._layers = most, page_size, layers
         self._rates = deque[float](maxlen=_RATES_KEPT)
-        self._beside = BesideCosts(page_size / layers)
+        self._beside = BesideWork(page_size / layers)
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
 
     @property
@@ -70,11 +70,12 @@ class ChunkSizer:
             size -= size % self._page_size
         return max(1, min(size, remaining))
 
-    def layers(self, tokens: int, answers: int = 0) -> int:
-        """Layers of a chunk of so many tokens that the next step computes, 1 … all."""
+    def layers(self, tokens: int, left: int, answers: int = 0) -> int:
+        """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
         if not answers:
-            return self._layers
-        return max(1, min(self._layers, int(self._layers * self._work(answers) / tokens)))
+            return left
+        most = max(1, min(left, int(self._layers * self._work(answers) / tokens)))
+        return -(-left // -(-left // most))  # the same in each of the steps it takes
 
     def filled(self, work: float, seconds: float, answers: int = 0) -> None:
         """A step with that work on a prompt beside so many answers took `seconds`."""
@@ -82,8 +83,7 @@ class ChunkSizer:
             return
         if answers:
             if alone := self._alone(answers):
-                # What the work costs beside the step that would have been there anyway.
-                self._beside.took(work, max(seconds - alone, 0.1 * seconds))
+                self._beside.took(work, seconds, alone)
         elif work >= min(self._page_size, 8):
             self._rates.append(work / seconds)
 
@@ -95,9 +95,8 @@ class ChunkSizer:
         """For the next step beside so many answers."""
         alone = self._alone(answers)
         if alone is None:
-            return self._page_size / 2
-        first = _FIRST * (BESIDE - 1) * alone * self.rate if self._rates else self._page_size / 2
-        return self._beside.work(alone, first)
+            return self._beside.work(0.0)
+        return self._beside.work(_FIRST * (BESIDE - 1) * alone * self.rate)
 
     def _alone(self, answers: int) -> float | None:
         """What a step of so many answers takes, by the nearest number that was measured.
@@ -110,50 +109,37 @@ class ChunkSizer:
         return median(self._decode_seconds[nearest])
 
 
-class BesideCosts:
-    """What work on a prompt adds to a step of answers: something for being there at all, and so much a token.
+class BesideWork:
+    """As much work as makes steps last as long as they may: more while they are shorter, less when longer.
 
-    Medians of what the latest steps say, since some of them compile or wait.
+    Looks at medians, since some steps compile or wait. That being there costs something whatever the work
+    needs no model then, nor that tokens cost more behind a long history.
     """
 
     def __init__(self, fewest: float) -> None:
         """No step has less work than `fewest`."""
-        self._fewest = fewest
-        self._latest = deque[tuple[float, float]](maxlen=_BESIDE_KEPT)
-        self._alike = 0  # so many of the last steps had about the same work
+        self._fewest, self._work = fewest, 0.0
+        self._latest = list[tuple[float, float]]()
+        self._medians = deque[float](maxlen=_MEDIANS_KEPT)
 
-    def took(self, work: float, seconds: float) -> None:
-        """That work added `seconds` to a step."""
-        is_like = all(max(work, other) < _APART * min(work, other) for other, _ in self._latest)
-        self._alike = self._alike + 1 if is_like else 0
+    def work(self, first: float) -> float:
+        """For the next step; `first` before any measurement."""
+        return max(self._fewest, self._work or first)
+
+    def took(self, work: float, seconds: float, alone: float) -> None:
+        """A step with that work took `seconds`; without it takes `alone`."""
         self._latest.append((work, seconds))
-
-    def work(self, alone: float, first: float) -> float:
-        """How much to add to a step that takes `alone` seconds without; `first` before any measurement."""
-        if not self._latest:
-            return max(self._fewest, first)
-        room = (BESIDE - 1) * alone
-        largest = max(work for work, _ in self._latest)
-        known = self._costs()
-        if known is None:  # all alike, and a cost that belongs to none of it looks like its own
-            size = room / median(seconds / work for work, seconds in self._latest)
-            # Twice as much now and then: it may be being there that costs.
-            return size if size >= self._fewest else self._fewest * (2 if self._alike >= _ALIKE else 1)
-        fixed, each = known
-        most = 2 * largest
-        if each > 0:
-            most = min(most, (DISPATCH_SECONDS - alone - fixed) / each)
-            most = min(most, max(room - fixed, MORE * (alone + fixed)) / each)
-        return max(self._fewest, most)
-
-    def _costs(self) -> tuple[float, float] | None:
-        """Seconds for being there and for a token: medians of slopes and offsets (Theil 1950, Sen 1968)."""
-        slopes = [
-            (later[1] - earlier[1]) / (later[0] - earlier[0])
-            for earlier, later in combinations(sorted(self._latest), 2)
-            if later[0] >= _APART * earlier[0]
-        ]
-        if not slopes:
-            return None
-        each = median(slopes)
-        return max(0.0, median(seconds - each * work for work, seconds in self._latest)), each
+        if len(self._latest) < _STEPS_KEPT:
+            return
+        done, took = (median(values) for values in zip(*self._latest, strict=True))
+        self._latest.clear()
+        self._medians.append(took)
+        may = min(max(BESIDE * alone, (1 + MORE) * min(self._medians)), DISPATCH_SECONDS)
+        share = (may - alone) / max(took - alone, 0.1 * may)  # of the work, if nothing else costs
+        wanted = self._work or done
+        if took > _OVER * may:
+            self._work = max(share, _LEAST) * min(done, wanted)
+        elif took < _UNDER * may:
+            # Layers are whole: what was wanted may be more than what was done, and grows until it is done.
+            self._work = min(max(share * done, _CREEP * wanted), _MOST * done)
+        self._work = max(self._fewest, self._work or done)

@@ -38,7 +38,7 @@ def test_a_chunk_is_never_empty_and_never_too_long(
     size = chunks.next(begin, remaining)
     assert 1 <= size <= min(most, remaining)
     assert size <= max(16, rate * 1.1 * DISPATCH_SECONDS)
-    assert chunks.layers(size) == LAYERS
+    assert chunks.layers(size, LAYERS) == LAYERS
 
 
 @given(begin=st.integers(0, 20_000), answers=st.integers(0, 1))
@@ -55,11 +55,11 @@ def test_long_chunks_come_to_where_others_come_to(begin: int, answers: int) -> N
 
 @pytest.mark.parametrize("answers", [1, 8])
 @pytest.mark.parametrize("token", [0.00005, 0.0002, 0.002])
-def test_beside_answers_a_step_takes_less_than_twice_theirs(answers: int, token: float) -> None:
+def test_beside_answers_a_step_takes_about_twice_theirs(answers: int, token: float) -> None:
     alone = 0.01
-    taken = beside(alone, fixed=0.0, token=token, steps=200, answers=answers)[100:]
-    assert max(taken) <= (BESIDE + 0.2) * alone
-    assert median(taken) >= (BESIDE - 0.5) * alone
+    taken = beside(alone, fixed=0.0, token=token, steps=200, answers=answers)[100:200]
+    assert max(taken) <= (BESIDE + 0.4) * alone
+    assert (BESIDE - 0.5) * alone <= median(taken) <= (BESIDE + 0.1) * alone
 
 
 def test_a_last_piece_of_a_few_tokens_teaches_nothing() -> None:
@@ -74,9 +74,9 @@ def test_a_step_that_was_held_up_makes_no_slice_thicker() -> None:
     for _ in range(5):
         sizer.decoded(1, 0.004)
     sizer.filled(8, 0.006, 1)
-    before = sizer.next(0, 4000, 1), sizer.layers(64, 1)
+    before = sizer.next(0, 4000, 1), sizer.layers(64, LAYERS, 1)
     sizer.decoded(1, 0.140)  # a request was taken in meanwhile
-    assert (sizer.next(0, 4000, 1), sizer.layers(64, 1)) == before
+    assert (sizer.next(0, 4000, 1), sizer.layers(64, LAYERS, 1)) == before
 
 
 def test_one_slow_chunk_makes_no_small_ones() -> None:
@@ -101,7 +101,7 @@ def beside(alone: float, fixed: float, token: float, steps: int, answers: int = 
     while len(taken) < steps:
         size, done = sizer.next(begin, 100_000, answers), 0
         while done < LAYERS:
-            layers = min(sizer.layers(size, answers), LAYERS - done)
+            layers = sizer.layers(size, LAYERS - done, answers)
             work, done = size * layers / LAYERS, done + layers
             taken.append(alone + fixed + token * work)
             held_up = 20 if noise.random() < 0.05 else 1
@@ -112,7 +112,7 @@ def beside(alone: float, fixed: float, token: float, steps: int, answers: int = 
 
 def test_where_any_slice_is_slow_it_takes_a_quarter_more_for_its_work() -> None:
     taken = median(beside(alone=0.0017, fixed=0.006, token=0.000008, steps=300)[150:])
-    assert 1.1 * 0.0077 <= taken <= 1.5 * 0.0077
+    assert 1.05 * 0.0077 <= taken <= 1.5 * 0.0077
 
 
 def test_work_that_is_slow_itself_is_done_a_layer_of_a_page_at_a_time() -> None:
@@ -123,3 +123,9 @@ def test_work_that_is_slow_itself_is_done_a_layer_of_a_page_at_a_time() -> None:
 def test_a_little_that_each_slice_costs_is_taken_off_its_room() -> None:
     taken = median(beside(alone=0.020, fixed=0.004, token=0.0001, steps=300)[150:])
     assert 1.4 * 0.020 <= taken <= 1.9 * 0.020
+
+
+def test_where_being_there_is_what_costs_slices_are_thick() -> None:
+    """As on an H200, where building a slice takes the host 0.5 ms whatever is in it."""
+    taken = beside(alone=0.0011, fixed=0.0005, token=0.000004, steps=600)
+    assert 1.6 * 0.0011 <= median(taken[300:]) <= 2.0 * 0.0011
