@@ -8,12 +8,13 @@ from pathlib import Path
 
 from app.cli.commands import COMMANDS
 from app.paths import HOME_VARIABLE, LINUX_HOME, MAC_HOME, Paths
+from app.settings import Settings
 from app.shortcuts import SHORTCUTS
 from engine import FAMILIES, EngineSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
 NEW_COMMANDS: frozenset[str] = frozenset()
-NEW_SHORTCUTS = frozenset({"models"})
+NEW_SHORTCUTS: frozenset[str] = frozenset()
 """Commands, and actions of shortcuts, that came since the guide was trained: the next one takes them in."""
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,7 @@ class Facts:
         prefill_chunk: most prompt tokens read in one step.
         context_length: most tokens the guide itself can hold.
         pythons: supported Python versions as "3.11 to 3.13".
+        unload_minutes: minutes until a model that nobody uses leaves memory.
     """
 
     shortcuts: dict[str, str]
@@ -51,6 +53,7 @@ class Facts:
     prefill_chunk: int
     context_length: int
     pythons: str
+    unload_minutes: str
 
     @property
     def families_text(self) -> str:
@@ -84,6 +87,7 @@ def collect_facts() -> Facts:
         prefill_chunk=settings.prefill_chunk,
         context_length=CONTEXT_LENGTH,
         pythons=_supported_pythons((ROOT / "pyproject.toml").read_text("utf-8")),
+        unload_minutes=Settings().unload_after,
     )
 
 

@@ -7,6 +7,7 @@ from resources.guide.answers import (
     commands,
     files,
     models,
+    models_page,
     platform,
     sampling,
     small_talk,
@@ -22,7 +23,19 @@ OFF_TOPIC = "off_topic"
 
 def on_topic(facts: Facts) -> tuple[Topic, ...]:
     """Topics about MLXR and small talk, in the order they were thought of."""
-    sources = (about, platform, files, models, words, window, commands, troubles, sampling, small_talk)
+    sources = (
+        about,
+        platform,
+        files,
+        models,
+        models_page,
+        words,
+        window,
+        commands,
+        troubles,
+        sampling,
+        small_talk,
+    )
     return tuple(t for source in sources for t in source.topics(facts))
 
 

@@ -39,7 +39,8 @@ def _mlxr(f: Facts) -> list[Topic]:
             "account",
             "whether one has to sign up, log in, or needs a key",
             "no account",
-            "You need no account, no sign-in and no key: MLXR is free and starts at once.",
+            "You need no account, no sign-in and no key for MLXR; only gated models on the Hub ask for "
+            "an account there.",
         ),
         topic(
             "licence",

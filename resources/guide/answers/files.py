@@ -76,20 +76,20 @@ def _privacy(f: Facts) -> list[Topic]:
             "privacy",
             "whether chats are private, who can read them, are they used for training",
             ("private", "leaves your machine"),
-            "Your chats are private: models run here, and nothing you type leaves your machine or trains "
-            "anything.",
+            "Your chats are private: models run here, and no message leaves your machine or trains anything.",
         ),
         topic(
             "offline",
             "whether it works without internet",
             ("without a network",),
-            "Yes, MLXR works without a network. Only getting new models needs one.",
+            "Yes, MLXR works without a network. Only finding and downloading new models needs one.",
         ),
         topic(
             "telemetry",
             "whether there is tracking, analytics or phoning home",
             ("no telemetry",),
-            "There is no telemetry, no tracking and no analytics in MLXR: it sends nothing about you.",
+            "There is no telemetry, no tracking and no analytics in MLXR; only what you look for or "
+            "download on the Hub is asked there.",
         ),
         topic(
             "encryption",

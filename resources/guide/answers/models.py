@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from resources.guide.answers.window import keys
 from resources.guide.facts import Facts
 from resources.guide.topic import Topic, topic
 
@@ -24,14 +25,14 @@ def _library() -> list[Topic]:
             "pause_download",
             "how to pause or resume a download, what if it breaks off",
             ("Ctrl-C", "where it stopped"),
-            "Ctrl-C pauses a download; the same `mlxr pull` goes on where it stopped, also after a crash "
-            "or a restart.",
+            "Pause it with the button beside it, or `mlxr pull` with Ctrl-C; it goes on where it stopped, "
+            "also after a crash or a restart.",
         ),
         topic(
             "verified_download",
             "whether downloads are checked, how to know that a download is complete",
             ("SHA-256",),
-            "Each file that `mlxr pull` gets is checked by its size and checksum, SHA-256 for weights, "
+            "Each file that MLXR downloads is checked by its size and checksum, SHA-256 for weights, "
             "before it counts.",
         ),
         topic(
@@ -45,26 +46,29 @@ def _library() -> list[Topic]:
             "list_models",
             "which models one has, how to list them, what mlxr models does",
             "mlxr models",
-            "`mlxr models` lists the models on this machine that MLXR knows, with size, family and bits.",
+            "`mlxr models` lists the models on this machine, with size, family and bits, and so does My "
+            "models on the Models page.",
         ),
         topic(
             "rename_model",
             "how to give a model another name",
             (r"mlxr models --rename",),
-            "`mlxr models --rename OLD NEW` gives a model another name, which `--model` takes.",
+            "Select it on the Models page and press F2, or use `mlxr models --rename OLD NEW`; `--model` "
+            "takes the new name.",
         ),
         topic(
             "delete_model",
             "how to delete a model from disk, what mlxr rm does",
-            "mlxr rm",
-            "`mlxr rm NAME` removes a model and says how much space becomes free.",
+            ("mlxr rm", "Delete"),
+            "Choose Delete in its menu on the Models page, or use `mlxr rm NAME`: both say how much space "
+            "becomes free.",
         ),
         topic(
             "import_model",
             "how to add models already on disk to the list, what mlxr import does",
             ("mlxr import", "stay"),
-            "`mlxr import PATH` adds a folder or a .gguf file to the list of models; the files stay where "
-            "they are.",
+            "Drop a folder or a .gguf file onto the Models page, or use `mlxr import PATH`: it is "
+            "listed, and the files stay where they are.",
         ),
         topic(
             "convert",
@@ -88,23 +92,23 @@ def _getting(f: Facts) -> list[Topic]:
         topic(
             "get_model",
             "where to get or download models, can MLXR download them",
-            ("Hugging Face", "mlxr pull"),
-            "Models come from Hugging Face: `mlxr pull REPO` downloads one into the Hugging Face cache; what "
-            "`hf download` got is found there too.",
+            ("Hugging Face", keys(f, "models"), "mlxr pull"),
+            f"Models come from Hugging Face: press {f.key('models')}, choose one under Discover and click "
+            "Download; in the terminal use `mlxr pull REPO`.",
         ),
         topic(
             "which_model",
             "which model to choose or is recommended",
             ("4-bit", "Qwen3"),
-            "A good start is a 4-bit Qwen3 or Llama model of 4 to 8 billion parameters; more memory allows "
-            "a bigger "
-            "one.",
+            "A good start is a 4-bit Qwen3 or Llama model of 4 to 8 billion parameters; Discover on the "
+            "Models page has a short list.",
         ),
         topic(
             "switch_model",
             "how to change to another model; two models at once",
-            ("one model at a time", key_pattern),
-            f"Press {key} and choose another model. MLXR holds one model at a time, so the old one is freed.",
+            ("both fit in memory", key_pattern),
+            f"Press {key} and choose another model. Two stay loaded if both fit in memory; else the old "
+            "one is freed.",
         ),
         topic(
             "last_model",
@@ -116,21 +120,22 @@ def _getting(f: Facts) -> list[Topic]:
             "model_flag",
             "how to give the model on the command line",
             r"--model",
-            "Add `--model` and a folder or a .gguf file to the command: `mlxr --model ~/models/qwen`.",
+            "Add `--model` and a folder, a .gguf file or a name to the command: `mlxr --model "
+            "~/models/qwen`.",
         ),
         topic(
             "repo_id",
-            "whether a Hugging Face repo id or name works instead of a folder",
+            "whether a name or a Hugging Face repo id works instead of a folder",
             ("repo id", "cache"),
-            "Yes, `--model` takes a Hugging Face repo id when that model is already in the Hugging Face "
-            "cache.",
+            "Yes, `--model` takes a name that `mlxr models` lists, and a Hugging Face repo id when that "
+            "model is already in the Hugging Face cache.",
         ),
         topic(
             "free_memory",
             "how to unload a model or free memory",
-            ("freed", "guide"),
-            "Open me, the guide, instead of the big model: its memory is freed at once. Quitting frees it "
-            "as well.",
+            ("Unload", "freed"),
+            "Click Unload beside the model on the Models page: its memory is freed at once. Quitting "
+            "frees it as well.",
         ),
         topic(
             "fine_tune",

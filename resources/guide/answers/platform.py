@@ -49,8 +49,8 @@ def _machines() -> list[Topic]:
             "memory_needed",
             "how much RAM is needed, will a model fit",
             ("memory", r"mlxr doctor --model"),
-            "A model needs about as much memory as its weight files, plus room for its chats; "
-            "`mlxr doctor --model FOLDER` tells whether it fits.",
+            "A model needs about as much memory as its weight files, plus room for its chats; the Models "
+            "page and `mlxr doctor --model FOLDER` tell whether it fits.",
         ),
         topic(
             "openblas",
@@ -90,7 +90,7 @@ def _setting_up(f: Facts) -> list[Topic]:
             "what happens on the first launch, how to begin",
             ("first launch", "without a network"),
             "On first launch the window opens with me loaded, so you can chat at once without a network. "
-            f"Then open a real model with {f.key('open_model')}.",
+            f"Then get a real model with {f.key('models')}.",
         ),
         topic(
             "python_version",

@@ -23,10 +23,10 @@ def _shortcuts(f: Facts) -> list[Topic]:
         topic(
             "shortcuts",
             "which keyboard shortcuts there are",
-            (keys(f, "new_chat"), keys(f, "open_model"), keys(f, "search")),
+            (keys(f, "new_chat"), keys(f, "open_model"), keys(f, "models"), keys(f, "search")),
             f"{f.shortcuts['new_chat']} new chat, {f.shortcuts['open_model']} open a model, "
-            f"{f.shortcuts['search']} "
-            f"search, {f.shortcuts['toggle_sidebar']} list of chats, {f.shortcuts['settings']} settings, "
+            f"{f.shortcuts['models']} Models page, {f.shortcuts['search']} search, "
+            f"{f.shortcuts['toggle_sidebar']} list of chats, {f.shortcuts['settings']} settings, "
             f"{f.shortcuts['quit']} quit, {f.shortcuts['stop']} stops the answer. On a Mac, Cmd takes "
             f"Ctrl's place.",
         ),

@@ -195,8 +195,8 @@ def _model_words(f: Facts) -> list[Topic]:
             "system_prompt",
             "what a system prompt is, how to set it",
             ("--system",),
-            "A system prompt tells the model how to behave, before the chat begins: `mlxr chat --system "
-            "TEXT`.",
+            "A system prompt tells the model how to behave, before the chat begins: write it in the model's "
+            "settings on the Models page, or `mlxr chat --system TEXT`.",
         ),
         topic(
             "language_model",
