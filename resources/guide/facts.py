@@ -10,7 +10,7 @@ from app.cli.commands import COMMANDS
 from app.paths import HOME_VARIABLE, LINUX_HOME, MAC_HOME, Paths
 from app.settings import Settings
 from app.shortcuts import SHORTCUTS
-from engine import FAMILIES, EngineSettings
+from engine import FAMILIES, EngineSettings, SsdSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
 NEW_COMMANDS: frozenset[str] = frozenset()
@@ -32,6 +32,7 @@ class Facts:
         mac_home, linux_home: the data folder where nothing is set.
         chats_file, settings_file, log_file: file names in the data folder.
         cache_folder: the folder in there where pages lie on disk.
+        cache_gigabytes: most that folder takes, in GB.
         page_size: tokens per KV page.
         prefill_chunk: most prompt tokens read in one step.
         context_length: most tokens the guide itself can hold.
@@ -49,6 +50,7 @@ class Facts:
     settings_file: str
     log_file: str
     cache_folder: str
+    cache_gigabytes: int
     page_size: int
     prefill_chunk: int
     context_length: int
@@ -83,6 +85,7 @@ def collect_facts() -> Facts:
         settings_file=paths.settings.name,
         log_file=paths.log.name,
         cache_folder=paths.kv_cache.name,
+        cache_gigabytes=round(SsdSettings(paths.kv_cache).cap_bytes / 1e9),
         page_size=settings.page_size,
         prefill_chunk=settings.prefill_chunk,
         context_length=CONTEXT_LENGTH,

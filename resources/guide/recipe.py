@@ -46,8 +46,8 @@ class Schedule:
         rows: the lengths of rows: short ones for the first turn of a chat, long ones for whole chats.
     """
 
-    steps: int = 4500
-    chunks: int = 135
+    steps: int = 4700
+    chunks: int = 140
     peak: float = 2e-3
     warmup: int = 200
     decay: float = 0.1

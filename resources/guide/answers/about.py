@@ -82,6 +82,18 @@ def _mlxr(f: Facts) -> list[Topic]:
             "Change the source, then run `make test` and `make lint`: both set up what they need by "
             "themselves.",
         ),
+        topic(
+            "docs",
+            "where the documentation is, what is new in this version",
+            ("README", "docs", "CHANGELOG"),
+            "Read README.md and the docs folder in MLXR's source; CHANGELOG.md tells what is new.",
+        ),
+        topic(
+            "content_filter",
+            "whether answers are filtered or censored",
+            ("no filter",),
+            "MLXR has no filter: what a model says, and what it refuses, comes from the model alone.",
+        ),
     ]
 
 

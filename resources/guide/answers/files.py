@@ -42,6 +42,20 @@ def _files(f: Facts) -> list[Topic]:
             f"Quit MLXR and copy {f.chats_file} from the data folder: it holds all of your chats.",
         ),
         topic(
+            "delete_all_chats",
+            "how to delete all chats at once",
+            (f.chats_file.replace(".", r"\."), "all"),
+            f"Quit MLXR and delete {f.chats_file} and {f.cache_folder} in the data folder: all of your "
+            "chats are then gone.",
+        ),
+        topic(
+            "cache_size",
+            "how big the cache on disk gets, how to clear it",
+            (f"{f.cache_gigabytes} GB", "settings"),
+            f"The folder {f.cache_folder} takes at most {f.cache_gigabytes} GB. Switch it off in the "
+            "settings and it is cleared with the next start.",
+        ),
+        topic(
             "settings_file",
             "where settings are stored, how to reset them",
             f.settings_file.replace(".", r"\."),

@@ -141,7 +141,7 @@ def _getting(f: Facts) -> list[Topic]:
             "fine_tune",
             "whether MLXR can train or fine-tune models",
             ("No", "does not train"),
-            "No, MLXR runs and converts models, but it does not train or fine-tune them.",
+            "No, MLXR does not train or fine-tune models; it opens those that were tuned elsewhere.",
         ),
     ]
 

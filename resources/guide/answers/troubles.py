@@ -90,6 +90,13 @@ def _prompts(f: Facts) -> list[Topic]:
             "(instruct).",
         ),
         topic(
+            "model_wrong",
+            "a model's answers are wrong, made up or out of date, it takes itself for another one",
+            ("learnt", "check"),
+            "A model only knows texts it learnt from, up to some date, and makes things up: check what "
+            "matters.",
+        ),
+        topic(
             "cut_off",
             "the answer ends in the middle",
             ("max-tokens", "context"),
@@ -128,6 +135,19 @@ def _machine(f: Facts) -> list[Topic]:
             "it crashed, hangs, freezes, does not start or does not work",
             ("mlxr doctor", r"mlxr\.log"),
             f"Run `mlxr doctor`: it says what is wrong. More is in the log, {f.log_file} in the data folder.",
+        ),
+        topic(
+            "compiler",
+            "error: no C++ compiler, make or git is missing",
+            (r"xcode-select --install", "compiler"),
+            "MLXR needs a C++ compiler: on a Mac run `xcode-select --install`, on Linux install g++.",
+        ),
+        topic(
+            "energy",
+            "why the fan is loud, the machine gets hot, the battery drains",
+            ("normal", "smaller"),
+            "That is normal while a model reads or writes: it keeps the chip busy. A smaller model needs "
+            "less power.",
         ),
         topic(
             "model_missing",

@@ -164,4 +164,17 @@ def _using(f: Facts) -> list[Topic]:
             ("paste",),
             "Files cannot be attached: paste the text that matters into your message.",
         ),
+        topic(
+            "text_size",
+            "how to make the text bigger, change the font",
+            ("text size", "not yet"),
+            "There is not yet a setting for text size or font; your system's display settings enlarge the "
+            "whole window.",
+        ),
+        topic(
+            "markdown",
+            "how answers are shown: Markdown, tables, code, formulas",
+            ("Markdown", "formulas"),
+            "Answers are shown as Markdown, with lists, tables and code blocks; formulas stay plain text.",
+        ),
     ]
