@@ -177,6 +177,20 @@ def _kinds(f: Facts) -> list[Topic]:
             "it onto the window.",
         ),
         topic(
+            "gguf_or_mlx",
+            "the difference between GGUF, MLX and safetensors models, which is better",
+            ("one file", "folder", "both"),
+            "A GGUF model is one file, made for llama.cpp; an MLX model is a folder of safetensors. MLXR "
+            "runs both.",
+        ),
+        topic(
+            "model_safety",
+            "whether a downloaded model can do harm: viruses, pickled weights",
+            ("safetensors", "no code"),
+            "MLXR takes weights only from safetensors and GGUF files: they hold numbers and no code. Pickled "
+            "weights are never downloaded or opened.",
+        ),
+        topic(
             "model_folder",
             "which files a model folder must contain",
             (r"config\.json", "tokenizer"),
