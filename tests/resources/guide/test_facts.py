@@ -6,11 +6,14 @@ import json
 import os
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from app.cli.commands import COMMANDS, CommandSpec
+from app.settings import Settings
 from app.shortcuts import SHORTCUTS, keys_for
+from engine import SsdSettings
 from resources.guide import facts as facts_module
 from resources.guide.evaluate import MODEL
 from resources.guide.facts import NEW_COMMANDS, NEW_SHORTCUTS, collect_facts
@@ -58,6 +61,13 @@ def test_facts_come_from_the_code_that_owns_them() -> None:
     assert facts.shortcuts["new_chat"] == keys_for("new_chat")
     assert facts.key("new_chat") == f"{keys_for('new_chat')} (Cmd+N on a Mac)"
     assert facts.key("stop") == keys_for("stop")
+
+
+def test_the_usual_idle_time_and_cache_are_what_is_said() -> None:
+    said = {topic.id: topic.answers[0] for topic in all_topics(collect_facts())}
+    assert f"after {int(Settings().unload_after)} minutes" in said["idle_unload"]
+    most = re.findall(r"(\d+) GB", said["cache_size"])
+    assert [abs(int(amount) * 10**9 - SsdSettings(Path()).cap_bytes) < 10**9 for amount in most] == [True]
 
 
 def test_the_model_folder_is_small() -> None:
