@@ -73,6 +73,12 @@ def _downloads() -> list[Topic]:
             "meanwhile.",
         ),
         topic(
+            "files_at_once",
+            "whether several models are downloaded at once, how to make downloads faster",
+            ("one after the other", "settings"),
+            "Downloads come one after the other; the settings say how many files of one are fetched at once.",
+        ),
+        topic(
             "cancel_download",
             "how to cancel a download, give it up and remove what there is of it",
             ("Cancel", "--cancel"),
@@ -148,7 +154,8 @@ def _library(f: Facts) -> list[Topic]:
             "not_listed",
             "why a model is not in the list, cannot be run or is left out",
             (r"mlxr models --all",),
-            "`mlxr models --all` also lists what cannot be run here or is not whole, and says why.",
+            "Show them, under the list on the Models page, tells what is not whole and why; `mlxr models "
+            "--all` also lists what cannot be run here.",
         ),
         topic(
             "idle_unload",
