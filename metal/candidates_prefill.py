@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 
 import mlx.core as mx
 
@@ -82,16 +81,16 @@ def odd_chunk(params: Params, executor: Executor) -> AttentionCase:
     return _OddCase("odd chunk", attention, runs, ("page_write", "page_gather"), lambda scene: [scene.out])
 
 
+_UNSEEN = itertools.count(1)
+"""Of this process's links: the oldest tokens that each leaves out."""
+
+
 class _OddCase(AttentionCase):
     """Each link of a chain sees another number of keys, which none has seen before."""
 
-    @cached_property
-    def _unseen(self) -> Iterator[int]:
-        return itertools.count(1)
-
     def scene_of_link(self, scene: Scene) -> Scene:
         """See AttentionCase: without some of the oldest tokens."""
-        return replace(scene, first=next(self._unseen))
+        return replace(scene, first=next(_UNSEEN))
 
 
 def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape, *, pads: bool = False) -> Run:
