@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from engine import EngineError, InvalidRequest, Message, NonFiniteLogits, measure_kv_loss
+from engine.kv.pager import PageTable
 from engine.kv_loss import CHUNK, loss_of
 from engine.loading.model import LoadedModel, load_model
+from engine.runner import Runner
 from engine.settings import EngineSettings
 from tests.engine.kv.quantised_peer import QuantisedPeer
 from tests.fakes.random_model import write_random_model
 
+QUESTIONS = ("What is MLXR?", "How do I delete a chat?", "What is a token?", "Where are my chats kept?")
 GUIDE = Path(__file__).resolve().parents[2] / "resources" / "guide" / "model"
 
 
@@ -32,6 +35,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def loaded(folder: Path) -> LoadedModel:
     return load_model(folder, EngineSettings(executor="reference"), lambda done, total: None)
+
+
+def answer_to(model: LoadedModel, question: str) -> str:
+    """What the model says, greedily."""
+    runner, table, answer = Runner(model), PageTable(), list[int]()
+    step = list(model.tokenizer.encode_chat([Message("user", question)]))
+    while len(answer) < 60 and (not answer or answer[-1] not in model.tokenizer.eos_ids):
+        step = [int(mx.argmax(runner.next_logits(table, step)).item())]
+        answer += step
+    model.memory.free(table)
+    return model.tokenizer.decode(answer).strip()
 
 
 def log_probabilities(peer: QuantisedPeer, texts: list[list[int]]) -> np.ndarray:
@@ -68,11 +82,13 @@ def compare(folder: Path, bits: int, group: int, texts: list[list[int]]) -> None
 
 
 def test_the_guide_loses_next_to_nothing_at_8_bits_and_something_at_4() -> None:
-    chat = [Message("user", "What is MLXR?"), Message("assistant", "A private chat app.")]
-    eight, four = (measure_kv_loss(GUIDE, bits, [chat, "Where are my chats kept?"]) for bits in (8, 4))
-    assert eight.positions == four.positions > 10
+    """On what it says itself: of other words it is sure of none, and a near tie turns."""
+    model = loaded(GUIDE)
+    chats = [[Message("user", asked), Message("assistant", answer_to(model, asked))] for asked in QUESTIONS]
+    eight, four = (measure_kv_loss(GUIDE, bits, chats) for bits in (8, 4))
+    assert eight.positions == four.positions > 100
     assert eight.agreement >= 0.97
-    assert eight.mean_change < 0.02 < 0.2 < 100 * four.mean_change
+    assert eight.mean_change < 0.002 < 0.2 < 100 * four.mean_change
     assert 0 < eight.divergence < four.divergence / 10
 
 

@@ -9,10 +9,9 @@ from engine.batch import Sent, send_draft
 from engine.request import Sequence
 from engine.runner import Runner
 from engine.speculation.draft import Draft
-from engine.speculation.gain import SpeculationGain
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
-from tests.engine.watched import watch_memory
+from tests.engine.watched import guess_always, watch_memory
 from tests.fakes.listener import running_engine
 from tests.metal.conftest import BUILD
 
@@ -69,7 +68,7 @@ def test_an_answer_whose_draft_is_in_flight_is_joined_by_another(
         return send_draft(runner, sequence, draft)
 
     monkeypatch.setattr("engine.batcher.send_draft", send_and_ask)
-    monkeypatch.setattr(SpeculationGain, "best", lambda self, most, match: most)
+    guess_always(monkeypatch)
     settings = EngineSettings(prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
     with running_engine(settings) as listener:
         listener.load(model.folder)
@@ -97,7 +96,7 @@ def test_a_draft_in_flight_when_its_answer_is_cancelled_is_not_kept(
         return send_draft(runner, sequence, draft)
 
     monkeypatch.setattr("engine.batcher.send_draft", send_and_cancel)
-    monkeypatch.setattr(SpeculationGain, "best", lambda self, most, match: most)
+    guess_always(monkeypatch)
     settings = EngineSettings(prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
     with running_engine(settings) as listener:
         listener.load(model.folder)

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine import EngineSettings, SsdSettings
-from engine.speculation.gain import SpeculationGain
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, checked_model
-from tests.engine.watched import restore_always, watch_memory
+from tests.engine.watched import guess_always, restore_always, watch_memory
 
 REQUESTS = 500
 
@@ -58,7 +57,7 @@ def test_five_hundred_requests_on_quantised_pages(
         ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0),
     )
     restore_always(monkeypatch)
-    monkeypatch.setattr(SpeculationGain, "best", lambda self, most, match: most)
+    guess_always(monkeypatch)
     model, watch = checked_model(tmp_path, kind, bits, head_dim=32), watch_memory(monkeypatch)
     mix = Mix(model, settings, watch, pages, Chances(reload=0.02)).play(REQUESTS, at_once=10)
     print(f"\n{kind}, {bits} bits, {pages} pages of 4, {watch.steps} steps: {dict(mix.seen)}")

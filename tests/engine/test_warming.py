@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ from engine.loading.model import LoadedModel, load_model
 from engine.request import accept_command
 from engine.runner import Runner
 from engine.serving import Serving
-from engine.speculation.draft import LENGTHS
-from engine.speculation.gain import SpeculationGain
 from engine.speculation.model_drafter import DraftModel
 from engine.warm_up import warm_step
 from engine.warming import PAUSE_S
 from tests.engine.first_launches import FirstLaunches
+from tests.engine.watched import guess_always
 from tests.fakes.random_model import write_random_model
 
 TEXT = tuple(range(3, 23)) * 2
@@ -100,12 +99,7 @@ def _load(folder: Path, settings: EngineSettings, shape: Mapping[str, Any]) -> L
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever may be guessed is, whatever steps take here."""
-
-    def best(self: SpeculationGain, most: int, match: int = 0, lengths: Collection[int] = LENGTHS) -> int:
-        return max((length for length in lengths if length <= most), default=0)
-
-    monkeypatch.setattr(SpeculationGain, "best", best)
+    guess_always(monkeypatch)
 
 
 @pytest.fixture

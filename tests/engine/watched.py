@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -15,6 +15,8 @@ from engine.kv.memory import KVMemory
 from engine.kv.pager import Pager
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
+from engine.speculation.draft import LENGTHS
+from engine.speculation.gain import SpeculationGain
 
 
 class Watch:
@@ -43,6 +45,15 @@ class Watch:
 def restore_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is on SSD is read back, even where a small model computes it sooner."""
     monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: True)
+
+
+def guess_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever may be guessed is, whatever steps take here."""
+
+    def best(self: SpeculationGain, most: int, match: int = 0, lengths: Collection[int] = LENGTHS) -> int:
+        return max((length for length in lengths if length <= most), default=0)
+
+    monkeypatch.setattr(SpeculationGain, "best", best)
 
 
 def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:

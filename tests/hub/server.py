@@ -75,6 +75,9 @@ class HubServer:
 
     @is_offline.setter
     def is_offline(self, value: bool) -> None:
+        if value:
+            for port in self._ports:
+                port.cut()  # before stalled answers go on, or they would come to their ends
         self.faults.allow_stalls(not value)
         for port in self._ports:
             if value:
@@ -119,6 +122,11 @@ class _Port:
         self._listener = Listener(self._office, self._number, on_cdn=self._on_cdn)
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.02,), name="hub")
         self._thread.start()
+
+    def cut(self) -> None:
+        """End the connections there are."""
+        if self._listener is not None:
+            self._listener.drop_connections()
 
     def shut(self) -> None:
         """Refuse connections and end those there are; the port stays ours."""

@@ -104,7 +104,7 @@ def test_the_guide_stays_near_itself_and_at_8_bits_chooses_the_same(bits: int, m
         top = mx.sort(before, axis=-1)
         clear = top[:, -1] - top[:, -2] > 0.2
         changed = before.argmax(axis=-1) != after.argmax(axis=-1)
-        assert clear.mean().item() > 0.9
+        assert clear.mean().item() > 0.8
         assert bits == 4 or not mx.any(clear & changed)
 
 
