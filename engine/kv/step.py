@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import groupby
 
 import mlx.core as mx
 
@@ -47,16 +47,15 @@ class FunctionalStep:
     """
 
     def __init__(self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]]) -> None:
-        """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other."""
+        """`parts`: the sequences' tables, and how many tokens each gets, all as many; their rows follow."""
         self._arena = arena
         # Half precision would lose some between the parts, and GPUs copy fast.
         in_parts = arena.coding.dtype == mx.float32
         self._parts = [_Part(pager, table, tokens, in_parts=in_parts) for table, tokens in parts]
-        singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
-        self._singles = len(singles) if len(singles) > 1 else 0
-        if self._singles:
-            self._starts = mx.array([part.start for part in singles], dtype=mx.int32)
-            self._slots = mx.array([part.written[0].begin for part in singles], dtype=mx.int32)
+        self._are_singles = len(parts) > 1 and parts[0][1] == 1
+        if self._are_singles:
+            self._starts = mx.array([part.start for part in self._parts], dtype=mx.int32)
+            self._slots = mx.array([part.written[0].begin for part in self._parts], dtype=mx.int32)
 
     @property
     def form(self) -> tuple[StepForm, ...]:
@@ -66,16 +65,16 @@ class FunctionalStep:
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend. A token at position p sees positions max(0, p - window + 1) … p, or all of 0 … p."""
         queries: list[mx.array] = []
-        if self._singles:
-            q, k, v = _heads(layer, qkv[: self._singles, None], self._starts)
+        if self._are_singles:
+            q, k, v = _heads(layer, qkv[:, None], self._starts)
             self._arena.write_slots(layer.index, k[:, :, 0], v[:, :, 0], self._slots)
-            queries += mx.split(q, self._singles)
-        begin = self._singles
-        for part in self._parts[self._singles :]:
-            q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
-            self._arena.write_layer(layer.index, k[0], v[0], part.written)
-            queries.append(q)
-            begin += part.tokens
+            queries += mx.split(q, len(self._parts))
+        else:
+            for number, part in enumerate(self._parts):
+                begin = number * part.tokens
+                q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
+                self._arena.write_layer(layer.index, k[0], v[0], part.written)
+                queries.append(q)
         outs = [self._attend(layer, part, q) for part, q in zip(self._parts, queries, strict=True)]
         return outs[0] if len(outs) == 1 else mx.concatenate(outs)
 
