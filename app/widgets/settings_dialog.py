@@ -10,10 +10,16 @@ from app.appearance import Appearance
 from app.settings import Settings
 from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
-from app.widgets.downloads_section import DownloadsSection
-from app.widgets.model_section import ModelSection
+from app.widgets.choice_section import ChoiceSection
 
 CHOICES = (("system", "Like the system"), ("light", "Light"), ("dark", "Dark"))
+UNLOAD_CHOICES = (("5", "5"), ("15", "15"), ("30", "30"), ("60", "60"), ("off", "Never"))
+FILES_CHOICES = tuple((count, count) for count in ("1", "2", "3", "5", "8"))
+
+UNLOAD_AFTER = "Minutes until it leaves memory"
+UNLOAD_NOTE = "It comes back by itself when you write. A chat that you keep in memory keeps its model there."
+FILES_AT_ONCE = "Files fetched at once"
+FILES_NOTE = "More may be faster; fewer leave more of your network to others. A change holds at once."
 
 
 class SettingsDialog(QDialog):
@@ -33,8 +39,8 @@ class SettingsDialog(QDialog):
         self._look = ChoiceRow("Look", CHOICES, settings.theme)
         self._look.chosen.connect(self.theme_chosen)
         self._cache = CacheSection(appearance, settings.ssd_cache, settings.kv_cache)
-        self._model = ModelSection(settings.unload_after)
-        self._downloads = DownloadsSection(settings.files_at_once)
+        self._model = ChoiceSection(UNLOAD_AFTER, UNLOAD_CHOICES, settings.unload_after, UNLOAD_NOTE)
+        self._downloads = ChoiceSection(FILES_AT_ONCE, FILES_CHOICES, settings.files_at_once, FILES_NOTE)
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(8)
@@ -68,13 +74,13 @@ class SettingsDialog(QDialog):
         return self._cache
 
     @property
-    def model(self) -> ModelSection:
-        """The setting of a model that nobody uses."""
+    def model(self) -> ChoiceSection:
+        """For how many minutes a model that nobody uses stays in memory."""
         return self._model
 
     @property
-    def downloads(self) -> DownloadsSection:
-        """The setting of downloads."""
+    def downloads(self) -> ChoiceSection:
+        """How many files of a download are fetched at once."""
         return self._downloads
 
     @Slot(str)

@@ -182,17 +182,17 @@ def test_the_cache_settings_are_shown_as_chosen_and_kept(open_desktop: OpenDeskt
 def test_how_long_an_unused_model_stays_is_kept(open_desktop: OpenDesktop, tmp_path: Path) -> None:
     desktop = open_desktop(home=tmp_path / "home")
     dialog = open_settings(desktop)
-    assert dialog.model.unload_after.current == "30"
-    dialog.model.unload_after.button("5").click()
+    assert dialog.model.row.current == "30"
+    dialog.model.row.button("5").click()
     assert isinstance(desktop.engine, ScriptedEngine)
     assert desktop.engine.commands[-1] == LetRest(300), "it is to hold at once"
-    dialog.model.unload_after.button("off").click()
+    dialog.model.row.button("off").click()
     assert desktop.engine.commands[-1] == LetRest(None)
-    dialog.model.unload_after.button("5").click()
+    dialog.model.row.button("5").click()
     desktop.close()
     assert json.loads(Paths(tmp_path / "home").settings.read_text())["unload_after"] == "5"
     later = open_settings(open_desktop(home=tmp_path / "home"))
-    assert later.model.unload_after.current == "5"
+    assert later.model.row.current == "5"
 
 
 def test_the_settings_follow_what_the_disk_cache_takes(open_desktop: OpenDesktop, qtbot: QtBot) -> None:

@@ -166,8 +166,8 @@ def test_how_many_files_come_at_once_is_set_in_the_window_holds_at_once_and_is_k
     desktop.pane.settings_wanted.emit()
     dialog = desktop.window.findChild(SettingsDialog)
     assert dialog is not None
-    assert dialog.downloads.files_at_once.current == "3"
-    dialog.downloads.files_at_once.button("5").click()
+    assert dialog.downloads.row.current == "3"
+    dialog.downloads.row.button("5").click()
     scene.wait(lambda: hub.faults.fired(slow) == 4)
     scene.desk.downloads.pause(scene.desk.downloads.states[0].id)
     scene.wait(lambda: scene.desk.downloads.states[0].phase == "paused")
@@ -178,4 +178,4 @@ def test_how_many_files_come_at_once_is_set_in_the_window_holds_at_once_and_is_k
     again.pane.settings_wanted.emit()
     dialog = again.window.findChild(SettingsDialog)
     assert dialog is not None
-    assert dialog.downloads.files_at_once.current == "5"
+    assert dialog.downloads.row.current == "5"

@@ -11,9 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.appearance import Appearance
 from app.settings import SETTINGS, Settings
 from app.widgets.cache_section import KV_CHOICES
-from app.widgets.downloads_section import CHOICES as FILES_CHOICES
-from app.widgets.model_section import CHOICES as UNLOAD_CHOICES
-from app.widgets.settings_dialog import CHOICES, SettingsDialog
+from app.widgets.settings_dialog import CHOICES, FILES_CHOICES, UNLOAD_CHOICES, SettingsDialog
 
 
 def make(qtbot: QtBot, appearance: Appearance, settings: Settings) -> SettingsDialog:
