@@ -126,6 +126,8 @@ class SsdFiles:
             run = read_run(path, self._identity, into)
         except DamagedFile as damage:
             self._discard(path, str(damage))
+        except FileNotFoundError:
+            self._lose(path)  # removed for the room, here or by another process, since it was looked up
         except OSError as error:
             log.warning("%s cannot be read: %s", path, error.strerror)
             self._lose(path)
