@@ -186,6 +186,7 @@ class Finished:
         launches: of the decode steps while it was served, by name: our kernels, and MLX's own operations with
             "mlx." before their names.
         others: with n above 1, the answers after the first.
+        drafted_tokens, accepted_tokens: of speculation, for this request.
     """
 
     id: str
@@ -197,6 +198,8 @@ class Finished:
     timing: Timing
     launches: Mapping[str, int] = field(default_factory=dict[str, int])
     others: tuple[Sample, ...] = ()
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

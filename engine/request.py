@@ -147,6 +147,7 @@ class Request:
         missed: where and why its chat's template or model broke with what was computed before.
         launched_before: launches until its prefill began.
         has_opened: whether its prompt was computed, and its answers have begun.
+        drafted_tokens, accepted_tokens: of its answers' speculation.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
     """
 
@@ -161,6 +162,8 @@ class Request:
     launched_before: Counter[str] | None = None
     has_opened: bool = False
     suspicion: Suspicion | None = None
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
     @property
     def id(self) -> str:
@@ -185,6 +188,8 @@ class Request:
             timing=self.timing(),
             launches=dict(launches),
             others=tuple(others),
+            drafted_tokens=self.drafted_tokens,
+            accepted_tokens=self.accepted_tokens,
         )
 
     def timing(self) -> Timing:

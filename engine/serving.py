@@ -274,6 +274,8 @@ class Serving:
         sequence.is_in_flight = False
         sequence.table.length = sequence.length + verdict.accepted
         self._tell.count(drafted_tokens=len(draft.tokens), accepted_tokens=verdict.accepted)
+        sequence.request.drafted_tokens += len(draft.tokens)
+        sequence.request.accepted_tokens += verdict.accepted
         self._speculations.checked(sequence, draft, verdict)
         if not verdict.is_finite:
             self._fail(sequence.request, _not_finite(self.model.info.name))

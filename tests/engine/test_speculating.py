@@ -40,6 +40,9 @@ def test_the_answer_is_the_same_token_by_token(name: str) -> None:
     assert guessed.text == plain.text
     assert without.cache.drafted_tokens == 0
     assert stats.cache.drafted_tokens >= stats.cache.accepted_tokens > 0
+    of_request = (guessed.drafted_tokens, guessed.accepted_tokens)
+    assert of_request == (stats.cache.drafted_tokens, stats.cache.accepted_tokens), "nothing else was asked"
+    assert (plain.drafted_tokens, plain.accepted_tokens) == (0, 0)
     assert stats.pages_used == 0
 
 
