@@ -96,6 +96,7 @@ from engine.preview import (
 )
 from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
+from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 
 __all__ = [
     "AS_SET",
@@ -144,6 +145,7 @@ __all__ = [
     "LoadModel",
     "LoadProgress",
     "MachineReport",
+    "MemoryUse",
     "Message",
     "MissReason",
     "ModelError",
@@ -165,6 +167,7 @@ __all__ = [
     "PromptTooLong",
     "Quant",
     "Refusal",
+    "RequestStats",
     "RunnerBench",
     "Sample",
     "SampleEnded",
@@ -176,6 +179,7 @@ __all__ = [
     "StoredWeights",
     "TextChunk",
     "Timing",
+    "TokenGaps",
     "TokenLogprob",
     "TokenLogprobs",
     "TokenizerError",

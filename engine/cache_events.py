@@ -110,6 +110,7 @@ class CacheCounts:
         preemptions: requests that gave their pages up for a while.
         spilled_bytes_today: written to SSD since midnight UTC, by every run of the app.
         ssd_bytes: that the cache takes on SSD now.
+        ssd_cap_bytes: that it may take there; 0 where it is switched off.
         quarantined_files: that were damaged or disagreed, and are gone.
         drafted_tokens, accepted_tokens: of speculation.
         ssd_problem: why nothing is written to SSD any more; "" while it is, or where it is switched off.
@@ -125,6 +126,7 @@ class CacheCounts:
     preemptions: int = 0
     spilled_bytes_today: int = 0
     ssd_bytes: int = 0
+    ssd_cap_bytes: int = 0
     quarantined_files: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
+from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 
 FinishReason = Literal["stop", "length", "cancelled"]
 UnloadReason = Literal["asked", "idle", "room"]
@@ -44,6 +45,8 @@ class ModelInfo:
         executor_reason: why, in words.
         device: "Metal", "CUDA" or "CPU".
         has_chat_template: whether Generate(messages=…) works.
+        step_weight_bytes: of weight_bytes, what a decode step reads: all but an embedding of which it takes
+            single rows.
         kernel_notes: parts of the model that no kernel takes, or whose kernels failed on this machine: a line
             each. MLX's own operations run there.
     """
@@ -62,6 +65,7 @@ class ModelInfo:
     executor_reason: str
     device: str
     has_chat_template: bool
+    step_weight_bytes: int = 0
     kernel_notes: tuple[str, ...] = ()
 
 
@@ -242,6 +246,10 @@ class Stats:
         cache: what the cache has done since the model was loaded.
         cold_steps: kinds of steps whose kernels are not compiled yet: those that check guesses, and those of
             long texts. They are while the engine rests; until then nothing is guessed that needs them.
+        at: when it was told, in seconds of time.perf_counter.
+        requests: those that run, the first in the queue first.
+        gaps: times between tokens, since the model was loaded.
+        memory: what else is in memory.
     """
 
     active_id: str
@@ -262,6 +270,10 @@ class Stats:
     cache: CacheCounts = field(default_factory=lambda: CacheCounts())
     cold_steps: int = 0
     model: str = ""
+    at: float = 0.0
+    requests: tuple[RequestStats, ...] = ()
+    gaps: TokenGaps = field(default_factory=TokenGaps)
+    memory: MemoryUse = field(default_factory=MemoryUse)
 
 
 Event = (

@@ -48,6 +48,7 @@ class Sequence:
         draft: what to check in its next step.
         is_discarded: whether nobody wants it any more, so that nothing of it is kept.
         wants_draft: whether a draft is due: the next step then waits until the last token is read.
+        read_at: when a step with tokens of it was read last, in seconds of time.perf_counter; 0 before that.
         reason: why it has ended; None while it goes on.
     """
 
@@ -67,6 +68,7 @@ class Sequence:
     draft: Draft | None = None
     wants_draft: bool = False
     is_discarded: bool = False
+    read_at: float = 0.0
     reason: FinishReason | None = None
 
     @property

@@ -248,13 +248,15 @@ class Serving:
         began = time.perf_counter()
         tokens, masses = sent.read()
         verdict = sent.check.read() if sent.check else None
-        self._measure(sent, Reading(began, time.perf_counter()))
+        ended = time.perf_counter()
+        self._measure(sent, Reading(began, ended))
         computed = sent.chunk.tokens if sent.chunk else 0
         self._tell.count(computed_tokens=computed + sent.prompt_ends)
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
         for row, sequence in enumerate(sent.sequences):
             if sequence.reason is not None:
                 continue
+            self._tell.stepped(sequence, ended)
             if sent.draft is not None and verdict is not None:
                 self._checked(sequence, sent.draft, verdict, sent.logits)
                 continue

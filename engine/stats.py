@@ -1,11 +1,14 @@
-"""Rates over the last second, and when the next Stats event is due."""
+"""Rates over the last second, times between tokens, and when the next Stats event is due."""
 
 from __future__ import annotations
 
 from collections import deque
 
+from engine.stat_values import TokenGaps
+
 INTERVAL = 0.1
 WINDOW = 1.0
+GAPS_KEPT = 512
 
 
 class Pulse:
@@ -13,11 +16,24 @@ class Pulse:
 
     def __init__(self) -> None:
         self._tokens: deque[float] = deque()
+        self._gaps: deque[float] = deque(maxlen=GAPS_KEPT)
         self._sent = float("-inf")
 
     def token(self, now: float) -> None:
         """A token was decoded."""
         self._tokens.append(now)
+
+    def gap(self, seconds: float) -> None:
+        """A token of an answer came so long after the one before it."""
+        self._gaps.append(seconds)
+
+    def gaps(self) -> TokenGaps:
+        """Percentiles of the last GAPS_KEPT times between tokens, by nearest rank."""
+        if not self._gaps:
+            return TokenGaps()
+        gaps = sorted(self._gaps)
+        p50, p95, p99 = (1000 * gaps[-(-percent * len(gaps) // 100) - 1] for percent in (50, 95, 99))
+        return TokenGaps(len(gaps), p50, p95, p99)
 
     def due(self, now: float) -> bool:
         """Whether INTERVAL has passed since the last `sent`."""
@@ -34,7 +50,3 @@ class Pulse:
         if len(self._tokens) < 2:
             return 0.0
         return (len(self._tokens) - 1) / (self._tokens[-1] - self._tokens[0])
-
-    def reset(self) -> None:
-        """Forget the tokens: another request begins."""
-        self._tokens.clear()

@@ -16,7 +16,9 @@ from engine.events import Event, PrefillProgress, Stats
 from engine.kv.pager import NO_PAGE
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
+from engine.process_memory import MemoryLook
 from engine.request import Request, Sequence
+from engine.stat_values import MemoryUse, RequestStats
 from engine.stats import Pulse
 from engine.warming import Warming
 
@@ -35,6 +37,7 @@ class Teller:
         self._model, self._batcher, self._live, self._emit = model, batcher, live, emit
         self._warming = warming
         self._pulse = Pulse()
+        self._look = MemoryLook()
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] | None = None
 
@@ -46,6 +49,12 @@ class Teller:
     def token(self, now: float) -> None:
         """A token was decoded, at `now` of time.perf_counter."""
         self._pulse.token(now)
+
+    def stepped(self, sequence: Sequence, now: float) -> None:
+        """A step of an answer was read at `now`, with one token of it or more."""
+        if sequence.read_at:
+            self._pulse.gap(now - sequence.read_at)
+        sequence.read_at = now
 
     def prefill(self, request: Request, done: int) -> None:
         """How far a prompt is; nothing before it is known what was found of it."""
@@ -85,6 +94,10 @@ class Teller:
                 cache=self._cache_counts(),
                 cold_steps=self._warming.cold_steps,
                 model=model.info.path,
+                at=now,
+                requests=_requests(running),
+                gaps=self._pulse.gaps(),
+                memory=self._memory_use(now),
             )
         )
         self.chats()
@@ -95,6 +108,16 @@ class Teller:
         if chats != self._told_chats:
             self._told_chats = chats
             self._emit(ChatsCached(chats))
+
+    def _memory_use(self, now: float) -> MemoryUse:
+        self._look.look(now)
+        arena = self._model.arena
+        return MemoryUse(
+            arena_bytes=arena.pages * arena.page_bytes,
+            allocator_bytes=mx.get_cache_memory(),
+            process_bytes=self._look.process_bytes,
+            is_short=self._look.is_short,
+        )
 
     def _cache_counts(self) -> CacheCounts:
         counts, tier = self._model.memory.counts, self._model.tier
@@ -107,9 +130,28 @@ class Teller:
             preemptions=self._batcher.preemptions,
             spilled_bytes_today=tier.spilled_bytes_today if tier else 0,
             ssd_bytes=tier.ssd_bytes if tier else 0,
+            ssd_cap_bytes=tier.cap_bytes if tier else 0,
             quarantined_files=tier.quarantined_files if tier else 0,
             ssd_problem=tier.reason if tier else "",
         )
+
+
+def _requests(running: Many[Sequence]) -> tuple[RequestStats, ...]:
+    return tuple(_request_stats(request) for request in dict.fromkeys(s.request for s in running))
+
+
+def _request_stats(request: Request) -> RequestStats:
+    timing, prompt = request.timing(), len(request.prompt)
+    return RequestStats(
+        id=request.id,
+        chat=request.command.chat,
+        prompt_tokens=prompt,
+        done_tokens=prompt if request.has_opened else min(prompt, request.sequences[0].table.length),
+        generated_tokens=sum(len(sequence.generated) for sequence in request.sequences),
+        ttft_ms=timing.ttft_ms,
+        prefill_tps=timing.prefill_tps,
+        decode_tps=timing.decode_tps,
+    )
 
 
 def _shared(running: Many[Sequence]) -> int:

@@ -51,6 +51,9 @@ class SsdTier:
         clock: seconds since 1970; it may jump.
         disk_usage: tells the free bytes of the folder's disk.
         queue_bytes: most bytes of pages that wait to be written.
+
+    Attributes:
+        cap_bytes: most bytes that the cache may take.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class SsdTier:
         disk_usage: Callable[[Path], DiskUsage] = shutil.disk_usage,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
+        self.cap_bytes = settings.cap_bytes
         self._files = SsdFiles(settings, identity, clock, disk_usage)
         self._writer = SsdWriter(self._files, identity, clock, queue_bytes)
         try:

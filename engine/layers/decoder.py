@@ -35,14 +35,20 @@ class DecoderBlock:
 
 
 class Decoder:
-    """A dense pre-norm decoder with rotary positions, in Hugging Face's tensor names."""
+    """A dense pre-norm decoder with rotary positions, in Hugging Face's tensor names.
+
+    Attributes:
+        lookup_bytes: of an embedding that is no output projection too: a step takes single rows of it.
+    """
 
     def __init__(self, config: DecoderConfig, weights: Weights, page_size: int) -> None:
         """Takes every tensor it needs from `weights`. Raises ModelError for a missing or misshapen one."""
         self.vocab_size = config.vocab_size
         self.rope = rope = Rope(config.rope, config.head_dim)
         model = weights.at("model")
+        before = weights.ledger.weight_bytes
         self._embedding = load_embedding(model.at("embed_tokens"), config.vocab_size, config.hidden_size)
+        self.lookup_bytes = 0 if config.tied_embeddings else weights.ledger.weight_bytes - before
         self._blocks = [
             DecoderBlock(config, model.at(f"layers.{layer}"), layer, page_size, rope)
             for layer in range(config.layers)

@@ -156,6 +156,7 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
         executor_reason=executor.reason,
         device=device_kind(),
         has_chat_template=files.tokenizer.chat_template is not None,
+        step_weight_bytes=ledger.weight_bytes - decoder.lookup_bytes,
     )
     if kernels is not None:
         info = _with_kernels(info, kernels)

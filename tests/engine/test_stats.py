@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from engine.stats import Pulse
+from engine.stat_values import TokenGaps
+from engine.stats import GAPS_KEPT, Pulse
 
 
 def test_the_rate_counts_gaps_between_tokens() -> None:
@@ -30,12 +32,21 @@ def test_fewer_than_two_tokens_have_no_rate(tokens: int) -> None:
     assert pulse.decode_tps(1.0) == 0.0
 
 
-def test_a_reset_forgets_the_last_request() -> None:
+def test_percentiles_of_gaps_are_those_of_numpy_by_nearest_rank() -> None:
+    pulse, gaps = Pulse(), [0.001 * (37 * place % 101) for place in range(600)]
+    for gap in gaps:
+        pulse.gap(gap)
+    told = pulse.gaps()
+    expected = np.percentile(gaps[-GAPS_KEPT:], [50, 95, 99], method="inverted_cdf")
+    assert told.count == GAPS_KEPT
+    assert [told.p50_ms, told.p95_ms, told.p99_ms] == pytest.approx(list(1000 * expected))
+
+
+def test_one_gap_is_all_percentiles_and_none_are_nothing() -> None:
     pulse = Pulse()
-    pulse.token(1.0)
-    pulse.token(1.1)
-    pulse.reset()
-    assert pulse.decode_tps(1.1) == 0.0
+    assert pulse.gaps() == TokenGaps()
+    pulse.gap(0.02)
+    assert pulse.gaps() == TokenGaps(1, 20.0, 20.0, 20.0)
 
 
 def test_it_is_due_ten_times_a_second() -> None:

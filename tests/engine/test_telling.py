@@ -1,0 +1,90 @@
+"""What Stats says of running requests, against the events that end them and the pages that they hold."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.commands import Generate
+from engine.events import Event, Finished, Stats
+from engine.loading.model import load_model
+from engine.request import accept_command
+from engine.sampling_params import SamplingParams
+from engine.serving import Serving
+from engine.settings import EngineSettings
+from tests.fakes.random_model import VOCAB, write_random_model
+
+PROMPTS = {"a": tuple(range(3, 100)), "b": tuple(range(60, 90))}
+
+
+class Model:
+    """A served model without the engine's thread, whose beat is that of its steps."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("engine.stats.INTERVAL", 0.0)
+        settings = EngineSettings(cache=folder / "cache", speculation=False, prefill_chunk=16)
+        self.loaded = load_model(write_random_model(folder / "model"), settings, lambda done, total: None)
+        self.events: list[Event] = []
+        self.serving = Serving(self.loaded, settings, self.events.append)
+
+    def run(self) -> list[Stats]:
+        """Both prompts together; every Stats on the way."""
+        for name, tokens in PROMPTS.items():
+            greedy = SamplingParams(temperature=0)
+            chat = f"chat {name}"
+            command = Generate(
+                name, tokens=tokens, sampling=greedy, max_tokens=20, ignore_eos=True, chat=chat
+            )
+            self.serving.add(
+                accept_command(command, self.loaded, lambda _: self.serving.capacity(), time.perf_counter())
+            )
+        while self.serving.busy:
+            self.serving.work()
+        return [event for event in self.events if isinstance(event, Stats)]
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    return Model(tmp_path, monkeypatch)
+
+
+def test_a_running_request_is_told_from_its_prompt_to_its_last_token(model: Model) -> None:
+    told = [request for stats in model.run() for request in stats.requests]
+    for name, prompt in PROMPTS.items():
+        own = [request for request in told if request.id == name]
+        assert {request.prompt_tokens for request in own} == {len(prompt)}
+        assert {request.chat for request in own} == {f"chat {name}"}
+        done, generated = [r.done_tokens for r in own], [r.generated_tokens for r in own]
+        assert (done, generated) == (sorted(done), sorted(generated))
+        assert done[-1] == len(prompt)
+        assert generated[-1] in (18, 19)  # the step that reads the last one ends it
+        assert all((r.ttft_ms > 0) == (r.generated_tokens > 0) for r in own)
+        (end,) = (e for e in model.events if isinstance(e, Finished) and e.id == name)
+        assert own[-1].ttft_ms == end.timing.ttft_ms
+
+
+def test_at_rest_nothing_runs_and_what_was_measured_stays(model: Model) -> None:
+    stats = model.run()
+    assert stats[-1].requests == ()
+    assert stats[-1].gaps.count == 38  # of each of two answers of 20 tokens all but the first
+    assert 0 < stats[-1].gaps.p50_ms <= stats[-1].gaps.p95_ms <= stats[-1].gaps.p99_ms
+    times = [one.at for one in stats]
+    assert times == sorted(times)
+    assert times[-1] <= time.perf_counter()
+
+
+def test_memory_is_the_arenas_and_the_systems(model: Model) -> None:
+    last = model.run()[-1]
+    arena = model.loaded.arena
+    assert last.memory.arena_bytes == arena.pages * arena.page_bytes > 0
+    assert last.memory.process_bytes > last.memory.arena_bytes
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_step_reads_all_weights_but_a_lookup_table(tmp_path: Path, tied: bool) -> None:
+    folder = write_random_model(tmp_path / "model", tie_word_embeddings=tied)
+    info = load_model(folder, EngineSettings(cache=tmp_path), lambda done, total: None).info
+    table = VOCAB * 64 * 4
+    assert info.weight_bytes - info.step_weight_bytes == (0 if tied else table)
