@@ -25,12 +25,14 @@ class LiveRunner:
         runner: the one to use now.
     """
 
-    def __init__(self, model: LoadedModel, emit: Callable[[Event], None], steps: Sequence[int]) -> None:
-        """`steps`: tokens that steps of a sequence alone are going to have, the most wanted first."""
-        self._model, self._emit, self._steps = model, emit, steps
+    def __init__(
+        self, model: LoadedModel, emit: Callable[[Event], None], steps: Sequence[int], chunk: int = 0
+    ) -> None:
+        """`steps` and `chunk`: what is made ready for, as in Warmth."""
+        self._model, self._emit, self._steps, self._chunk = model, emit, steps, chunk
         self._earlier, self._earlier_tokens = Counter[str](), 0
         self.runner = Runner(model)
-        self._warmth = Warmth(self.runner, model, steps)
+        self._warmth = Warmth(self.runner, model, steps, chunk)
         self._guarded(self._warmth.begin)
 
     @property
@@ -96,5 +98,5 @@ class LiveRunner:
         """The kernels of the model are others than they were."""
         self._earlier, self._earlier_tokens = self.launches, self.tokens
         self.runner = Runner(self._model)
-        self._warmth = Warmth(self.runner, self._model, self._steps)
+        self._warmth = Warmth(self.runner, self._model, self._steps, self._chunk)
         self._emit(KernelsChosen(self._model.info))

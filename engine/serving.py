@@ -61,7 +61,7 @@ class Serving:
         self.model = model
         self._emit = emit
         self._memory = model.memory
-        self._live = LiveRunner(model, emit, STEPS)
+        self._live = LiveRunner(model, emit, STEPS, settings.prefill_chunk)
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         self._batcher = Batcher(
             self._memory,

@@ -3,10 +3,11 @@
 A GPU compiles a kernel at its first launch, anew for each number of tokens in a step, and for page tables
 that are cut otherwise: tens of milliseconds by Metal, about a second by NVIDIA's compiler, for each of some
 eight kernels. What every answer needs first, a prompt and a step of one token, is compiled when the model is
-loaded. The rest (steps that check drafts, and longer tables) follows at once where all of it takes a moment;
-else while the engine rests, one step after the other with a pause between them, so that a request waits for
-one of them at most. Until then nothing is guessed that would launch it: an answer loses nothing by that but
-the guess, where a longer load would be everybody's.
+loaded. The rest (longer tables, chunks of long prompts where attention is made ready for each of their
+lengths, steps that check drafts) follows at once where all of it takes a moment; else while the engine rests,
+one step after the other with a pause between them, so that a request waits for one of them at most. Until
+then nothing is guessed that would launch it: an answer loses nothing by that but the guess, where a longer
+load would be everybody's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import mlx.core as mx
 
+from engine.chunking import common_chunks
 from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
 from engine.kv.memory import KVMemory
@@ -27,6 +29,7 @@ from engine.sampling import Sampler
 from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft
 from engine.speculation.verify import verify
+from metal.decode_attention import MAX_TOKENS
 
 IsWarm = Callable[[int, int], bool]
 """Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
@@ -37,6 +40,9 @@ AT_LOAD_S = 1.0
 STEPS = (1, *(1 + drafted for drafted in LENGTHS))
 """Tokens that a step of a sequence alone may have: one, or one and a draft; the last few of a prompt, too."""
 
+LONG_PROMPT = 32768
+"""Tokens up to which prompts are made ready for, where each length of them is another one."""
+
 _CHUNK = 9  # more than a decode step takes
 _FEW_PAGES = 8
 
@@ -44,15 +50,23 @@ _FEW_PAGES = 8
 class Warmth:
     """Which steps of one sequence launch only what is compiled, on one runner."""
 
-    def __init__(self, runner: Runner, model: LoadedModel, steps: Sequence[int]) -> None:
-        """`steps`: numbers of tokens that they are wanted with, the most wanted first."""
+    def __init__(self, runner: Runner, model: LoadedModel, steps: Sequence[int], chunk: int = 0) -> None:
+        """`steps`: numbers of tokens that they are wanted with, the most wanted first.
+
+        `chunk`: most tokens of a chunk of a prompt, where chunks are wanted.
+        """
         self._runner, self._model = runner, model
         kernels = model.kernels
         self._kernels = kernels if kernels is not None and kernels.is_lazy else None
         self._widths = {} if self._kernels is None else _widths(self._kernels, model)
         widths = dict.fromkeys(self._widths.values())
-        self._waiting = deque((tokens, pages) for pages in widths for tokens in steps)
-        self._compiled = set[tuple[int, int | None]]()  # tokens, and pages as in `_widths`
+        lengths = [pages * model.pager.page_size for pages in widths]
+        self._waiting = deque((steps[0], length) for length in lengths)
+        if self._kernels is not None and any(each.pads for each in self._kernels.attention.values()):
+            prompt = min(LONG_PROMPT, model.info.context_length)
+            self._waiting.extend((size, begin + size) for begin, size in common_chunks(chunk, prompt))
+        self._waiting.extend((tokens, length) for length in lengths for tokens in steps[1:])
+        self._compiled = set[tuple[int, int]]()  # tokens, and the length that stands for others
 
     @property
     def cold(self) -> int:
@@ -63,8 +77,8 @@ class Warmth:
         """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""
         if self._kernels is None:
             return True
-        pages = _pages(self._kernels, self._model, length)
-        return (tokens, self._widths.get(pages)) in self._compiled
+        pages = self._widths.get(_pages(self._kernels, self._model, length), 0)
+        return (tokens, pages * self._model.pager.page_size) in self._compiled
 
     def begin(self) -> None:
         """Compile what the first request needs, and more as long as that takes a moment.
@@ -83,9 +97,9 @@ class Warmth:
     def next(self) -> None:
         """Compile one more kind of step. Raises what a step may raise; that kind stays cold then."""
         if self._waiting:
-            tokens, pages = self._waiting.popleft()
-            warm_step(self._runner, self._model, tokens, pages)
-            self._compiled.add((tokens, pages))
+            tokens, length = self._waiting.popleft()
+            warm_step(self._runner, self._model, tokens, length)
+            self._compiled.add((tokens, length))
 
 
 def warm_up(runner: Runner, memory: KVMemory) -> None:
@@ -110,27 +124,35 @@ def warm_up(runner: Runner, memory: KVMemory) -> None:
         runner.tokens = 0
 
 
-def warm_step(runner: Runner, model: LoadedModel, tokens: int, pages: int) -> None:
-    """A step of `tokens` that ends a sequence of so many pages, and its check; nothing of it is counted.
+def warm_step(runner: Runner, model: LoadedModel, tokens: int, length: int) -> None:
+    """A step of `tokens` with which a sequence has `length`; nothing of it is counted.
 
-    All of these pages are one and the same: what comes out means nothing. Raises OutOfPages where there is
-    not even that one.
+    Of as few as a draft has, also the check. All pages of the sequence are one and the same: what comes out
+    means nothing. Raises OutOfPages where there is not even that one.
     """
     before, steps = runner.launches.copy(), runner.tokens
     table = PageTable()
     try:
         model.memory.grow(table, 1)
-        long = PageTable(table.pages * pages, pages * model.pager.page_size - tokens)
-        logits = runner.step([Part(long, tokens, tokens)], mx.zeros(tokens, mx.uint32))
-        draft, vocab_size = Draft((0,) * (tokens - 1), 0), model.config.vocab_size
-        for params in (SamplingParams(temperature=0), SamplingParams()):
-            check = verify(logits, draft, Sampler(params, vocab_size), (), (0,), runner.pick)
-            mx.eval(check.choices, check.mass, runner.results)
+        long = PageTable(table.pages * model.pager.pages_for(length), length - tokens)
+        rows = tokens if tokens <= MAX_TOKENS else 0
+        logits = runner.step([Part(long, tokens, rows)], mx.zeros(tokens, mx.uint32))
+        if rows:
+            _check(runner, logits, tokens - 1)
+        mx.eval(runner.results)
     finally:
         model.memory.free(table)
         runner.launches.clear()
         runner.launches.update(before)
         runner.tokens = steps
+
+
+def _check(runner: Runner, logits: mx.array, drafted: int) -> None:
+    """Check a draft of so many tokens, greedy and drawn."""
+    draft = Draft((0,) * drafted, 0)
+    for params in (SamplingParams(temperature=0), SamplingParams()):
+        check = verify(logits, draft, Sampler(params, logits.shape[1]), (), (0,), runner.pick)
+        mx.eval(check.choices, check.mass)
 
 
 def _widths(kernels: Kernels, model: LoadedModel) -> dict[int, int]:

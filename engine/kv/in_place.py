@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.chunking import COMMON
+from engine.chunking import is_common
 from engine.kv.arena import Arena, ArenaPools
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.step import causal_mask
@@ -175,7 +175,7 @@ class InPlacePrefill:
         kernels = self._kernels[shape]
         pools = Pools(self._pools.keys[index], self._pools.values[index], self._pools.fences[index])
         arguments = (qkv, self._angles, self._slots, pools)
-        pads = kernels.pads and not self._is_common
+        pads = kernels.pads and not is_common(self._begin, self._end - self._begin)
         if first == self._begin and not pads:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif kernels.prefill is not None:
@@ -201,12 +201,6 @@ class InPlacePrefill:
                 q[None], keys[None], values[None], scale=shape.scale, mask=mask
             )[0]
         return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
-
-    @property
-    def _is_common(self) -> bool:
-        """Whether its lengths are those of many prompts: of the pieces that long ones are cut into."""
-        tokens = self._end - self._begin
-        return tokens >= COMMON and tokens.bit_count() == 1 and self._begin % tokens == 0
 
     def _mask(self, first: int, window: int | None) -> mx.array | str:
         if window not in self._masks:

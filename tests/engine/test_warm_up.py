@@ -45,7 +45,7 @@ def test_a_step_at_the_end_of_long_tables_takes_one_page_and_leaves_nothing(mode
     launched = model.kernels.launches.copy()
     runner = Runner(model)
     runner.launches["decode_attention"] = 5
-    warm_step(runner, model, tokens=2, pages=64)
+    warm_step(runner, model, tokens=2, length=1024)
     assert {"decode_attention", "attention_reduce", "matvec"} <= set(model.kernels.launches - launched)
     assert (dict(runner.launches), runner.tokens) == ({"decode_attention": 5}, 0)
     assert model.pager.pages_used == 0
