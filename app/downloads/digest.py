@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from copy import copy
 from pathlib import Path
 
 from app.downloads.stop import Stop
@@ -26,6 +27,12 @@ class Digest:
     def add(self, data: bytes) -> None:
         """The next bytes."""
         self._sum.update(data)
+
+    def copy(self) -> Digest:
+        """One that goes its own way from here."""
+        other = copy(self)
+        other._sum = self._sum.copy()
+        return other
 
     def matches(self) -> bool:
         """Whether the bytes so far are the blob."""

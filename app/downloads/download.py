@@ -127,7 +127,7 @@ class Download:
                 watch.verifying(file.name)
                 if is_blob(path, file.blob, file.size, self._stop):
                     return True
-        watch.grew(file.name, self._layout.bytes_of_part(file) - self._layout.bytes_there(file))
+        watch.counted(file.name, self._layout.bytes_of_part(file) - self._layout.bytes_there(file))
         return False
 
     def _transfer(self, files: Sequence[PlannedFile], plan: Plan, watch: ProgressTeller) -> None:

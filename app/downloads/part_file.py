@@ -2,7 +2,8 @@
 
 Beside the bytes lies a mark, JSON: what the server called the file, and how many bytes surely are on the
 disk itself. A process that dies loses nothing of what was written; only after a power cut may bytes beyond
-the mark be wrong, which the sum shows at the end.
+the mark be wrong, which the sum shows at the end. Then, and where a wrong byte came, bytes are replaced in
+their place, and the mark says how far that is done.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class PartFile:
 
     Attributes:
         length: bytes written.
-        safe: bytes that were on the disk itself at the last mark.
+        safe: bytes that were on the disk itself at the last mark, and are not known to be wrong.
         etag: the server's validator when the first byte came, "" while unknown.
     """
 
@@ -37,23 +38,37 @@ class PartFile:
         self.length = os.fstat(self._handle).st_size
         self.etag, self.safe = _read_mark(self._mark)
 
-    def append(self, data: bytes) -> None:
-        """Write behind the last byte, into the system's cache. Raises OSError, such as a full disk."""
+    def put(self, at: int, data: bytes) -> bool:
+        """Write `data` at `at`, into the system's cache, unless it is there. Whether other bytes were.
+
+        Nothing in front of `at` may be missing. Raises OSError, such as a full disk.
+        """
+        there = os.pread(self._handle, len(data), at) if at < self.length else b""
+        if there != data:
+            self._write(at, data)
+        if at + len(data) - self.safe >= SYNC_EVERY:
+            self.sync(at + len(data))
+        return not data.startswith(there)
+
+    def _write(self, at: int, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            written = os.pwrite(self._handle, view, self.length)
-            self.length += written
+            written = os.pwrite(self._handle, view, at)
+            at += written
+            self.length = max(self.length, at)
             view = view[written:]
-        if self.length - self.safe >= SYNC_EVERY:
-            self.sync()
 
-    def cut(self, length: int) -> None:
-        """Forget what is behind `length`."""
-        os.ftruncate(self._handle, length)
-        self.length = length
-        self.safe = min(self.safe, length)
-        if not length:
-            self.etag = ""
+    def distrust(self, behind: int) -> None:
+        """Some byte behind `behind` is wrong: note it, for whoever goes on after this process."""
+        if self.safe > behind:
+            self.safe = behind
+            self._write_mark()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        os.ftruncate(self._handle, 0)
+        self.length = self.safe = 0
+        self.etag = ""
         self._write_mark()
 
     def remember(self, etag: str) -> None:
@@ -62,17 +77,16 @@ class PartFile:
             self.etag = etag
             self._write_mark()
 
-    def sync(self) -> None:
-        """Bring everything to the disk itself, and note it."""
+    def sync(self, length: int) -> None:
+        """Bring everything to the disk itself, and note that `length` bytes are as they came last."""
         os.fsync(self._handle)
-        self.safe = self.length
+        self.safe = length
         self._write_mark()
 
-    def chunks(self) -> Iterator[bytes]:
-        """What is there, from the start."""
-        at = 0
-        while data := os.pread(self._handle, min(_READ, self.length - at), at):
-            at += len(data)
+    def chunks(self, start: int, stop: int) -> Iterator[bytes]:
+        """The bytes from `start` to `stop`, as far as they are there."""
+        while start < stop and (data := os.pread(self._handle, min(_READ, stop - start), start)):
+            start += len(data)
             yield data
 
     def become_blob(self) -> None:

@@ -17,7 +17,7 @@ class ProgressTeller:
     """The watch of one download's transfers. Safe to use from every thread.
 
     Attributes:
-        done: bytes on the disk.
+        done: bytes on the disk that are not known to be wrong.
         fetched: bytes that came over the network.
     """
 
@@ -32,14 +32,18 @@ class ProgressTeller:
         self.done = done
         self.fetched = 0
 
-    def grew(self, name: str, count: int) -> None:
-        """So many bytes more are on the disk; fewer when `count` is negative."""
+    def came(self, name: str, count: int) -> None:
+        """So many bytes came, and count as done."""
+        with self._lock:
+            self.fetched += count
+            self._rate.add(time.monotonic(), count)
+        self.counted(name, count)
+
+    def counted(self, name: str, count: int) -> None:
+        """So many bytes more of what is on the disk count as done; fewer when `count` is negative."""
         with self._lock:
             now = time.monotonic()
             self.done += count
-            if count > 0:
-                self.fetched += count
-                self._rate.add(now, count)
             self._name = name
             if now - self._told < EVERY and self.done < self._total:
                 return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.amounts import size as size_words
+from app.downloads.agreement import Agreement
 from app.downloads.connection import Answer, Connection, Source
 from app.downloads.digest import Digest
 from app.downloads.lanes import Crowded, Lanes
@@ -26,8 +27,12 @@ SMALL_PIECE = 8 << 20
 class Watch(Protocol):
     """Who follows a transfer; called from its thread."""
 
-    def grew(self, name: str, count: int) -> None:
-        """So many bytes more are on the disk; fewer when `count` is negative."""
+    def came(self, name: str, count: int) -> None:
+        """So many bytes came, and count as done."""
+        ...
+
+    def counted(self, name: str, count: int) -> None:
+        """So many bytes more of what is on the disk count as done; fewer when `count` is negative."""
         ...
 
     def retrying(self, name: str, why: str, seconds: float) -> None:
@@ -59,7 +64,7 @@ class Transfer:
         self._lanes = lanes
         self._stop = stop
         self._watch = watch
-        self._digest = Digest(file.blob, file.size)
+        self._begin(Digest(file.blob, file.size), 0)
         self._stalls = 0
 
     def run(self) -> None:
@@ -68,54 +73,53 @@ class Transfer:
         Raises DownloadFailed, Stopped and OSError; what was fetched stays for the next time.
         """
         with closing(PartFile(self._blob)) as part:
+            self._at = min(part.length, self._file.size)
             if part.length > self._file.size:
-                self._cut(part, 0)
-            unsure = part.safe if part.length > part.safe else None
-            for is_last in (False, True):
-                self._fill_and_sum(part)
-                if not self._digest.matches() and unsure is not None:
-                    # The machine may have stopped before the end of an earlier part reached the disk.
-                    self._again(part, unsure, "bytes on the disk are wrong")
-                    unsure = None
-                    self._fill_and_sum(part)
-                if self._digest.matches():
-                    part.become_blob()
-                    return
-                if not is_last:
-                    self._again(part, 0, "the checksum is wrong")
-            self._cut(part, 0)
+                self._throw_away(part)
+            # Behind its mark an earlier run was not done mending, or the machine stopped before its bytes
+            # reached the disk: there a wrong one is likeliest.
+            unsure = part.safe if part.length > part.safe else 0
+            self._fill(part, part.length)
+            for start in dict.fromkeys((unsure, 0)):
+                if not self._digest.matches():
+                    self._mend(part, start)
+            if self._digest.matches():
+                part.become_blob()
+                return
+            self._throw_away(part)
         raise PlanRefuted(
             f"{self._file.name} came twice with another checksum than the hub lists, and was thrown away; "
             "try later, or from another mirror"
         )
 
-    def _again(self, part: PartFile, length: int, why: str) -> None:
-        self._watch.retrying(self._file.name, f"{why}; fetched again from {size_words(length)}", 0.0)
-        self._cut(part, length)
+    def _throw_away(self, part: PartFile) -> None:
+        self._watch.counted(self._file.name, -self._at)
+        self._begin(Digest(self._file.blob, self._file.size), 0)
+        part.clear()
 
-    def _cut(self, part: PartFile, length: int) -> None:
-        self._watch.grew(self._file.name, min(0, length - min(part.length, self._file.size)))
-        part.cut(length)
+    def _begin(self, digest: Digest, at: int) -> None:
+        """`digest` covers the first `at` bytes; the next to come is the one behind them."""
+        self._digest, self._at, self._agreement = digest, at, Agreement()
 
-    def _fill_and_sum(self, part: PartFile) -> None:
-        self._digest = Digest(self._file.blob, self._file.size)
-        if part.length:
-            with self._lanes.taken(self._stop):
-                self._watch.verifying(self._file.name)
-                for chunk in part.chunks():
-                    self._stop.check()
-                    self._digest.add(chunk)
-        self._fill(part)
+    def _mend(self, part: PartFile, start: int) -> None:
+        """Fetch again from `start` on, replacing what is wrong, until the file is right or at its end."""
+        why = f"the checksum is wrong; it is fetched again from {size_words(start)} on, until it is right"
+        self._watch.retrying(self._file.name, why, 0.0)
+        self._watch.counted(self._file.name, start - self._at)
+        part.distrust(start)
+        self._fill(part, start)
 
-    def _fill(self, part: PartFile) -> None:
+    def _fill(self, part: PartFile, start: int) -> None:
+        """Fetch from `start` on, and sum up everything."""
+        self._begin(self._extended(Digest(self._file.blob, self._file.size), part, 0, start), start)
+        furthest = start
         attempts = Attempts(
             self._patience,
             self._stop,
             lambda why, seconds: self._watch.retrying(self._file.name, why, seconds),
         )
-        furthest = part.length
         try:
-            while part.length < self._file.size:
+            while self._at < self._file.size:
                 try:
                     with self._lanes.taken(self._stop):
                         self._over_one_connection(part)
@@ -123,14 +127,34 @@ class Transfer:
                     continue
                 except Retry as retry:
                     self._stalls += retry.is_stall
-                    attempts.failed(retry, progressed=part.length > furthest)
-                    furthest = max(furthest, part.length)
+                    attempts.failed(retry, progressed=self._at > furthest)
+                    furthest = max(furthest, self._at)
+                if self._agreement.is_due:
+                    self._look_whether_mended(part)
         finally:
-            if part.length > part.safe:
-                part.sync()
+            if self._at > part.safe:
+                part.sync(self._at)
+
+    def _look_whether_mended(self, part: PartFile) -> None:
+        """Sum up the rest from the disk; what is right need not come."""
+        digest = self._extended(self._digest.copy(), part, self._at, self._file.size)
+        if not digest.matches():
+            self._agreement.was_in_vain()
+            return
+        self._watch.counted(self._file.name, self._file.size - self._at)
+        self._at, self._digest = self._file.size, digest
+
+    def _extended(self, digest: Digest, part: PartFile, start: int, stop: int) -> Digest:
+        if start < stop:
+            with self._lanes.taken(self._stop):
+                self._watch.verifying(self._file.name)
+                for chunk in part.chunks(start, stop):
+                    self._stop.check()
+                    digest.add(chunk)
+        return digest
 
     def _over_one_connection(self, part: PartFile) -> None:
-        """Read until the file is whole; a single small piece where connections stall."""
+        """Read until the file is whole or may be mended; a single small piece where connections stall."""
         self._stop.check()
         is_small = self._stalls >= self._patience.stalls
         with (
@@ -140,22 +164,21 @@ class Transfer:
             if is_small:
                 self._piece(connection, part, SMALL_PIECE)
                 return
-            while part.length < self._file.size:
+            while self._at < self._file.size and not self._agreement.is_due:
                 self._piece(connection, part, PIECE)
 
     def _piece(self, connection: Connection, part: PartFile, longest: int) -> None:
-        end = min(part.length + longest, self._file.size)
-        with connection.read(self._source, part.length, end - 1, part.etag) as answer:
+        end = min(self._at + longest, self._file.size)
+        with connection.read(self._source, self._at, end - 1, part.etag if self._at else "") as answer:
             self._check(answer)
-            known = part.length - answer.start
+            known = self._at - answer.start
             if known and not (answer.etag and answer.etag == part.etag):
                 self._watch.retrying(self._file.name, "the server has another file now; it begins anew", 0.0)
-                self._cut(part, 0)
-                self._digest = Digest(self._file.blob, self._file.size)
+                self._throw_away(part)
                 known = 0
             part.remember(answer.etag)
             self._take(_behind(answer.chunks, known), part)
-        if part.length < end:
+        if self._at < end and not self._agreement.is_due:
             raise Retry(f"the answer for {self._file.name} ended early")
 
     def _check(self, answer: Answer) -> None:
@@ -175,11 +198,13 @@ class Transfer:
         pace = _Pace(self._patience)
         for chunk in chunks:
             self._stop.check()
-            wanted = chunk[: self._file.size - part.length]
-            part.append(wanted)
+            wanted = chunk[: self._file.size - self._at]
+            differed = part.put(self._at, wanted)
+            self._at += len(wanted)
             self._digest.add(wanted)
-            self._watch.grew(self._file.name, len(wanted))
-            if part.length == self._file.size:
+            self._agreement.saw(len(wanted), differed=differed)
+            self._watch.came(self._file.name, len(wanted))
+            if self._at == self._file.size or self._agreement.is_due:
                 return
             self._lanes.check()
             pace.check(len(chunk))

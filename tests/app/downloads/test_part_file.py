@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from app.downloads.part_file import SYNC_EVERY, PartFile, mark_of, part_of
-from tests.app.downloads.conftest import OpenStage
-from tests.app.downloads.stage import model_repo, noise
 
 SIZE = 300_000
 
@@ -22,25 +19,40 @@ def blob(tmp_path: Path) -> Path:
 
 def test_what_was_written_is_there_again(blob: Path) -> None:
     with closing(PartFile(blob)) as part:
-        part.append(b"one")
+        part.put(0, b"one")
         part.remember('"tag"')
-        part.append(b"two")
+        part.put(3, b"two")
     with closing(PartFile(blob)) as again:
         assert (again.length, again.etag, again.safe) == (6, '"tag"', 0)
-        assert b"".join(again.chunks()) == b"onetwo"
-        again.sync()
+        assert b"".join(again.chunks(0, 6)) == b"onetwo"
+        assert b"".join(again.chunks(2, 4)) == b"et"
+        again.sync(6)
         assert again.safe == 6
-        again.cut(3)
-        assert (again.length, again.etag, again.safe) == (3, '"tag"', 3)
-        again.cut(0)
-        assert again.etag == ""
+    with closing(PartFile(blob)) as again:
+        assert again.safe == 6
+        again.clear()
+        assert (again.length, again.etag, again.safe) == (0, "", 0)
     assert not blob.exists()
+
+
+def test_other_bytes_are_replaced_in_their_place_and_that_is_told(blob: Path) -> None:
+    with closing(PartFile(blob)) as part:
+        assert not part.put(0, b"one two"), "there were none"
+        part.sync(7)
+        part.distrust(4)
+        assert not part.put(0, b"one"), "they are the same"
+        assert part.put(4, b"TWO three")
+        assert not part.put(8, b"three four"), "the same, and more"
+        assert b"".join(part.chunks(0, 99)) == b"one TWO three four"
+        part.sync(6)
+    with closing(PartFile(blob)) as again:
+        assert (again.length, again.safe) == (18, 6)
 
 
 def test_a_part_becomes_the_blob_in_one_step(blob: Path) -> None:
     with closing(PartFile(blob)) as part:
-        part.append(b"all")
-        part.sync()
+        part.put(0, b"all")
+        part.sync(3)
         part.become_blob()
     assert blob.read_bytes() == b"all"
     assert [path.name for path in blob.parent.iterdir()] == ["blob"]
@@ -48,9 +60,9 @@ def test_a_part_becomes_the_blob_in_one_step(blob: Path) -> None:
 
 def test_much_is_brought_to_the_disk_on_the_way(blob: Path) -> None:
     with closing(PartFile(blob)) as part:
-        part.append(b"x" * (SYNC_EVERY - 1))
+        part.put(0, b"x" * (SYNC_EVERY - 1))
         assert part.safe == 0
-        part.append(b"yz")
+        part.put(SYNC_EVERY - 1, b"yz")
         assert part.safe == part.length == SYNC_EVERY + 1
 
 
@@ -68,27 +80,3 @@ def test_a_link_is_not_opened(blob: Path, tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"symbolic link|many levels"):
         PartFile(blob)
     assert (tmp_path / "other").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("there", "safe", "sent"),
-    [
-        (noise(SIZE)[:200_000], 150_000, 100_000),  # a kill: all that was written is right
-        (noise(SIZE)[:150_000] + bytes(50_000), 150_000, 100_000 + 150_000),  # a power cut: the end is not
-        (bytes(200_000), 150_000, 100_000 + 150_000 + SIZE),  # bytes that were synced, and are wrong
-        (noise(SIZE) + b"more", SIZE, SIZE),  # longer than the file
-        (noise(SIZE), SIZE, 0),  # whole, but for its name
-    ],
-)
-def test_bytes_of_before_are_used_as_far_as_they_are_right(
-    there: bytes, safe: int, sent: int, open_stage: OpenStage
-) -> None:
-    repo = model_repo(weights=SIZE)
-    stage = open_stage(repo)
-    blob = stage.cache / "models--org--model" / "blobs" / repo.tree["model.safetensors"].sha256
-    blob.parent.mkdir(parents=True)
-    part_of(blob).write_bytes(there)
-    mark_of(blob).write_text(json.dumps({"etag": "", "safe": safe}))
-    end = stage.finished("org/model")
-    assert (end.path / "model.safetensors").read_bytes() == noise(SIZE)
-    assert stage.hub.bytes_sent("org/model", "model.safetensors") == sent
