@@ -81,7 +81,7 @@ def _prepare(connection: sqlite3.Connection, kind: Kind) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     if check_version(connection, kind.migrations) == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    connection.execute("PRAGMA journal_mode = WAL")
+    _use_wal(connection)
     # WAL with NORMAL survives the death of the process; only a power cut may lose the last moments.
     connection.execute("PRAGMA synchronous = NORMAL")
     migrate(connection, kind.migrations)
@@ -91,6 +91,19 @@ def _prepare(connection: sqlite3.Connection, kind: Kind) -> None:
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(kind.probe)
     connection.execute("COMMIT")
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Write ahead. SQLite itself does not wait here for another program that is just doing the same."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _in_memory(kind: Kind, problem: str) -> Opened:

@@ -104,12 +104,13 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
 
     The connection must be in autocommit mode. Raises NewerDatabase when it is ahead of this program.
     """
-    version = check_version(connection, migrations)
-    for number, step in enumerate(migrations[version:], start=version + 1):
+    while check_version(connection, migrations) < len(migrations):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            step(connection)
-            connection.execute(f"PRAGMA user_version = {number}")
+            version = version_of(connection)  # again: another program may have been quicker
+            if version < len(migrations):
+                migrations[version](connection)
+                connection.execute(f"PRAGMA user_version = {version + 1}")
         except BaseException:
             connection.execute("ROLLBACK")
             raise

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.store.chats import ChatStore
 from app.store.database import Opened, open_database
 from app.store.records import Chat
-from app.store.schema import MIGRATIONS
+from app.store.schema import MIGRATIONS, migrate, version_of
 
 
 def works(opened: Opened) -> bool:
@@ -114,3 +117,35 @@ def test_locked_database_means_memory(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "End the other program" in opened.problem
     opened.connection.close()
     holder.close()
+
+
+class _Overtaken(sqlite3.Connection):
+    """A connection that another program overtakes when it is about to write for the first time."""
+
+    overtake: Callable[[], None] | None = None
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if sql == "BEGIN IMMEDIATE" and self.overtake is not None:
+            overtake, self.overtake = self.overtake, None
+            overtake()
+        return super().execute(sql, *parameters)
+
+
+def test_another_program_may_make_the_tables_first(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    connection = sqlite3.connect(path, isolation_level=None, factory=_Overtaken)
+    connection.overtake = lambda: open_database(path).connection.close()
+    migrate(connection)
+    assert version_of(connection) == len(MIGRATIONS)
+    ChatStore(connection).save_chat(Chat("Title"))
+    connection.close()
+
+
+def test_several_programs_may_start_at_once(tmp_path: Path) -> None:
+    for round in range(10):
+        path = tmp_path / f"{round}.sqlite3"
+        with ThreadPoolExecutor(3) as pool:
+            opened = list(pool.map(open_database, [path] * 3))
+        assert [one.problem for one in opened] == [""] * 3
+        for one in opened:
+            one.connection.close()
