@@ -27,11 +27,14 @@ from engine.commands import (
     Lane,
     LetRest,
     LoadModel,
+    MeasureBandwidth,
     Message,
     Pin,
     Predict,
+    Release,
     Shutdown,
     UnloadModel,
+    WatchPages,
 )
 from engine.convert.convert import Converted, convert_model
 from engine.convert.settings import CONVERT_DTYPES, CONVERT_QUANTS, ConvertSettings
@@ -85,6 +88,7 @@ from engine.loading.gguf.header import GGUF_TYPES
 from engine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
 from engine.outline import ModelOutline, outline_model
+from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
 from engine.peer import Peer, PeerRun
 from engine.preview import (
     ModelShape,
@@ -100,6 +104,7 @@ from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 
 __all__ = [
     "AS_SET",
+    "CACHED",
     "CONVERT_DTYPES",
     "CONVERT_QUANTS",
     "EXECUTORS",
@@ -107,8 +112,13 @@ __all__ = [
     "FAMILIES",
     "GGUF_FAMILIES",
     "GGUF_TYPES",
+    "ON_SSD",
+    "PINNED",
     "QUANTS",
+    "RUNNING",
     "SHAPES",
+    "SHARED",
+    "Bandwidth",
     "BatchRun",
     "BenchShape",
     "CacheCounts",
@@ -145,6 +155,7 @@ __all__ = [
     "LoadModel",
     "LoadProgress",
     "MachineReport",
+    "MeasureBandwidth",
     "MemoryUse",
     "Message",
     "MissReason",
@@ -158,6 +169,7 @@ __all__ = [
     "ModelUnloaded",
     "NoModel",
     "NonFiniteLogits",
+    "PageMap",
     "Peer",
     "PeerRun",
     "Pin",
@@ -167,6 +179,7 @@ __all__ = [
     "PromptTooLong",
     "Quant",
     "Refusal",
+    "Release",
     "RequestStats",
     "RunnerBench",
     "Sample",
@@ -184,6 +197,7 @@ __all__ = [
     "TokenLogprobs",
     "TokenizerError",
     "UnloadModel",
+    "WatchPages",
     "WayOut",
     "check_kernels",
     "convert_model",

@@ -174,6 +174,34 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """Put the cached pages of `chat`, of every model in memory, on SSD and free their memory.
+
+    Those stay that others own too, that run, or that are pinned; what the SSD does not take is lost.
+    """
+
+    chat: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPages:
+    """While `watched`, tell of single pages: PageMap of each model in memory, beside its Stats.
+
+    They come at once, then as they change; no oftener than lets them take a hundredth of the time.
+    """
+
+    watched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureBandwidth:
+    """Measure how fast this machine reads its memory. Emits Bandwidth.
+
+    It takes a fraction of a second, and is not done while a request runs.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class LetRest:
     """From now on a model leaves memory after `after` seconds without a request; None: it stays.
 
@@ -192,4 +220,18 @@ class Shutdown:
     """Cancel everything, free everything, end the thread."""
 
 
-Command = LoadModel | UnloadModel | Generate | Cancel | Predict | Forget | Keep | Pin | LetRest | Shutdown
+Command = (
+    LoadModel
+    | UnloadModel
+    | Generate
+    | Cancel
+    | Predict
+    | Forget
+    | Keep
+    | Pin
+    | Release
+    | WatchPages
+    | MeasureBandwidth
+    | LetRest
+    | Shutdown
+)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from engine.bandwidth import read_bandwidth
 from engine.cache_events import Freed
 from engine.commands import (
     Cancel,
@@ -19,10 +20,13 @@ from engine.commands import (
     Keep,
     LetRest,
     LoadModel,
+    MeasureBandwidth,
     Pin,
     Predict,
+    Release,
     Shutdown,
     UnloadModel,
+    WatchPages,
 )
 from engine.events import (
     Event,
@@ -32,6 +36,7 @@ from engine.events import (
 )
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
+from engine.page_events import Bandwidth
 from engine.request import accept_command
 from engine.residents import Residents
 from engine.settings import EngineSettings
@@ -158,6 +163,13 @@ class Engine:
             case Pin():
                 for serving in self._models.servings:
                     serving.pin(command.chat, command.pinned)
+            case Release():
+                for serving in self._models.servings:
+                    serving.release(command.chat)
+            case WatchPages():
+                self._models.watch_pages(command.watched)
+            case MeasureBandwidth():
+                self._emit(Bandwidth(None if self._models.busy else read_bandwidth()))
             case LetRest():
                 self._models.after = command.after
             case UnloadModel():

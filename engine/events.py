@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
+from engine.page_events import Bandwidth, PageMap
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -291,4 +292,6 @@ Event = (
     | Finished
     | Failed
     | Stats
+    | PageMap
+    | Bandwidth
 )

@@ -49,6 +49,7 @@ class Residents:
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
         self._chats: dict[str, Mapping[str, ChatMemory]] = {}
         self._forgotten: set[str] = set()
+        self._are_pages_watched = False
         self._turns = count(1)
         self._idle_since = 0.0
 
@@ -116,6 +117,12 @@ class Residents:
                 resident.forgotten.add(chat)
         if not self._awake:
             self._forgotten.add(chat)
+
+    def watch_pages(self, are_watched: bool) -> None:
+        """Tell of single pages from now on, or no longer; also those of models that are loaded later."""
+        self._are_pages_watched = are_watched
+        for serving in self.servings:
+            serving.watch_pages(are_watched)
 
     def take_turn(self) -> None:
         """Make a step of the model that has waited longest for one. One model at least is busy."""
@@ -191,6 +198,8 @@ class Residents:
         while resident.forgotten:
             serving.forget(resident.forgotten.pop())
         serving.tell()
+        if self._are_pages_watched:
+            serving.watch_pages(True)
 
     def _make_room(self, command: LoadModel) -> int | None:
         """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""

@@ -174,6 +174,8 @@ class Serving:
         """Keep the cached pages of a chat in memory, or no longer."""
         self._memory.pin(chat, pinned)
         (self._pinned.add if pinned else self._pinned.discard)(chat)
+        if self._tell.pages.is_on:
+            self._tell.stats()
 
     def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:
         """What KV memory has for a request with nobody beside it.
@@ -188,6 +190,17 @@ class Serving:
         held = self._memory.tree.held_for_pins(chat, prompt)
         may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
         return Capacity(pages.total_pages, pages.page_size, pinned, held, may_quantise)
+
+    def release(self, chat: str) -> None:
+        """Put the pages that only `chat` owns on SSD, and free their memory."""
+        self._memory.put_away(chat)
+        self._tell.stats()
+
+    def watch_pages(self, is_watched: bool) -> None:
+        """Tell of single pages from now on, or no longer."""
+        self._tell.pages.switch(is_watched)
+        if is_watched:
+            self._tell.stats()
 
     def limit_pages(self, pages: int) -> None:
         """KV memory may grow to `pages` pages from here on (see LoadedModel.limit_pages)."""

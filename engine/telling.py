@@ -13,6 +13,7 @@ import mlx.core as mx
 from engine.batcher import Batcher
 from engine.cache_events import CacheCounts, ChatMemory, ChatsCached
 from engine.events import Event, PrefillProgress, Stats
+from engine.kv.page_map import PageWatch
 from engine.kv.pager import NO_PAGE
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
@@ -24,7 +25,11 @@ from engine.warming import Warming
 
 
 class Teller:
-    """Counts what happens and emits it as Stats, ChatsCached and PrefillProgress."""
+    """Counts what happens and emits it as Stats, PageMap, ChatsCached and PrefillProgress.
+
+    Attributes:
+        pages: who watches single pages, and what they are told.
+    """
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class Teller:
         self._warming = warming
         self._pulse = Pulse()
         self._look = MemoryLook()
+        self.pages = PageWatch(model.info.path, model.memory.tree, model.pager, model.tier)
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] | None = None
 
@@ -69,7 +75,7 @@ class Teller:
             self.stats()
 
     def stats(self) -> None:
-        """Stats, and chats where they have moved."""
+        """Stats, single pages where somebody watches them, and chats where they have moved."""
         now, running, model = time.perf_counter(), self._batcher.running, self._model
         launches, tokens = self._live.launches, max(1, self._live.tokens)
         ours = sum(count for name, count in launches.items() if not name.startswith("mlx."))
@@ -100,7 +106,16 @@ class Teller:
                 memory=self._memory_use(now),
             )
         )
+        self._tell_pages(now, running)
         self.chats()
+
+    def _tell_pages(self, now: float, running: Many[Sequence]) -> None:
+        self.pages.note(now)
+        if self.pages.is_due(now, is_at_rest=not any(True for _ in self._batcher)):
+            tables = [(sequence.table, sequence.request.command.chat) for sequence in running]
+            if (found := self.pages.look(tables, now)) is not None:
+                self._emit(found)
+            self.pages.took(now, time.perf_counter())
 
     def chats(self) -> None:
         """Where chats' pages lie, if that has changed since it was told."""

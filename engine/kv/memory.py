@@ -252,6 +252,22 @@ class KVMemory:
         self._order.restart()
         return self._pager.free_pages - before
 
+    def put_away(self, chat: str) -> int:
+        """Evict, and spill, the idle pages that only `chat` owns, unless it is pinned. Returns how many."""
+        own = [
+            node
+            for page in self._pager.idle_pages
+            if (node := self.tree.node_at(page))
+            and node.owners == frozenset({chat})
+            and not self.tree.is_pinned(node)
+        ]
+        for node in sorted(own, key=lambda node: node.depth, reverse=True):
+            self._spill(node)
+            self.tree.remove(node)
+        self._order.restart()
+        self.counts = replace(self.counts, evicted_pages=self.counts.evicted_pages + len(own))
+        return len(own)
+
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the pages of `chat`, those of later too, must stay in memory."""
         self.tree.pin(chat, pinned)
