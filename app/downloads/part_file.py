@@ -34,6 +34,7 @@ class PartFile:
         self._blob = blob
         self._path = part_of(blob)
         self._mark = mark_of(blob)
+        self._new_mark = self._mark.with_name(self._mark.name + ".new")
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         self.length = os.fstat(self._handle).st_size
         self.etag, self.safe = _read_mark(self._mark)
@@ -90,10 +91,11 @@ class PartFile:
             yield data
 
     def become_blob(self) -> None:
-        """Take the blob's name: from here on the cache has it."""
+        """Take the blob's name: from here on the cache has it, and nobody looks at the mark again."""
         os.fsync(self._handle)
-        self._path.replace(self._blob)
         self._mark.unlink(missing_ok=True)
+        self._new_mark.unlink(missing_ok=True)
+        self._path.replace(self._blob)
 
     def close(self) -> None:
         """Close the file; the part stays."""
@@ -101,11 +103,10 @@ class PartFile:
 
     def _write_mark(self) -> None:
         """Whole or not at all: it is replaced."""
-        new = self._mark.with_name(self._mark.name + ".new")
-        new.unlink(missing_ok=True)
-        with new.open("x", encoding="utf-8") as file:
+        self._new_mark.unlink(missing_ok=True)
+        with self._new_mark.open("x", encoding="utf-8") as file:
             json.dump({"etag": self.etag, "safe": self.safe}, file)
-        new.replace(self._mark)
+        self._new_mark.replace(self._mark)
 
 
 def part_of(blob: Path) -> Path:

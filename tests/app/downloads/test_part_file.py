@@ -58,6 +58,26 @@ def test_a_part_becomes_the_blob_in_one_step(blob: Path) -> None:
     assert [path.name for path in blob.parent.iterdir()] == ["blob"]
 
 
+def test_a_kill_right_after_it_became_the_blob_leaves_nothing_beside_it(
+    blob: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[str]] = []
+    replace = Path.replace
+
+    def watched(path: Path, target: Path) -> Path:
+        moved = replace(path, target)
+        seen.append({one.name for one in blob.parent.iterdir()})
+        return moved
+
+    with closing(PartFile(blob)) as part:
+        part.put(0, b"all")
+        part.sync(3)
+        mark_of(blob).with_name(f"{mark_of(blob).name}.new").write_text("half a ma")  # an earlier kill
+        monkeypatch.setattr(Path, "replace", watched)
+        part.become_blob()
+    assert seen == [{"blob"}]
+
+
 def test_much_is_brought_to_the_disk_on_the_way(blob: Path) -> None:
     with closing(PartFile(blob)) as part:
         part.put(0, b"x" * (SYNC_EVERY - 1))
