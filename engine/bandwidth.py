@@ -12,8 +12,13 @@ from engine.pressure import is_short_of_memory
 ROWS = 8192
 """Of a square float32 matrix: 256 MB, more than any cache of the machines that this runs on."""
 
-AT_ONCE = 4
 ROUNDS = 4
+AT_ONCE = 8
+"""Reads in a round, where one is so short that waiting for it would count."""
+
+SHORT = 0.005
+LONG = 0.1
+"""Seconds: a read is short, and rounds have taken long enough."""
 
 
 def read_bandwidth() -> float | None:
@@ -38,10 +43,17 @@ def _fastest() -> float:
 
 
 def _seconds(read: Callable[[], mx.array]) -> float:
-    """Of one read: the best round's, after one that compiles what must be."""
-    best = float("inf")
-    for _ in range(ROUNDS + 1):
-        began = time.perf_counter()
-        mx.eval([read() for _ in range(AT_ONCE)])
-        best = min(best, (time.perf_counter() - began) / AT_ONCE)
+    """Of one read: the best round's, after a read that compiles what must be."""
+    at_once = AT_ONCE if _round(read, 1) < SHORT else 1
+    best, spent = float("inf"), 0.0
+    for _ in range(ROUNDS):
+        if spent < LONG:
+            seconds = _round(read, at_once)
+            best, spent = min(best, seconds / at_once), spent + seconds
     return best
+
+
+def _round(read: Callable[[], mx.array], count: int) -> float:
+    began = time.perf_counter()
+    mx.eval([read() for _ in range(count)])
+    return time.perf_counter() - began
