@@ -41,6 +41,11 @@ class Paths:
         return self.home / "downloads.sqlite3"
 
     @property
+    def history(self) -> Path:
+        """The SQLite database of requests as they went."""
+        return self.home / "history.sqlite3"
+
+    @property
     def settings(self) -> Path:
         """The settings file, JSON."""
         return self.home / "settings.json"

@@ -33,6 +33,8 @@ from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
+from app.history.recorder import Recorder
+from app.history.worker import HistoryWorker
 from app.icons import icon
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
@@ -80,16 +82,18 @@ class Desktop:
         self._problems: dict[str, str] = {}
         self.queue = FrameQueue()
         self.chosen = ChosenSettings(SettingsFile(paths.settings), self.queue.post)
-        self.engine = make_engine(EventInbox(self.queue.post, self._dispatch).emit)
+        self.history = HistoryWorker(paths.history, self.queue.post, partial(self._tell_problem, "history"))
+        self.recorder = Recorder(self.history.save, "window", kv_bits(self.chosen.values.kv_cache))
+        inbox = EventInbox(self.queue.post, self._dispatch)
+        self.engine = make_engine(self.recorder.before(inbox.emit))
+        submit = self.recorder.passing(self.engine.submit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, self.chosen.values.theme)
         self._own_settings = OwnSettings(paths, self.queue.post)
-        self.models = ModelsViewModel(self.engine.submit, GUIDE, self._own_settings.find)
+        self.models = ModelsViewModel(submit, GUIDE, self._own_settings.find)
         self.chats = ChatListViewModel(self.store)
         self.pins = PinsViewModel(self.engine.submit, self.store)
-        self.conversation = ConversationViewModel(
-            self.engine.submit, self.store, self.models, self.chats.title_of
-        )
+        self.conversation = ConversationViewModel(submit, self.store, self.models, self.chats.title_of)
         self.chat_model = ChatModel(self.models, self.conversation)
         self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
@@ -119,6 +123,7 @@ class Desktop:
         self.window.show()
         self._garbage.start()
         self.store.start()
+        self.history.start()
         self.engine.start()
         self.pins.load()
         self.chats.load()
@@ -137,6 +142,8 @@ class Desktop:
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
             log.warning("the engine did not end in time")
+        if not self.history.close(CLOSE_SECONDS):  # after the engine: what it cut short is in it
+            log.warning("the database of requests did not close in time")
         self.chosen.close()
         self.queue.close()
         self._garbage.stop()
@@ -237,9 +244,10 @@ class Desktop:
         self.window.toast.say(text.QUANTISED.format(amount=bits))
 
     def _tell_problem(self, of: str, problem: str) -> None:
-        """Show what is wrong with the chats, else with the settings; "" is a problem that is over."""
+        """Show what is wrong with the chats, else the settings, else the history; "": it is over."""
         self._problems[of] = problem
-        self.pane.store_banner.say(self._problems.get("chats") or self._problems.get("settings", ""))
+        known = (self._problems.get(name) for name in ("chats", "settings", "history"))
+        self.pane.store_banner.say(next(filter(None, known), ""))
 
 
 def make_application() -> QApplication:

@@ -7,15 +7,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from app.cli.session import Session
+from app.cli.recording import Recorded, recording
+from app.cli.session import MakeEngine, Session
 from app.cli.terminal import Terminal
 from app.engine_settings import engine_settings
 from app.library.lookup import note_use, settings_at
 from app.library.records import NOTHING_SET
 from app.model_location import locate, model_title
-from app.paths import default_paths
+from app.paths import Paths, default_paths
 from app.settings import SettingsFile
-from engine import Engine, Event, LoadProgress, ModelInfo, PrefillProgress
+from engine import Engine, EngineSettings, Event, LoadProgress, ModelInfo, PrefillProgress
 
 
 @contextmanager
@@ -24,8 +25,8 @@ def open_session(
 ) -> Generator[tuple[Session, ModelInfo]]:
     """A session with the model that `args.model` or the settings name, under its name for people.
 
-    `is_measured`: every token is computed, one by one: nothing is guessed, nothing comes from an earlier run.
-    Raises AppError.
+    `is_measured`: every token is computed, one by one: nothing is guessed, nothing comes from an earlier run,
+    and nothing goes into the history. Raises AppError.
     """
     paths = default_paths()
     loaded = SettingsFile(paths.settings).load()
@@ -37,12 +38,24 @@ def open_session(
         settings = replace(settings, draft_model=locate(draft, None, terminal.say))
     if is_measured:
         settings = replace(settings, speculation=False, ssd=None)
-    with Session(lambda emit: Engine(emit, settings)) as session:
+    with _engine(args, paths, settings, terminal, is_measured) as make, Session(make) as session:
         own = NOTHING_SET if is_measured else settings_at(path, paths)
         model = session.load(path, lambda event: show_progress(event, terminal), own)
         if not is_measured and (problem := note_use(path, paths)):
             terminal.note(problem)
         yield session, replace(model, name=model_title(path))
+
+
+@contextmanager
+def _engine(
+    args: Namespace, paths: Paths, settings: EngineSettings, terminal: Terminal, is_measured: bool
+) -> Generator[MakeEngine]:
+    """What makes the engine, with its requests recorded where they are not measurements."""
+    if is_measured:
+        yield lambda emit: Engine(emit, settings)
+        return
+    with recording(paths, args.command or "chat", settings.kv_bits, terminal.note) as recorder:
+        yield lambda emit: Recorded(lambda seen: Engine(seen, settings), emit, recorder)
 
 
 def show_progress(event: Event, terminal: Terminal) -> None:

@@ -1,0 +1,50 @@
+"""What the terminal asks of its own engine goes into the history too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from app.cli.session import EngineClient, MakeEngine, OnEvent
+from app.history.recorder import Recorder
+from app.history.worker import HistoryWorker
+from app.paths import Paths
+from engine import Command
+
+CLOSE_SECONDS = 5.0
+
+
+class Recorded:
+    """An engine whose requests a recorder sees."""
+
+    def __init__(self, make_engine: MakeEngine, emit: OnEvent, recorder: Recorder) -> None:
+        self._engine: EngineClient = make_engine(recorder.before(emit))
+        self._submit = recorder.passing(self._engine.submit)
+
+    def start(self) -> None:
+        """Start the engine's thread."""
+        self._engine.start()
+
+    def submit(self, command: Command) -> None:
+        """Queue a command; never blocks."""
+        self._submit(command)
+
+    def close(self, timeout: float | None = None) -> bool:
+        """Shut down and join. Returns whether it ended in time."""
+        return self._engine.close(timeout)
+
+
+@contextmanager
+def recording(
+    paths: Paths, client: str, kv_bits: int | None, note: Callable[[str], None]
+) -> Generator[Recorder]:
+    """Within the block, a recorder whose records are on disk when it ends; `note` says what is wrong."""
+    problems: list[str] = []
+    worker = HistoryWorker(paths.history, lambda call: call(), problems.append)
+    worker.start()
+    try:
+        yield Recorder(worker.save, client, kv_bits)
+    finally:
+        worker.close(CLOSE_SECONDS)
+        for problem in filter(None, problems):
+            note(problem)
