@@ -27,7 +27,9 @@ from engine import Fit, machine_report, model_fit
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="tell all about this one")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="tell all about this one; NAME is also what --model takes"
+    )
     parser.add_argument("--all", action="store_true", help="also what cannot be run here, and why")
     parser.add_argument(
         "--rescan", action="store_true", help="look at every model anew, also where its files did not change"

@@ -16,6 +16,7 @@ from app.errors import UsageError
 from app.hub.repo_id import is_repo
 from app.library.hugging_face import cache_folder
 from app.library.library import Library, open_library
+from app.library.names import folded
 from app.library.records import LeftOut
 from app.library.removal import Removal, carry_out, plan_leftover, plan_removal
 from app.paths import default_paths
@@ -26,8 +27,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="the model, as `mlxr models` calls it; or a repository of the Hugging Face cache without a "
-        "model; or a path that you imported, to look there no more",
+        help="the model, as `mlxr models` calls it or as --model takes it; or a repository of the Hugging "
+        "Face cache without a model; or a path that you imported, to look there no more",
     )
     parser.add_argument("--yes", action="store_true", help="do it without asking")
     parser.add_argument(
@@ -76,8 +77,8 @@ def _plan(args: Namespace, library: Library) -> Removal:
 
 def _left_out(name: str, library: Library) -> LeftOut | None:
     """What is no model, by its path or, where no model is in the repository either, by that."""
-    if any(name == model.origin and model.state != "gone" for model in library.models()):
-        return None
+    if any(folded(name) == folded(model.origin) and model.state != "gone" for model in library.models()):
+        return None  # in whatever case: a Mac's disk finds the same folder
     for left in library.left_out():
         if name in (str(left.path), left.repository):
             return left

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import VERSION
+from app.errors import ModelNotFound
 from app.library.folders import find_in_folder, find_named, lm_studio_folders
 from app.library.hugging_face import cache_folder, find_in_cache, repository_at
 from app.library.names import checked_name, folded, near_names
@@ -27,7 +28,7 @@ from app.library.records import (
 from app.library.registry import Registry
 from app.library.schema import LIBRARY
 from app.library.stamp import bytes_of, stamp_of
-from app.model_location import GUIDE, GUIDE_NAME
+from app.model_location import GUIDE, GUIDE_NAME, locate
 from app.paths import Paths
 from app.store.database import open_database
 
@@ -119,18 +120,42 @@ class Library:
         """The model of that name, whatever the case."""
         return next((model for model in self.models() if folded(model.name) == folded(name)), None)
 
-    def named(self, name: str) -> Model:
-        """The model of that name. Raises LibraryError with names that may have been meant."""
-        model = self.find(name)
+    def named(self, text: str) -> Model:
+        """The model of that name, else the one that `--model` opens by it: a repository's id or a path.
+
+        Raises LibraryError: with names that may have been meant, or where there are several.
+        """
+        model = self.find(text) or self._opened_by(text)
         if model is None:
-            raise LibraryError(f"{name.strip() or 'the empty name'}: {self.missing(name)}")
+            raise LibraryError(f"{text.strip() or 'the empty name'}: {self.missing(text)}")
         return model
+
+    def _opened_by(self, text: str) -> Model | None:
+        if "/" not in text and not folded(text).endswith(".gguf"):  # the others are names
+            return None
+        models, repository = self.models(), text.partition(":")[0]
+        of_it = [one for one in models if one.origin == repository and one.source == "hugging face"]
+        try:
+            path = real_place(locate(text))
+        except ModelNotFound as error:
+            if any(model.state != "gone" for model in of_it):
+                raise LibraryError(str(error)) from None
+            meant = [model for model in of_it if model.state == "gone"]
+        else:
+            meant = [model for model in models if model.path == path]
+            meant = meant or [model for model in of_it if model.path.parent == path]
+        return meant[0] if len(meant) == 1 else None
 
     def missing(self, name: str) -> str:
         """What to say where no model has this name."""
         models, repository = self.models(), folded(name.partition(":")[0])
         near = [model.name for model in models if folded(model.origin) == repository][:3]
         near = near or near_names(name, [model.name for model in models])
+        left = [one for one in self.left_out() if one.repository and folded(one.repository) == repository]
+        if left:
+            return (
+                f"no model of it is whole here ({left[0].problem}); `mlxr rm {left[0].repository}` deletes it"
+            )
         if near:
             return f"the library has no model of this name; did you mean {' or '.join(near)}?"
         return "the library has no model of this name; `mlxr models` lists what there is"

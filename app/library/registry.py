@@ -152,7 +152,8 @@ class Registry:
     def key_at(self, path: Path) -> str | None:
         """The key of the model at `path`, or of the only one in the folder `path`."""
         rows = self._db.execute("SELECT key, path FROM models").fetchall()
-        keys = [key for key, one in rows if one == str(path) or Path(one).parent == path]
+        keys = [key for key, one in rows if one == str(path)]
+        keys = keys or [key for key, one in rows if Path(one).parent == path]
         return keys[0] if len(keys) == 1 else None
 
     def note_use(self, path: Path) -> None:

@@ -15,6 +15,7 @@ from app.paths import default_paths
 from app.settings import SettingsFile
 from tests.app.cli.conftest import Run, TerminalProcess
 from tests.engine.loading.gguf.writer import write_gguf_model
+from tests.fakes.models_elsewhere import cache_revision
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +154,44 @@ def test_one_model_is_told_in_full(mlxr_here: Run, mine: Path) -> None:
     done = mlxr_here("models", "random")
     assert f"path        {mine / 'Random'}\n" in done.stdout
     assert "context     200,000 tokens\n" in done.stdout
+
+
+def test_a_model_is_told_changed_and_marked_by_whatever_opens_it(
+    mlxr_here: Run, mine: Path, random_model: Path, tmp_path: Path
+) -> None:
+    snapshot = cache_revision(tmp_path / "home" / "hub", "some/One", "a" * 40, random_model)
+    for spec in ("some/One", snapshot, mine / "Tiny-Chat.Q8_0.gguf", mine / "Random"):
+        told = mlxr_here("models", spec)
+        assert told.returncode == 0, told.stderr
+        assert told.stdout.startswith("name ")
+        path = snapshot if spec == "some/One" else spec
+        assert f"path        {path}\n" in told.stdout
+    assert mlxr_here("models", "--set", "some/One", "context=99").returncode == 0
+    assert mlxr_here("models", "--favourite", "some/One").stdout.splitlines()[1].startswith("★ one ")
+    assert mlxr_here("models", "--rename", "some/One", "Uno").returncode == 0
+    told = json.loads(mlxr_here("models", "some/One", "--json").stdout)["models"][0]
+    assert (told["name"], told["favourite"], told["settings"]["context"]) == ("Uno", True, 99)
+
+
+@pytest.mark.parametrize(
+    "spec", ["some/None", "no/such/folder", "./nothing.gguf", "{mine}", "x" * 5000 + "/y"]
+)
+def test_what_opens_nothing_is_said_in_one_line(mlxr_here: Run, mine: Path, spec: str) -> None:
+    done = mlxr_here("models", spec.format(mine=mine))
+    assert done.returncode == 1
+    assert "has no model of this name" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_of_a_repository_without_a_whole_model_it_is_said_why(mlxr_here: Run, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "pytorch_model.bin").write_bytes(b"\x80" * 2_000_000)
+    cache_revision(tmp_path / "home" / "hub", "some/pickled", "a" * 40, tmp_path / "files")
+    done = mlxr_here("models", "some/pickled")
+    assert done.returncode == 1
+    assert "pickled weights only" in done.stderr
+    assert "`mlxr rm some/pickled` deletes it" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("width", [80, 120])

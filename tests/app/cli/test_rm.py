@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +17,10 @@ from app.paths import default_paths
 from tests.app.cli.conftest import Run, StartTerminal, TerminalProcess
 from tests.engine.loading.gguf.writer import write_gguf_model
 from tests.fakes.models_elsewhere import cache_revision
+from tests.hub.fixtures import HubHome
+from tests.hub.fixtures import hub_home as hub_home
+from tests.hub.repos import HubFile, Repo
+from tests.hub.server import HubServer
 
 
 @pytest.fixture
@@ -28,6 +34,14 @@ def mine(tmp_path: Path, mlxr_here: Run, monkeypatch: pytest.MonkeyPatch) -> Pat
     write_gguf_model(tmp_path / "tiny.gguf")
     assert mlxr_here("import", tmp_path / "tiny.gguf").returncode == 0
     return tmp_path / "tiny.gguf"
+
+
+@pytest.fixture
+def hub(hub_home: HubHome) -> Iterator[HubServer]:
+    """A hub that `mlxr pull` uses here."""
+    with HubServer() as server:
+        hub_home.connect(server)
+        yield server
 
 
 def test_files_of_the_users_stay_unless_he_says_so(mlxr_here: Run, mine: Path) -> None:
@@ -137,3 +151,61 @@ def test_what_an_abandoned_download_left_goes_by_its_repositorys_name(mlxr_here:
     assert mlxr_here("rm", "some/begun", "--yes").stdout == "some/begun is deleted: 3.0 MB freed\n"
     assert not blobs.parent.exists()
     assert mine.exists()
+
+
+def test_a_repository_goes_by_its_name_too(
+    mlxr_here: Run, mine: Path, hub: HubServer, random_model: Path
+) -> None:
+    hub.update(Repo.from_folder("org/Tiny-1B", random_model))
+    assert mlxr_here("pull", "org/Tiny-1B").returncode == 0
+    (snapshot,) = hub_folder("org/Tiny-1B").glob("snapshots/*")
+    wrong = mlxr_here("rm", "ORG/tiny-1b", "--yes")
+    assert wrong.returncode == 1
+    assert "did you mean tiny-1b?" in wrong.stderr
+    done = mlxr_here("rm", "org/Tiny-1B", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tiny-1b is deleted: ")
+    assert not snapshot.exists()
+    assert "tiny-1b" not in mlxr_here("models").stdout
+    assert mine.exists()
+
+
+def test_of_several_models_in_a_repository_the_choice_says_which(
+    mlxr_here: Run, mine: Path, hub: HubServer
+) -> None:
+    content = mine.read_bytes()
+    names = ("m-Q4_K_M.gguf", "m-Q8_0.gguf")
+    hub.update(Repo("org/two", {name: HubFile(content + name.encode(), lfs=True) for name in names}))
+    for choice in ("q4_k_m", "q8_0"):
+        assert mlxr_here("pull", f"org/two:{choice}").returncode == 0
+    both = mlxr_here("rm", "org/two", "--yes")
+    assert both.returncode == 1
+    assert both.stderr.count("\n") == 1
+    assert "name one behind a colon, such as org/two:q4_k_m; there is q4_k_m, q8_0" in both.stderr
+    other = mlxr_here("rm", "org/two:q5_k_m", "--yes")
+    assert other.returncode == 1
+    assert "there is q4_k_m, q8_0" in other.stderr
+    assert mlxr_here("rm", "org/two:Q8_0", "--yes").stdout.startswith("m:q8_0 is deleted: ")
+    assert [path.name for path in hub_folder("org/two").glob("snapshots/*/*")] == ["m-Q4_K_M.gguf"]
+    assert mlxr_here("rm", "org/two", "--yes").stdout.startswith("m:q4_k_m is deleted: "), (
+        "now it is the only one"
+    )
+    assert mine.exists()
+
+
+def test_a_repository_whose_files_are_gone_is_forgotten_by_its_name(
+    mlxr_here: Run, mine: Path, hub: HubServer, random_model: Path
+) -> None:
+    hub.update(Repo.from_folder("org/gone", random_model))
+    assert mlxr_here("pull", "org/gone").returncode == 0
+    assert "gone" in mlxr_here("models").stdout
+    shutil.rmtree(hub_folder("org/gone"))
+    done = mlxr_here("rm", "org/gone", "--yes")
+    assert done.stdout == "gone is forgotten; its files stay\n"
+    assert "files are gone already; it is only forgotten" in done.stderr
+
+
+def hub_folder(repo: str) -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"

@@ -15,7 +15,7 @@ import pytest
 from app.library.importing import checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
-from app.library.records import Facts, LibraryError
+from app.library.records import Facts, LibraryError, ModelSettings
 from app.model_location import GUIDE
 from tests.app.library.conftest import Account, CountingLook, names
 from tests.fakes.models_elsewhere import cache_revision, ollama_model
@@ -260,6 +260,20 @@ def test_what_was_opened_is_noted_also_before_it_was_found(
     assert library.named("m").last_used is None
     library.note_use(tmp_path / "one")  # the only model in that folder
     assert library.named("m").last_used is not None
+
+
+def test_a_folder_with_a_gguf_file_beside_its_weights_is_the_model_that_was_opened(
+    library: Library, gguf_bytes: bytes, folder_model: Path, tmp_path: Path
+) -> None:
+    both = shutil.copytree(folder_model, tmp_path / "both")
+    (both / "beside.gguf").write_bytes(gguf_bytes)
+    library.add_place(both)
+    library.refresh(look)
+    library.note_use(both)
+    library.save_settings(library.named("both"), ModelSettings(context=77))
+    assert library.named("both").last_used is not None
+    assert library.named("beside").last_used is None
+    assert library.settings_at(both).context == 77
 
 
 def test_the_registry_outlives_its_process(account: Account, gguf_bytes: bytes, tmp_path: Path) -> None:
