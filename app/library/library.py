@@ -150,12 +150,10 @@ class Library:
         """What to say where no model has this name."""
         models, repository = self.models(), folded(name.partition(":")[0])
         near = [model.name for model in models if folded(model.origin) == repository][:3]
-        near = near or near_names(name, [model.name for model in models])
         left = [one for one in self.left_out() if one.repository and folded(one.repository) == repository]
-        if left:
-            return (
-                f"no model of it is whole here ({left[0].problem}); `mlxr rm {left[0].repository}` deletes it"
-            )
+        if left and not near:
+            return f"it holds no whole model ({left[0].problem}); `mlxr rm {left[0].repository}` deletes it"
+        near = near or near_names(name, [model.name for model in models])
         if near:
             return f"the library has no model of this name; did you mean {' or '.join(near)}?"
         return "the library has no model of this name; `mlxr models` lists what there is"
