@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import count, takewhile
 
 import mlx.core as mx
 
@@ -30,6 +31,7 @@ from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft
 from engine.speculation.verify import verify
 from metal.decode_attention import MAX_TOKENS
+from metal.padded_attention import FEWEST, rounded
 
 IsWarm = Callable[[int, int], bool]
 """Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
@@ -39,6 +41,9 @@ AT_LOAD_S = 1.0
 
 STEPS = (1, *(1 + drafted for drafted in LENGTHS))
 """Tokens that a step of a sequence alone may have: one, or one and a draft; the last few of a prompt, too."""
+
+A_MOMENT_S = 0.1
+"""Seconds after which whoever asks at rest is heard again."""
 
 LONG_PROMPT = 32768
 """Tokens up to which prompts are made ready for, where each length of them is another one."""
@@ -63,8 +68,7 @@ class Warmth:
         lengths = [pages * model.pager.page_size for pages in widths]
         self._waiting = deque((steps[0], length) for length in lengths)
         if self._kernels is not None and any(each.pads for each in self._kernels.attention.values()):
-            prompt = min(LONG_PROMPT, model.info.context_length)
-            self._waiting.extend((size, begin + size) for begin, size in common_chunks(chunk, prompt))
+            self._waiting.extend(_chunks(chunk, min(LONG_PROMPT, model.info.context_length)))
         self._waiting.extend((tokens, length) for length in lengths for tokens in steps[1:])
         self._compiled = set[tuple[int, int]]()  # tokens, and the length that stands for others
 
@@ -95,11 +99,17 @@ class Warmth:
             longest = max(longest, time.perf_counter() - step)
 
     def next(self) -> None:
-        """Compile one more kind of step. Raises what a step may raise; that kind stays cold then."""
-        if self._waiting:
+        """Compile one more kind of step, or a few where they take a moment.
+
+        Raises what a step may raise; that kind stays cold then.
+        """
+        began = time.perf_counter()
+        while self._waiting:
             tokens, length = self._waiting.popleft()
             warm_step(self._runner, self._model, tokens, length)
             self._compiled.add((tokens, length))
+            if time.perf_counter() >= began + A_MOMENT_S:
+                return
 
 
 def warm_up(runner: Runner, memory: KVMemory) -> None:
@@ -153,6 +163,22 @@ def _check(runner: Runner, logits: mx.array, drafted: int) -> None:
     for params in (SamplingParams(temperature=0), SamplingParams()):
         check = verify(logits, draft, Sampler(params, logits.shape[1]), (), (0,), runner.pick)
         mx.eval(check.choices, check.mass)
+
+
+def _chunks(most: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Tokens of chunks, and the length with them, that stand for all that prompts are cut into."""
+    if not most:
+        return
+    yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
+    for rows in _powers(FEWEST, rounded(most)):
+        few = min(rows - 1, most)  # others are attended to as so many, at lengths rounded up
+        yield few, few
+        yield from ((few, keys) for keys in _powers(rows, longest))
+
+
+def _powers(least: int, most: int) -> Iterator[int]:
+    """Powers of two from `least` to `most`."""
+    return takewhile(lambda power: power <= most, (least << bits for bits in count()))
 
 
 def _widths(kernels: Kernels, model: LoadedModel) -> dict[int, int]:
