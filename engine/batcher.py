@@ -45,6 +45,11 @@ class Batcher:
         return suspects or self.running
 
     @property
+    def has_one(self) -> bool:
+        """Whether a single sequence is all there is."""
+        return len(self._scheduler.running) + self.waiting == 1
+
+    @property
     def waiting(self) -> int:
         """How many do not."""
         return len(self._scheduler.waiting)
@@ -90,6 +95,14 @@ class Batcher:
         for sequence in sent.sequences:
             sequence.request.has_opened = True
         return sent
+
+    def steps(self, begin: int, tokens: int) -> int:
+        """How many it takes to compute `tokens` of a prompt, from token `begin` on, beside no answers."""
+        count = 0
+        while tokens > 0:
+            size = self._warm(begin, self.chunks.next(begin, tokens))
+            begin, tokens, count = begin + size, tokens - size, count + 1
+        return count
 
     def keep(self, sequence: Sequence, *, whole: bool = True) -> None:
         """What is computed of it may be found by others; `whole`: nothing more will be."""

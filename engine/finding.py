@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engine.batch import Sent
 from engine.cache_events import CacheReport, Predicted
@@ -24,10 +24,14 @@ log = logging.getLogger(__name__)
 class Finding:
     """The cache of one model as its requests see it."""
 
-    def __init__(self, model: LoadedModel, settings: EngineSettings) -> None:
+    def __init__(
+        self, model: LoadedModel, settings: EngineSettings, steps: Callable[[int, int], int]
+    ) -> None:
+        """`steps`: how many compute tokens of a prompt, by the first and their number: Batcher.steps."""
         self._model, self._memory = model, model.memory
         self._prefixes = ChatPrefixes(settings.page_size)
         self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
+        self._steps = steps
         self._foresight = Foresight(
             settings.cache / "rates" / f"{model.fingerprint}.json",
             f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
@@ -73,12 +77,21 @@ class Finding:
             self._memory.fetch(request.prompt)  # it is likely to be sent
         reused = cached + stored
         begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
-        seconds = self._foresight.first_token(prompt, reused, read, ahead)
+        steps = self._steps(reused, prompt - reused)
+        seconds = self._foresight.first_token(prompt, reused, read, ahead, steps)
         return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
 
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done."""
         self._foresight.took(sent, seconds)
+
+    def answered(self, request: Request) -> None:
+        """Its first token is there, and nobody is beside it."""
+        report, clock = request.report, request.clock
+        if request.began_alone and report is not None and not report.restored_tokens:
+            cached, seconds = report.cached_tokens, clock.first_token - clock.arrived
+            new = len(request.prompt) - cached
+            self._foresight.answered(new, cached, self._steps(cached, new), seconds)
 
     def computed(self, sequence: Sequence) -> None:
         """Its pages are kept: its chat was computed that far."""

@@ -44,9 +44,18 @@ class Foresight:
             log.warning("%s cannot be written (%s)", self._file, error)
 
     def took(self, sent: Sent, seconds: float) -> None:
-        """A step is done; of those that compute nothing but a prompt is learned."""
-        if sent.chunk is not None and sent.chunk.share == 1 and not sent.answers:
-            self._rates.prefilled(sent.chunk.tokens, sent.chunk.begin, seconds)
+        """A step is done; of those that compute nothing but a prompt is learned.
+
+        A request that began alone is learned from as a whole.
+        """
+        chunk = sent.chunk
+        if chunk is None or chunk.share < 1 or sent.answers or chunk.sequence.request.began_alone:
+            return
+        self._rates.prefilled(chunk.tokens, chunk.begin, seconds)
+
+    def answered(self, new: int, cached: int, steps: int, seconds: float) -> None:
+        """The first token of a request that was alone came after `seconds`: see Rates.answered."""
+        self._rates.answered(new, cached, steps, seconds)
 
     def restored(self, tokens: int, seconds: float) -> None:
         """Pages of so many tokens were read back from SSD."""
@@ -61,20 +70,23 @@ class Foresight:
         compute = self._rates.prefill_seconds(tokens, context)
         return restore is None or compute is None or restore <= compute
 
-    def first_token(self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence]) -> float | None:
+    def first_token(
+        self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence], steps: int
+    ) -> float | None:
         """Seconds until the first token of a prompt sent now; None until this machine was measured.
 
         Args:
             prompt: its tokens, of which the first `reused` need no computing if `read` of them are read back
                 from SSD.
             ahead: whose prompts are computed before it.
+            steps: that compute what is not reused.
         """
         waits = [self._rates.prefill_seconds(other.pending, other.table.length) for other in ahead]
         known = [seconds for seconds in waits if seconds is not None]
         if len(known) < len(waits):
             return None
         return self._rates.first_token_seconds(
-            prompt - reused, reused, sum(known), restored_bytes=self._bytes(read)
+            prompt - reused, reused, steps, sum(known), restored_bytes=self._bytes(read)
         )
 
     def _bytes(self, tokens: int) -> int:

@@ -9,13 +9,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-VERSION = 1
+VERSION = 2
 _KEPT = 6  # measurements of each size that are kept
 _FADE = 0.97  # weight that a measurement keeps when another comes
 _ROUNDS = 5  # of weighing measurements by how well they fit
 _SPREAD = 0.15  # relative error that halves a measurement's weight
 _STALE = 8  # measurements after which costs are worked out again; a quarter of them while there are few
 _FEWEST = 2  # a first one alone may have compiled something
+
+SHORT = 8
+"""Tokens up to which a prompt's rest is computed like an answer's, which takes other kernels."""
 
 Features = tuple[float, ...]
 
@@ -127,12 +130,23 @@ class Rates:
 
     def __init__(self) -> None:
         self._prefill = CostFit()
+        self._short = CostFit()
         self._restore = CostFit()
 
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
         """`tokens` prompt tokens behind `context` others, alone in their step, took `seconds`."""
-        if tokens > 0:
+        if tokens > SHORT:
             self._prefill.add(_chunk(tokens, context), seconds)
+
+    def answered(self, tokens: int, context: int, steps: int, seconds: float) -> None:
+        """A request of so many tokens to compute, in `steps`, had its first token after `seconds`.
+
+        It waited for nobody: what a request takes besides its steps is in it.
+        """
+        if tokens > SHORT:
+            self._prefill.add(_chunk(tokens, context), seconds)
+        else:
+            self._short.add((1.0, float(steps)), seconds)
 
     def restored(self, nbytes: int, seconds: float) -> None:
         """Reading `nbytes` of pages back from SSD took `seconds`."""
@@ -151,6 +165,7 @@ class Rates:
         self,
         new_tokens: int,
         cached: int,
+        steps: int = 1,
         queue_seconds: float = 0.0,
         *,
         restored_bytes: int = 0,
@@ -160,10 +175,13 @@ class Rates:
         Args:
             new_tokens: tokens to compute; at least the last of a prompt is.
             cached: tokens before them that need no computing.
+            steps: that compute the new ones; of a few, their number is what counts.
             queue_seconds: until its turn.
             restored_bytes: of cached pages that are read back first.
         """
-        prefill = self.prefill_seconds(max(1, new_tokens), cached)
+        prefill = self._short.seconds((1.0, float(steps))) if new_tokens <= SHORT else None
+        if prefill is None:
+            prefill = self.prefill_seconds(max(1, new_tokens), cached)
         restore = self.restore_seconds(restored_bytes)
         return None if prefill is None or restore is None else queue_seconds + restore + prefill
 
@@ -188,7 +206,7 @@ class Rates:
         return rates
 
     def _fits(self) -> dict[str, CostFit]:
-        return {"prefill": self._prefill, "restore": self._restore}
+        return {"prefill": self._prefill, "short": self._short, "restore": self._restore}
 
 
 def _chunk(tokens: int, context: int) -> Features:

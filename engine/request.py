@@ -149,6 +149,7 @@ class Request:
         missed: where and why its chat's template or model broke with what was computed before.
         launched_before: launches until its prefill began.
         has_opened: whether its prompt was computed, and its answers have begun.
+        began_alone: whether nobody else was there when its turn came.
         drafted_tokens, accepted_tokens: of its answers' speculation.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
     """
@@ -163,6 +164,7 @@ class Request:
     report: CacheReport | None = None
     launched_before: Counter[str] | None = None
     has_opened: bool = False
+    began_alone: bool = False
     suspicion: Suspicion | None = None
     drafted_tokens: int = 0
     accepted_tokens: int = 0

@@ -72,7 +72,7 @@ class Serving:
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
         self._tidying = Tidying(model)
-        self._finding = Finding(model, settings)
+        self._finding = Finding(model, settings, self._batcher.steps)
         self._sent: Sent | None = None
         self._read_at = 0.0
         self._pinned: set[str] = set()
@@ -244,6 +244,7 @@ class Serving:
         if not sequence.request.clock.prefill_began:
             sequence.request.clock.prefill_began = time.perf_counter()
             sequence.request.launched_before = self._live.launches
+            sequence.request.began_alone = self._batcher.has_one
 
     def _restore_some(self) -> None:
         """Read a run of pages back from SSD for a sequence that has just begun; at the end it is told of."""
@@ -328,10 +329,13 @@ class Serving:
         asked = request.command.logprobs
         if asked is not None and logits is not None:
             sequence.logprobs.append(token_logprobs(logits, token, asked))
-        if not request.clock.first_token:
+        is_first = not request.clock.first_token
+        if is_first:
             self._tell.prefill(request, len(request.prompt))
         is_end = token in self.model.tokenizer.eos_ids and not request.command.ignore_eos
         shown = sequence.accept(token, is_end)
+        if is_first and self._batcher.has_one:
+            self._finding.answered(request)
         self._tell.token(request.clock.last_token)
         if shown:
             self._emit(TextChunk(request.id, shown, len(sequence.generated), sequence.index))

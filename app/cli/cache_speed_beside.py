@@ -18,6 +18,8 @@ CHAT = 64
 """Tokens of the chat's prompt."""
 ALONE = 100
 """Tokens that the chat writes alone, before the prompt comes and after it."""
+REST_S = 60.0
+"""Seconds that an engine may have for compiling before, as it has while somebody reads or writes."""
 PAIRS_A_RUN = 3
 """The prompt is long, and each run holds hundreds of gaps."""
 
@@ -38,6 +40,7 @@ def measure_beside(scene: Scene) -> Iterator[Row]:
     with EngineClient(scene.settings) as client:
         client.load(scene.model)
         _once(client, min(length, 4 * CHAT), 0)
+        client.wait_until_warm(REST_S)
         runs: list[_Run] = []
         count = max(1, scene.plan.pairs // PAIRS_A_RUN)
         for number in range(1, count + 1):

@@ -24,6 +24,8 @@ def measure_prediction(scene: Scene) -> Iterator[Row]:
     with EngineClient(scene.settings) as client:
         client.load(scene.model)
         known: list[tuple[int, ...]] = []
+        client.run(_random_request(draw, known, scene.plan.context, -1))
+        client.wait_until_warm()
         for number in range(LEARNING + scene.plan.requests):
             scene.say(f"predicting: request {number + 1} of {LEARNING + scene.plan.requests}")
             command = _random_request(draw, known, scene.plan.context, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -178,10 +179,16 @@ class EngineClient:
             pass
         return event
 
-    def wait_until_warm(self) -> None:
-        """Wait until the engine, at rest after a request, has compiled what guessing needs."""
+    def wait_until_warm(self, at_most: float = math.inf) -> None:
+        """Wait until the engine, at rest after a request, has compiled what it does not need at first.
+
+        Or for `at_most` seconds: steps that check drafts come last, and take NVIDIA's compiler minutes.
+        """
+        until = time.perf_counter() + at_most
         while self.stats is None or self.stats.cold_steps or self.stats.active_id:
             self._next()
+            if time.perf_counter() > until:
+                return
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of `chat`."""
