@@ -91,15 +91,16 @@ def _forget_place(place: Path, library: Library, terminal: Terminal, args: Names
     if args.files:
         raise UsageError("--files is for one model; name it as `mlxr models` does")
     names = [model.name for model in library.only_in(place)]
-    count = "no models" if not names else "1 model" if len(names) == 1 else f"{len(names)} models"
-    terminal.say(f"{place} is looked at no more, and {count} of it forgotten; all files stay")
+    count = "1 model" if len(names) == 1 else f"{len(names)} models"
+    told, done = (f", and {count} of it forgotten", f", with {count}") if names else ("", "")
+    terminal.say(f"{place} is looked at no more{told}; all files stay")
     if not _may_go_on(terminal, args):
         return 1
     library.forget_place(place)
     if args.json:
         terminal.answer(json.dumps({"path": str(place), "forgotten": names}, ensure_ascii=False) + "\n")
     else:
-        terminal.answer(f"{place} is forgotten, with {count}; its files stay\n")
+        terminal.answer(f"{place} is forgotten{done}; its files stay\n")
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from app.library.hugging_face import snapshot_around, title_in
 from app.library.names import file_title
 from app.library.records import Candidate, Found, Source
 from app.library.tree import DEEPEST, MOST_FOLDERS, Place, place_at, walk_tree
@@ -83,7 +84,10 @@ def _find_one(path: Path) -> Found:
 def _candidate(place: Place, root: Path, source: Source) -> Candidate:
     is_file = place.path in place.files
     folder = place.path.parent if is_file else place.path
+    title = file_title(place.title, folder.name) if is_file else place.title
     publisher = folder.parent.name if folder != root and folder.parent != root else ""
+    if (cached := snapshot_around(place.path)) is not None:
+        title, publisher = title_in(*cached, place), cached[0].rpartition("/")[0]
     origin = str(root)
     if source == "lm studio" and folder != root:
         origin = folder.relative_to(root).as_posix()
@@ -93,7 +97,7 @@ def _candidate(place: Place, root: Path, source: Source) -> Candidate:
         path=place.path,
         source=source,
         origin=origin,
-        title=file_title(place.title, folder.name) if is_file else place.title,
+        title=title,
         publisher=publisher,
         revision="",
         files=place.files,

@@ -115,20 +115,35 @@ def _without_model(repository: str, folder: Path) -> list[Candidate]:
     return [Candidate(key, key, folder, "hugging face", repository, name, owner, "", files, fault)]
 
 
+def snapshot_around(path: Path) -> tuple[str, Path] | None:
+    """The repository and the snapshot's folder where `path` is, or lies in, one of any cache of this form."""
+    for folder in (path, *path.parents):
+        repository = folder.parent.parent.name
+        is_snapshot = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+        if is_snapshot and repository.startswith(_PREFIX):
+            return _repository(repository), folder
+    return None
+
+
+def title_in(repository: str, snapshot: Path, place: Place) -> str:
+    """What the name of a model is made of that lies in a snapshot: its folder there says nothing."""
+    name = repository.rpartition("/")[2]
+    if place.path in place.files:
+        return file_title(place.title, name)
+    return name if place.path == snapshot else f"{name}-{place.title}"
+
+
 def _candidate(repository: str, snapshot: Path, place: Place) -> Candidate:
-    owner, _, name = repository.rpartition("/")
-    is_file = place.path in place.files
     within = place.path.relative_to(snapshot).as_posix()
     key = f"hf:{repository}" + ("" if within == "." else f":{within}")
-    title = file_title(place.title, name) if is_file else name if within == "." else f"{name}-{place.title}"
     return Candidate(
         key=key,
         spare_key=f"{key}@{snapshot.name}",
         path=place.path,
         source="hugging face",
         origin=repository,
-        title=title,
-        publisher=owner,
+        title=title_in(repository, snapshot, place),
+        publisher=repository.rpartition("/")[0],
         revision=snapshot.name,
         files=place.files,
     )

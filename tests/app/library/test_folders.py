@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,20 @@ def test_a_link_in_a_circle_ends(library: Library, tmp_path: Path, gguf_bytes: b
     (mine / "a" / "m.gguf").write_bytes(gguf_bytes)
     (mine / "a" / "up").symlink_to(mine)
     assert [model.name for model in take_in(library, mine, look).models] == ["m"]
+
+
+def test_a_cache_that_was_imported_names_models_after_their_repositories(
+    library: Library, folder_model: Path, gguf_bytes: bytes, tmp_path: Path
+) -> None:
+    other, files = tmp_path / "other disk" / "hub", tmp_path / "files"
+    (files / "4bit").mkdir(parents=True)
+    (files / "Some-Q8_0.gguf").write_bytes(gguf_bytes)
+    shutil.copytree(folder_model, files / "4bit", dirs_exist_ok=True)
+    cache_revision(other, "me/Tiny-1B", "a" * 40, folder_model)
+    cache_revision(other, "you/Some-GGUF", "b" * 40, files)
+    taken = take_in(library, other, look)
+    assert sorted(model.name for model in taken.models) == ["some:4bit", "some:q8_0", "tiny-1b"]
+    assert {model.source for model in taken.models} == {"folder"}
+    inner = next(other.glob("models--me--Tiny-1B/snapshots/*"))
+    library.forget_place(other)
+    assert [model.name for model in take_in(library, inner, look).models] == ["tiny-1b"]
