@@ -172,9 +172,11 @@ class Arena:
         return PageData(arrays, self.page_size)
 
     def write(self, pages: Sequence[int]) -> PageWriter:
-        """Store what the writer gets in these pages: parts of what `read` gave. Waits for the pools' readers.
+        """Store in these pages what is put into the writer's memory, as `read` gives it.
 
-        On a CPU through the pools' own memory: MLX's slice update goes element by element there, at a tenth.
+        It waits for all that touches the pools. On a CPU its memory is the pools' own: no step runs while it
+        is filled, and nobody knows of these pages before. It must be gone before the pools are used again, or
+        the next write copies them.
         """
         self.synchronize()
         if device_kind() == "CPU":

@@ -117,7 +117,7 @@ class KVMemory:
         self._pager.shrink(table, first * size)
         self.grow(table, (first + len(run.keys)) * size)
         writer = self._store.write(table.pages[first:])
-        pages = self._restoring.read(run, writer.put)
+        pages = self._restoring.read(run, writer.memory)
         self._pager.shrink(table, (first + pages) * size)
         if not pages:
             return 0

@@ -8,9 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+PageMemory = Mapping[str, Sequence[memoryview]]
+"""By array's name: writable bytes that together, in order, are (layers, kv_heads, tokens, …) of some pages.
+
+Every head of every layer has as many parts, of the same lengths.
+"""
 
 KEY_BYTES = 16
 ROOT_KEY = bytes(KEY_BYTES)
@@ -81,6 +88,14 @@ class PageData:
     def head(self, pages: int) -> PageData:
         """The first `pages` pages: views, not copies."""
         return self.part(0, pages)
+
+    def copy_into(self, memory: PageMemory) -> None:
+        """Copy all of it to where its pages belong."""
+        for name, parts in memory.items():
+            source, begin = np.ascontiguousarray(self.arrays[name]).data.cast("B"), 0
+            for part in parts:
+                part[:] = source[begin : begin + len(part)]
+                begin += len(part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

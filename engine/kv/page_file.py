@@ -19,13 +19,11 @@ import struct
 import sys
 import zlib
 from dataclasses import dataclass, replace
-from io import FileIO
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
-from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys
+from engine.kv.page_data import SpilledRun
 from engine.kv.page_header import (
     TOKENS,
     ArrayEntry,
@@ -38,36 +36,12 @@ from engine.kv.page_header import (
     sealed,
 )
 
-_DATA = "data."
-_BLOCK = 1 << 20
-_MOST_HEADER = _BLOCK - 8
+DATA = "data."
+"""Before the names of all arrays but the tokens."""
+
+_MOST_HEADER = (1 << 20) - 8
 _F_RDADVISE, _MOST_ADVISED = 44, (1 << 31) - 1
 """Of macOS's fcntl: `struct radvisory` is an offset of 64 bits and a count of 32 (fcntl.h)."""
-
-
-class FileBuffer:
-    """Memory that files are read into, one after the other: what was there before is overwritten.
-
-    The next file finds it in the processor's cache, and the system need not give memory for each.
-    """
-
-    def __init__(self) -> None:
-        self._memory = np.empty(0, np.uint8)
-
-    def take(self, size: int) -> Array:
-        """Its first `size` bytes, uint8 (size,)."""
-        if self._memory.size < size:
-            self._memory = np.empty(size, np.uint8)
-        return self._memory[:size]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A page file, read and verified: its header, ids (pages, page_size) and content."""
-
-    header: PageHeader
-    tokens: tuple[tuple[int, ...], ...]
-    data: PageData
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +54,7 @@ class EncodedRun:
 
 def encode(run: SpilledRun, identity: CacheIdentity, created: int) -> EncodedRun:
     """The file of `run`. Raises ValueError for arrays of a dtype that is not stored."""
-    named = [(_DATA + name, np.ascontiguousarray(array)) for name, array in run.data.arrays.items()]
+    named = [(DATA + name, np.ascontiguousarray(array)) for name, array in run.data.arrays.items()]
     named.sort(key=lambda item: (-item[1].itemsize, item[0]))
     payload = [(TOKENS, np.asarray(run.tokens, "<i4")), *named]
     buffers = [array.reshape(-1).view(np.uint8).data for _, array in payload]
@@ -102,34 +76,22 @@ def read_header(path: Path, identity: CacheIdentity | None) -> PageHeader:
     cannot be read.
     """
     with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        begin = os.read(file.fileno(), 4096)
-        length = 8 + int.from_bytes(begin[:8], "little")
-        if len(begin) < length <= min(size, 8 + _MOST_HEADER):
-            begin += os.read(file.fileno(), length - len(begin))
-    return _named(path, parse_header(begin, size, identity))
+        return opened_header(file.fileno(), path, identity)
 
 
-def read_run(path: Path, identity: CacheIdentity, into: FileBuffer) -> StoredRun:
-    """The whole file at `path`, in one sequential read, verified; the arrays are views of `into`.
-
-    Raises DamagedFile when anything in it is not as it was written; OSError when it cannot be read.
-    """
-    with path.open("rb", buffering=0) as file:
-        buffer = into.take(os.fstat(file.fileno()).st_size)
-        view = buffer.data
-        filled = _fill(file, view[:_BLOCK])
-        header = _named(path, parse_header(view[:filled], len(view), identity))
-        crc = zlib.crc32(view[header.payload_begin : filled])
-        while filled < len(view):  # a block is summed while it is still in the processor's cache
-            block = view[filled : filled + _BLOCK]
-            if not (count := _fill(file, block)):
-                raise DamagedFile("it was cut short while it was read")
-            crc = zlib.crc32(block[:count], crc)
-            filled += count
-    if crc != header.payload_crc:
-        raise DamagedFile("its pages are damaged")
-    return _stored(header, buffer, identity)
+def opened_header(
+    file: int, path: Path, identity: CacheIdentity | None, known: PageHeader | None = None
+) -> PageHeader:
+    """The same of the file descriptor of `path`, which goes on where it was; `known` as of parse_header."""
+    size = os.fstat(file).st_size
+    begin = os.pread(file, 4096, 0)
+    length = 8 + int.from_bytes(begin[:8], "little")
+    if len(begin) < length <= min(size, 8 + _MOST_HEADER):
+        begin += os.pread(file, length - len(begin), len(begin))
+    header = parse_header(begin, size, identity, known)
+    if path.stem != header.keys[-1].hex():
+        raise DamagedFile("it does not hold the page that it is named for")
+    return header
 
 
 def fetch(path: Path) -> None:
@@ -165,31 +127,3 @@ def write_chats(path: Path, header: PageHeader, chats: Chats) -> bool:
             return False
         file.write(begin)
     return True
-
-
-def _stored(header: PageHeader, buffer: Array, identity: CacheIdentity) -> StoredRun:
-    arrays: dict[str, Array] = {}
-    begin = header.payload_begin
-    for entry in header.arrays:
-        end = begin + entry.nbytes
-        arrays[entry.name] = buffer[begin:end].view(entry.dtype).reshape(entry.shape)
-        begin = end
-    tokens = tuple(tuple(page) for page in cast("list[list[int]]", arrays.pop(TOKENS).tolist()))
-    if chain_keys(header.parent, tokens) != header.keys:
-        raise DamagedFile("its tokens are not those of its keys")
-    data = {name.removeprefix(_DATA): array for name, array in arrays.items()}
-    return StoredRun(header, tokens, PageData(data, identity.page_size))
-
-
-def _named(path: Path, header: PageHeader) -> PageHeader:
-    if path.stem != header.keys[-1].hex():
-        raise DamagedFile("it does not hold the page that it is named for")
-    return header
-
-
-def _fill(file: FileIO, view: memoryview) -> int:
-    """Read until `view` is full or the file ends; bytes read."""
-    filled = 0
-    while filled < len(view) and (count := file.readinto(view[filled:])):
-        filled += count
-    return filled

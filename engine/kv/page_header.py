@@ -12,7 +12,7 @@ import json
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -90,6 +90,7 @@ class PageHeader:
         payload_crc: what the payload must add up to.
         arrays: of the payload, in order; the tokens first.
         payload_begin: where the payload begins, after the header and the room behind it.
+        seal: of the header as it was read; b"" of one that was not.
     """
 
     identity: str
@@ -100,6 +101,7 @@ class PageHeader:
     payload_crc: int
     arrays: tuple[ArrayEntry, ...]
     payload_begin: int = 0
+    seal: bytes = field(default=b"", compare=False)
 
     @property
     def data_bytes(self) -> int:
@@ -130,10 +132,13 @@ def sealed(header: PageHeader) -> bytes | None:
     return begin[:_SEAL_BEGIN] + f"{zlib.crc32(begin):08x}".encode() + begin[_SEAL_END:]
 
 
-def parse_header(begin: bytes | memoryview, size: int, identity: CacheIdentity | None) -> PageHeader:
+def parse_header(
+    begin: bytes, size: int, identity: CacheIdentity | None, known: PageHeader | None = None
+) -> PageHeader:
     """The header of a file of `size` bytes that begins with `begin` (all of the header, or more).
 
-    Raises DamagedFile when it is not one that `sealed` made, for `identity` where one is given.
+    `known` is what was read for `identity` before: with the same seal it is not parsed again. Raises
+    DamagedFile when it is not one that `sealed` made, for `identity` where one is given.
     """
     length = 8 + int.from_bytes(begin[:8], "little")
     if not _SEAL_END < length <= min(len(begin), size):
@@ -143,11 +148,14 @@ def parse_header(begin: bytes | memoryview, size: int, identity: CacheIdentity |
     text[_SEAL_BEGIN:_SEAL_END] = _NO_SEAL
     if seal != f"{zlib.crc32(text):08x}".encode():
         raise DamagedFile("its header is damaged")
-    try:
-        found = _parse(bytes(text[8:]), length)
-        _check(found, identity)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DamagedFile(f"its header makes no sense ({error!r})") from error
+    if known is not None and known.seal == seal:
+        found = known
+    else:
+        try:
+            found = replace(_parse(bytes(text[8:]), length), seal=seal)
+            _check(found, identity)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise DamagedFile(f"its header makes no sense ({error!r})") from error
     if found.size != size:
         raise DamagedFile(f"it has {size} bytes and must have {found.size}")
     return found

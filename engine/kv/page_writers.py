@@ -1,38 +1,53 @@
-"""Pages on their way into the arena: pieces from several threads, in any order, into the host's memory."""
+"""Pages on their way into the arena: the host's memory where they belong, for several threads at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kv.page_data import TOKEN_AXIS, Array, PageData
+from engine.kv.page_data import TOKEN_AXIS, Array, PageMemory
 from engine.kv.pager import Span
 
 
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """One of the arrays that pages consist of, such as keys: the bytes of each layer's heads, in order."""
+
+    heads: Sequence[memoryview]
+    slot_bytes: int
+
+    @classmethod
+    def of(cls, pools: Sequence[Array]) -> _Plane:
+        heads = [head.data.cast("B") for pool in pools for head in pool]
+        return cls(heads, pools[0].shape[2] * pools[0].itemsize)
+
+    def parts(self, spans: Sequence[Span]) -> list[memoryview]:
+        """The bytes of `spans` in each head."""
+        slices = [slice(span.begin * self.slot_bytes, span.end * self.slot_bytes) for span in spans]
+        return [head[part] for head in self.heads for part in slices]
+
+
 class HostWriter:
-    """Writes into the pools' own memory, where the host has it."""
+    """Gives the pools' own memory, where the host has it."""
 
     def __init__(self, pools: Mapping[str, Sequence[Array]], pages: Sequence[int], page_size: int) -> None:
-        """`pools`: writable views by name, (kv_heads, slots, width) of each layer."""
-        self._pools, self._pages, self._page_size = pools, pages, page_size
+        """`pools`: writable views by name, (kv_heads, slots, width) of each layer, row-contiguous."""
+        self._planes = {name: _Plane.of(arrays) for name, arrays in pools.items()}
+        self._pages, self._page_size = pages, page_size
 
-    def put(self, first: int, data: PageData) -> None:
+    def memory(self, first: int, pages: int) -> PageMemory:
         """See PageWriter."""
-        spans = page_spans(self._pages[first : first + data.pages], self._page_size)
-        for name, pools in self._pools.items():
-            for pool, rows in zip(pools, data.arrays[name], strict=True):
-                begin = 0
-                for span in spans:
-                    pool[:, span.begin : span.end] = rows[:, begin : begin + span.length]
-                    begin += span.length
+        spans = page_spans(self._pages[first : first + pages], self._page_size)
+        return {name: plane.parts(spans) for name, plane in self._planes.items()}
 
     def finish(self, pages: int) -> None:
         """See PageWriter."""
 
 
 class StagedWriter:
-    """Collects pages in memory of its own and stores them all at once, for a device."""
+    """Gives memory of its own, what is in which is stored all at once, for a device."""
 
     def __init__(
         self,
@@ -51,12 +66,8 @@ class StagedWriter:
             name: np.empty((*one.shape[:TOKEN_AXIS], len(pages) * page_size, one.shape[-1]), one.dtype)
             for name, one in planes.items()
         }
-
-    def put(self, first: int, data: PageData) -> None:
-        """See PageWriter."""
-        begin, end = first * self._page_size, (first + data.pages) * self._page_size
-        for name, array in self._arrays.items():
-            array[:, :, begin:end] = data.arrays[name]
+        staged = {name: list(array) for name, array in self._arrays.items()}
+        self.memory = HostWriter(staged, range(len(pages)), page_size).memory
 
     def finish(self, pages: int) -> None:
         """See PageWriter."""

@@ -9,7 +9,7 @@ from engine.kv.page_data import RUN_PAGES, chain_keys
 from engine.kv.pager import Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import StoredRun, stored_run
-from engine.kv.stores import Take, Tier
+from engine.kv.stores import MemoryOf, Tier
 
 BYTES_AT_ONCE, RUNS_AT_ONCE = 32 << 20, 4
 """What is read before others have their turn: so many bytes, or runs where that is more."""
@@ -103,9 +103,9 @@ class Restoring:
             self._look_ahead(table, tokens, first + len(run.keys), run.keys[-1])
         return run
 
-    def read(self, run: StoredRun, take: Take) -> int:
-        """Give `take` the pages of `run`; returns how many, from the first on, it got."""
-        return self._tier.read(run.keys, run.tokens, take)
+    def read(self, run: StoredRun, memory: MemoryOf) -> int:
+        """Read the pages of `run`; returns how many, from the first on, their memory holds."""
+        return self._tier.read(run.keys, run.tokens, memory)
 
     def ended(self, table: PageTable) -> None:
         """`table` is freed: nothing more is read for it."""

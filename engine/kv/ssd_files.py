@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.kv.page_file import EncodedRun, FileBuffer, StoredRun, fetch, read_header, read_run, write_chats
+from engine.kv.page_data import PageMemory
+from engine.kv.page_file import EncodedRun, fetch, read_header, write_chats
 from engine.kv.page_header import CacheIdentity, DamagedFile, PageHeader
+from engine.kv.page_reader import OtherPages, Wanted, read_run
 from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, FoundFile, Ledger, SsdFolder, remove
 from engine.kv.ssd_index import ChatBytes, Place, SsdIndex, StoredFile
 from engine.kv.ssd_settings import SsdSettings
 
 log = logging.getLogger(__name__)
+
+Tokens = tuple[tuple[int, ...], ...]
 
 
 class SsdFiles:
@@ -119,11 +123,16 @@ class SsdFiles:
         with self._guard:
             return self._index.find(key)
 
-    def read(self, file: StoredFile, into: FileBuffer) -> StoredRun | None:
-        """What `file` holds, verified; None when it is gone, another one, or was damaged and is removed."""
-        path = file.path
+    def read(self, place: Place, tokens: Tokens, memory: PageMemory) -> bool:
+        """Read the pages from `place` on whose ids are `tokens` into `memory`, verified.
+
+        False when their file is gone, holds others, or was damaged and is removed; what is in `memory` then
+        is nothing to rely on.
+        """
+        file, path, header = place.file, place.file.path, place.file.header
+        assert header is not None  # or it would hold no page that is found
         try:
-            run = read_run(path, self._identity, into)
+            read_run(path, self._identity, Wanted(header, place.position, tokens, memory))
         except DamagedFile as damage:
             self._discard(path, str(damage))
         except FileNotFoundError:
@@ -131,9 +140,11 @@ class SsdFiles:
         except OSError as error:
             log.warning("%s cannot be read: %s", path, error.strerror)
             self._lose(path)
+        except OtherPages as other:
+            self._index_again(other.header, file)
         else:
-            return run if self._is_as_indexed(run.header, file) else None
-        return None
+            return True
+        return False
 
     def fetch(self, keys: Iterable[bytes]) -> None:
         """Let the system read the files with these pages into its own memory, while others work."""
@@ -182,14 +193,12 @@ class SsdFiles:
             except (OSError, OverflowError):
                 continue  # gone, read-only, or a clock beyond what the disk can write down
 
-    def _is_as_indexed(self, header: PageHeader, file: StoredFile) -> bool:
-        """Whether the file at that path is the one that was indexed; another process may have replaced it."""
-        if header.keys == file.keys:
-            return True
-        with self._guard:
-            self._index.add(self._matched(file.path, file.used_ns, header))
-            self._index.sort()
-        return False
+    def _index_again(self, header: PageHeader, file: StoredFile) -> None:
+        """The file at that path may not be the one that was indexed: another process has replaced it."""
+        if header.keys != file.keys:
+            with self._guard:
+                self._index.add(self._matched(file.path, file.used_ns, header))
+                self._index.sort()
 
     def _touch(self, key: bytes) -> list[StoredFile]:
         """The files with page `key` and with those before it are the newest now; returns them."""

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 
-from engine.kv.page_file import FileBuffer
-
 THREADS = min(4, os.cpu_count() or 1)
-"""Files that are read at once: reading, summing and copying leave Python's lock to others."""
+"""Files that are read at once: reading and summing leave Python's lock to others."""
 
-Job = Callable[[FileBuffer], bool]
-"""Reads a file into the buffer and uses what is there; returns whether it was as it should be."""
+Job = Callable[[], bool]
+"""Reads a file; returns whether it was as it should be."""
 
 
 def run_side_by_side(jobs: Sequence[Job]) -> int:
@@ -25,12 +23,11 @@ def run_side_by_side(jobs: Sequence[Job]) -> int:
     outcomes, failed, waiting = [False] * len(jobs), list[int](), iter(range(len(jobs)))
 
     def work() -> None:
-        buffer = FileBuffer()
         for index in waiting:
             if failed:
                 return
             try:
-                outcomes[index] = jobs[index](buffer)
+                outcomes[index] = jobs[index]()
             finally:
                 if not outcomes[index]:
                     failed.append(index)

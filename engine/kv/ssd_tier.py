@@ -9,35 +9,30 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engine.kv.page_data import SpilledRun
-from engine.kv.page_file import FileBuffer
+from engine.kv.page_data import RUN_PAGES, SpilledRun
 from engine.kv.page_header import CacheIdentity
-from engine.kv.ssd_files import SsdFiles
+from engine.kv.ssd_files import SsdFiles, Tokens
 from engine.kv.ssd_folder import DiskUsage
-from engine.kv.ssd_index import ChatBytes, StoredFile
+from engine.kv.ssd_index import ChatBytes, Place
 from engine.kv.ssd_reader import run_side_by_side
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_writer import SsdWriter
-from engine.kv.stores import Take
+from engine.kv.stores import MemoryOf
 
 QUEUE_BYTES = 128 << 20
 """Most bytes of pages that wait to be written."""
-
-Tokens = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """Of pages that are read, those from the one at `first` on that one run holds.
 
-    `source` has them from the one at `position` on: a file, or a run that waits to be written.
+    `source` says where they begin: in a file, or in a run that waits to be written.
     """
 
     first: int
-    keys: tuple[bytes, ...]
-    tokens: tuple[tuple[int, ...], ...]
-    source: StoredFile | SpilledRun
-    position: int
+    tokens: Tokens
+    source: Place | tuple[SpilledRun, int]
 
 
 class SsdTier:
@@ -119,16 +114,15 @@ class SsdTier:
             return False
         return has_room and self._writer.put(run)
 
-    def read(self, keys: Sequence[bytes], tokens: Tokens, take: Take) -> int:
-        """Give `take` the pages `keys`, consecutive in one sequence, whose ids are `tokens`; all verified.
+    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], memory: MemoryOf) -> int:
+        """Read the pages `keys`, consecutive in one sequence, whose ids are `tokens`; all verified.
 
-        Returns how many, from the first on, it got. There are fewer where a page is gone or damaged: then its
-        file is removed, and `find` says so. Of those behind it, `take` may have got some too. Raises what
-        `take` raises.
+        Returns how many, from the first on, their memory holds. There are fewer where a page is gone or
+        damaged: then its file is removed, and `find` says so. Raises what `memory` raises.
         """
         pieces = self._pieces(keys, tokens)
-        done = run_side_by_side([partial(self._give, piece, take) for piece in pieces])
-        pages = sum(len(piece.keys) for piece in pieces[:done])
+        done = run_side_by_side([partial(self._read, piece, memory) for piece in pieces])
+        pages = sum(len(piece.tokens) for piece in pieces[:done])
         if pages:
             self._files.touch(keys[pages - 1])
         return pages
@@ -167,32 +161,29 @@ class SsdTier:
         self._writer.close(timeout)
         self._files.save()
 
-    def _pieces(self, keys: Sequence[bytes], tokens: Tokens) -> list[_Piece]:
+    def _pieces(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> list[_Piece]:
         """What has to be read for the pages `keys`, as far as they are there, run by run."""
         pieces: list[_Piece] = []
         first = 0
-        while first < len(keys):
-            waiting, place = self._writer.find(keys[first]), self._files.place(keys[first])
-            if waiting is not None:
-                source, position = waiting
-            elif place is not None:
-                source, position = place.file, place.position
-            else:
-                break
-            end = first + _common(source.keys[position:], keys[first:])
-            pieces.append(_Piece(first, tuple(keys[first:end]), tuple(tokens[first:end]), source, position))
+        while first < len(keys) and (
+            source := self._writer.find(keys[first]) or self._files.place(keys[first])
+        ):
+            run, position = (source.file, source.position) if isinstance(source, Place) else source
+            end = first + _common(run.keys[position:], keys[first : first + RUN_PAGES])
+            pieces.append(_Piece(first, tuple(tokens[first:end]), source))
             first = end
         return pieces
 
-    def _give(self, piece: _Piece, take: Take, into: FileBuffer) -> bool:
-        """Give `take` the pages of `piece`; False when they are not there, or those of another sequence."""
-        begin, end = piece.position, piece.position + len(piece.keys)
-        stored = piece.source
-        if isinstance(stored, StoredFile):
-            stored = self._files.read(stored, into)
-        if stored is None or stored.tokens[begin:end] != piece.tokens:
+    def _read(self, piece: _Piece, memory: MemoryOf) -> bool:
+        """Read `piece`; False when its pages are not there, or those of another sequence."""
+        wanted, source = memory(piece.first, len(piece.tokens)), piece.source
+        if isinstance(source, Place):
+            return self._files.read(source, piece.tokens, wanted)
+        run, position = source
+        end = position + len(piece.tokens)
+        if run.tokens[position:end] != piece.tokens:
             return False
-        take(piece.first, stored.data.part(begin, end - begin))
+        run.data.part(position, end - position).copy_into(wanted)
         return True
 
 

@@ -6,25 +6,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.kv.page_data import PageData, SpilledRun
+from engine.kv.page_data import PageData, PageMemory, SpilledRun
 from engine.kv.pager import PageCopy
 
-Take = Callable[[int, PageData], None]
-"""Gets the content of some of a row of pages: of the one at that position, and those behind it.
-
-Pieces come in any order and on any thread. What they hold is overwritten after the call.
-"""
+MemoryOf = Callable[[int, int], PageMemory]
+"""Where some of a row of pages belong: from the one at that position on, so many. For any thread."""
 
 
 class PageWriter(Protocol):
     """Pages of the arena that are being filled."""
 
-    def put(self, first: int, data: PageData) -> None:
-        """A Take: pages that were named, from the one at position `first` on, hold `data`."""
+    def memory(self, first: int, pages: int) -> PageMemory:
+        """A MemoryOf: where `pages` of the pages that were named belong, from the one at `first` on."""
         ...
 
     def finish(self, pages: int) -> None:
-        """All pieces of the first `pages` pages have come; what others hold does not matter."""
+        """The memory of the first `pages` pages holds them; what that of others holds does not matter."""
         ...
 
 
@@ -49,7 +46,10 @@ class PageStore(Protocol):
         ...
 
     def write(self, pages: Sequence[int]) -> PageWriter:
-        """Store what the writer gets in `pages`; nobody else touches the store until it is finished."""
+        """Store in `pages` what is put into the writer's memory.
+
+        Nobody else may touch the store, and nobody may look at these pages, until it is finished and gone.
+        """
         ...
 
 
@@ -73,10 +73,10 @@ class Tier(Protocol):
         """Take `run` for writing; False when it is not taken."""
         ...
 
-    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], take: Take) -> int:
-        """Give `take` consecutive pages, verified; returns how many, from the first on, it got.
+    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], memory: MemoryOf) -> int:
+        """Read consecutive pages, verified; returns how many, from the first on, their memory holds.
 
-        There are fewer where one is gone or damaged. Raises what `take` raises.
+        There are fewer where one is gone or damaged. Raises what `memory` raises.
         """
         ...
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from engine import CacheReport, EngineSettings, Finished, Generate, SamplingParams, SsdSettings, Stats
-from engine.kv.page_data import PageData
 from engine.kv.page_writers import HostWriter
 from tests.engine.cold import Cold
 from tests.fakes.listener import running_engine
@@ -48,16 +47,13 @@ def test_one_wrong_page_is_found_wherever_it_is(
     page: int, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _, _ = run(tiny, tmp_path, 1.0)
-    put = HostWriter.put
 
-    def wrong(self: HostWriter, first: int, data: PageData) -> None:
-        arrays = {name: np.array(array) for name, array in data.arrays.items()}
-        if first <= page < first + data.pages:
-            arrays["values"][:, :, 16 * (page - first) : 16 * (page - first + 1)] += 1.0
-        put(self, first, PageData(arrays, data.page_size))
+    def wrong(self: HostWriter, pages: int) -> None:
+        for part in self.memory(page, 1)["values"]:
+            np.frombuffer(part, np.float32)[:] += 1.0
 
     with monkeypatch.context() as patch:
-        patch.setattr(HostWriter, "put", wrong)
+        patch.setattr(HostWriter, "finish", wrong)
         again, report, stats = run(tiny, tmp_path, 1.0)
     assert (report.cached_tokens, report.restored_tokens) == (0, 0)
     assert stats.cache.quarantined_files == 1

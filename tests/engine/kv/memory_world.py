@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.kv.memory import KVMemory
-from engine.kv.page_data import PageData, SpilledRun
+from engine.kv.page_data import PageData, PageMemory, SpilledRun
 from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
-from engine.kv.stores import Take
+from engine.kv.stores import MemoryOf
 
 UNWRITTEN = -1
 
@@ -68,21 +68,23 @@ class ChainStore:
 
 
 class ChainWriter:
-    """Fills pages, each of them once."""
+    """Gives memory for pages, for each of them once."""
 
     def __init__(self, store: ChainStore, pages: Sequence[int]) -> None:
         self.store, self.pages = store, list(pages)
-        self.got: set[int] = set()
+        self.given: set[int] = set()
+        self.chains = np.zeros((len(self.pages), store.page_size), np.uint32)
 
-    def put(self, first: int, data: PageData) -> None:
-        slots, size = data.arrays["chains"][0, 0].tolist(), self.store.page_size
-        for index in range(data.pages):
-            assert first + index not in self.got
-            self.got.add(first + index)
-            self.store.slots[self.pages[first + index]] = slots[index * size : (index + 1) * size]
+    def memory(self, first: int, pages: int) -> PageMemory:
+        for index in range(first, first + pages):
+            assert index not in self.given
+            self.given.add(index)
+        return {"chains": [self.chains[first : first + pages].data.cast("B")]}
 
     def finish(self, pages: int) -> None:
-        assert self.got >= set(range(pages))
+        assert self.given >= set(range(pages))
+        for page, chains in zip(self.pages[:pages], self.chains.tolist(), strict=False):
+            self.store.slots[page] = chains
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class FakeTier:
             self.pages[key] = Stored(tokens, run.data.part(index, 1), owners)
         return True
 
-    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], take: Take) -> int:
+    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], memory: MemoryOf) -> int:
         """From the last to the first, and what lies behind damage too."""
         damaged = [index for index, key in enumerate(keys) if key in self.damaged]
         for index in damaged:
@@ -131,7 +133,7 @@ class FakeTier:
         for index in reversed([index for index, key in enumerate(keys) if key in self.pages]):
             stored = self.pages[keys[index]]
             assert stored.tokens == tokens[index]
-            take(index, stored.data)
+            stored.data.copy_into(memory(index, 1))
         return next((index for index, key in enumerate(keys) if key not in self.pages), len(keys))
 
     def expect(self, keys: Sequence[bytes]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys
 from engine.kv.page_header import CacheIdentity
+from engine.kv.page_writers import HostWriter
 from engine.kv.ssd_tier import SsdTier
 
 PAGE_SIZE = 4
@@ -45,15 +46,20 @@ def spilled(
 
 def read(tier: SsdTier, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
     """The pages `keys` as `tier` gives them; None where it cannot give all."""
-    pieces: dict[int, dict[str, Array]] = {}
+    room = Room(content(keys))
+    return room.data if tier.read(keys, tokens, room.memory) == len(keys) else None
 
-    def take(first: int, data: PageData) -> None:
-        pieces[first] = {name: array.copy() for name, array in data.arrays.items()}
 
-    if tier.read(keys, tokens, take) < len(keys):
-        return None
-    parts = [pieces[first] for first in sorted(pieces)]
-    return PageData({name: np.concatenate([part[name] for part in parts], 2) for name in parts[0]}, PAGE_SIZE)
+class Room:
+    """Memory for as many pages as `like` has; where nothing was written yet it holds no zeros."""
+
+    def __init__(self, like: Mapping[str, Array], page_size: int = PAGE_SIZE) -> None:
+        arrays = {name: np.empty(array.shape, array.dtype) for name, array in like.items()}
+        for array in arrays.values():
+            array.view(np.uint8).fill(0xA5)
+        self.data = PageData(arrays, page_size)
+        planes = {name: list(array) for name, array in arrays.items()}
+        self.memory = HostWriter(planes, range(self.data.pages), page_size).memory
 
 
 def assert_holds(data: PageData | None, keys: Sequence[bytes]) -> None:

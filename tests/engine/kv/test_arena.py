@@ -94,8 +94,8 @@ def test_pages_leave_and_come_back_bit_for_bit_and_copies_are_equal(
     other = Arena(LAYERS, HEADS, DIM, SIZE, dtype, bits)
     other.reserve(9, limit=9)
     writer = other.write([8, 0, 4, 5])
-    writer.put(1, data.part(1, 2))
-    writer.put(0, data.part(0, 1))
+    data.part(1, 2).copy_into(writer.memory(1, 2))
+    data.part(0, 1).copy_into(writer.memory(0, 1))
     writer.finish(3)
     for again in (arena.read([5, 6, 7]), other.read([8, 0, 4])):
         for name, array in data.arrays.items():

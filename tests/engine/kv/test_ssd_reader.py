@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from engine.kv import ssd_reader
-from engine.kv.page_file import FileBuffer
 from engine.kv.ssd_reader import Job, run_side_by_side
 
 
@@ -15,7 +14,7 @@ def said(outcomes: list[bool], ran: list[int]) -> list[Job]:
     """A job for each outcome, which notes its number."""
 
     def job(number: int) -> Job:
-        def run(into: FileBuffer) -> bool:
+        def run() -> bool:
             ran.append(number)
             return outcomes[number]
 
@@ -43,19 +42,18 @@ def test_what_went_well_is_counted_up_to_what_did_not(threads: int, monkeypatch:
     assert run_side_by_side(said([False] + [True] * 9, [])) == 0
 
 
-def test_they_run_at_once_on_threads_with_buffers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_run_at_once_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssd_reader, "THREADS", 3)
-    together, buffers, threads = threading.Barrier(3), set[int](), set[int]()
+    together, threads = threading.Barrier(3), set[int]()
 
-    def job(into: FileBuffer) -> bool:
+    def job() -> bool:
         together.wait(10)
-        buffers.add(id(into))
         threads.add(threading.get_ident())
         together.wait(10)
         return True
 
     assert run_side_by_side([job] * 3) == 3
-    assert len(buffers) == len(threads) == 3
+    assert len(threads) == 3
     assert threading.get_ident() in threads
 
 
@@ -65,7 +63,7 @@ def test_what_breaks_is_raised_when_all_have_ended(on_caller: bool, monkeypatch:
     together, caller, ended = threading.Barrier(2), threading.current_thread(), list[bool]()
     has_broken = threading.Event()
 
-    def job(into: FileBuffer) -> bool:
+    def job() -> bool:
         together.wait(10)
         if (threading.current_thread() is caller) == on_caller:
             has_broken.set()
@@ -77,12 +75,3 @@ def test_what_breaks_is_raised_when_all_have_ended(on_caller: bool, monkeypatch:
     with pytest.raises(MemoryError, match="no room"):
         run_side_by_side([job, job, job, job])
     assert ended == [True]
-
-
-def test_a_buffer_is_used_again_and_grows() -> None:
-    buffer = FileBuffer()
-    first = buffer.take(100)
-    first[:] = 7
-    assert buffer.take(40).tolist() == [7] * 40
-    assert buffer.take(1000).shape == (1000,)
-    assert first.tolist() == [7] * 100
