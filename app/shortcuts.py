@@ -22,6 +22,7 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("new_chat", "Ctrl+N", "start a new chat"),
     Shortcut("open_model", "Ctrl+O", "open a model"),
     Shortcut("models", "Ctrl+Shift+M", "manage your models"),
+    Shortcut("dashboard", "Ctrl+Shift+D", "see what the engine does"),
     Shortcut("search", "Ctrl+F", "search your chats"),
     Shortcut("toggle_sidebar", "Ctrl+B", "show or hide the list of chats"),
     Shortcut("settings", "Ctrl+,", "open the settings"),

@@ -22,7 +22,7 @@ SMALLEST = (560, 420)
 MENUS = (
     ("File", ("new_chat", "open_model", "models", "settings", "quit")),
     ("Chat", ("stop", "search")),
-    ("View", ("toggle_sidebar",)),
+    ("View", ("toggle_sidebar", "dashboard")),
 )
 ROOM_FOR_SIDEBAR = 760
 """In a narrower window the list of chats is hidden until it is asked for."""
@@ -87,6 +87,10 @@ class MainWindow(QMainWindow):
         if self._pages.indexOf(page) < 0:
             self._pages.addWidget(page)
         self._pages.setCurrentWidget(page)
+
+    def is_shown(self, page: QWidget) -> bool:
+        """Whether `page` is on show in the place of the chats."""
+        return self._pages.currentWidget() is page
 
     @Slot()
     def show_chat(self) -> None:

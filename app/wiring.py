@@ -29,6 +29,7 @@ from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
 from app.chosen_settings import ChosenSettings
+from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, window_settings
 from app.event_inbox import EventInbox
@@ -111,6 +112,14 @@ class Desktop:
             lanes,
         )
         self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
+        self.dashboard = DashboardDoor(
+            self.appearance,
+            self.window,
+            self.engine.submit,
+            self.conversation.model_of,
+            self.models,
+            self.chats,
+        )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
         self._join_chats()
         self._join_models()
@@ -155,6 +164,7 @@ class Desktop:
             self.window.toast.say(freed_words(event))
         self.models.handle(event)
         self.status.handle(event)
+        self.dashboard.handle(event)
         self.conversation.handle(event)
         self.chats.handle(event)
         self.pins.handle(event)
@@ -164,6 +174,7 @@ class Desktop:
     def _join_chats(self) -> None:
         self.queue.drained.connect(self.conversation.flush)
         self.queue.drained.connect(self.status.flush)
+        self.queue.drained.connect(self.dashboard.flush)
         self.pane.transcript.way_chosen.connect(self.ways_out.take)
         self.conversation.chat_saved.connect(self.chats.upsert)
         self.conversation.opened.connect(self._mark_current)
@@ -186,11 +197,13 @@ class Desktop:
     def _join_window(self) -> None:
         self.pane.sidebar_wanted.connect(self.window.toggle_sidebar)
         self.pane.settings_wanted.connect(self._show_settings)
+        self.pane.dashboard_wanted.connect(self.dashboard.toggle)
         actions = self.window.bind(
             {
                 "stop": self.conversation.stop,
                 "new_chat": self._new_chat,
                 "models": self.models_door.toggle,
+                "dashboard": self.dashboard.toggle,
                 "open_model": self._offer_models,
                 "search": self.window.search,
                 "toggle_sidebar": self.window.toggle_sidebar,

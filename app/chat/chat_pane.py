@@ -29,9 +29,10 @@ SIDE = 16
 
 
 class ChatPane(QWidget):
-    """Shows one conversation. Intents: `sidebar_wanted` and `settings_wanted`."""
+    """Shows one conversation. Intents: `sidebar_wanted`, `dashboard_wanted` and `settings_wanted`."""
 
     sidebar_wanted = Signal()
+    dashboard_wanted = Signal()
     settings_wanted = Signal()
 
     def __init__(
@@ -87,6 +88,8 @@ class ChatPane(QWidget):
     def _make_top_bar(self) -> QHBoxLayout:
         sidebar = IconButton(self._appearance, "sidebar", "Show or hide the list of chats")
         sidebar.clicked.connect(self.sidebar_wanted)
+        dashboard = IconButton(self._appearance, "dashboard", "Dashboard: what the engine does")
+        dashboard.clicked.connect(self.dashboard_wanted)
         settings = IconButton(self._appearance, "settings", "Settings")
         settings.clicked.connect(self.settings_wanted)
         bar = QHBoxLayout()
@@ -95,6 +98,7 @@ class ChatPane(QWidget):
         bar.addWidget(sidebar)
         bar.addWidget(self.model_button)
         bar.addStretch(1)
+        bar.addWidget(dashboard)
         bar.addWidget(settings)
         return bar
 

@@ -13,8 +13,8 @@ from app.shortcuts import SHORTCUTS
 from engine import FAMILIES, EngineSettings, SsdSettings
 from resources.guide.recipe import CONTEXT_LENGTH
 
-NEW_COMMANDS: frozenset[str] = frozenset()
-NEW_SHORTCUTS: frozenset[str] = frozenset()
+NEW_COMMANDS: frozenset[str] = frozenset({"top"})
+NEW_SHORTCUTS: frozenset[str] = frozenset({"dashboard"})
 """Commands, and actions of shortcuts, that came since the guide was trained: the next one takes them in."""
 
 ROOT = Path(__file__).resolve().parents[2]

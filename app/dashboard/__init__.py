@@ -1,0 +1,1 @@
+"""The dashboard: what the engine does, as it tells it."""

@@ -1,0 +1,165 @@
+"""A chart of lines over the last minutes, painted with the theme's colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Slot
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.appearance import Appearance
+from app.dashboard.axis import ago_words, ticks
+from app.dashboard.live_cards import Card, value_words
+from app.dashboard.palette import colour_of
+from app.dashboard.series import Point, runs, thinned
+
+SPANS = {30.0: 3, 60.0: 4, 120.0: 4, 300.0: 5}
+"""Seconds that the time axis may cover, and its parts: the first that holds all samples."""
+
+HEIGHT = 220
+TOP, BOTTOM, LEFT, RIGHT = 34, 26, 12, 12
+DASHES = (
+    Qt.PenStyle.SolidLine,
+    Qt.PenStyle.DashLine,
+    Qt.PenStyle.DotLine,
+    Qt.PenStyle.DashDotLine,
+)
+SMALL_PX = 11
+
+
+class Chart(QWidget):
+    """Shows the lines of a card; in words they are in its accessible description, and in a table beside."""
+
+    def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setMinimumHeight(HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self._appearance = appearance
+        self._card: Card | None = None
+        self._points: Sequence[Point] = ()
+        self._now = 0.0
+        appearance.changed.connect(self._repaint)
+
+    @property
+    def points(self) -> Sequence[Point]:
+        """The samples on show."""
+        return self._points
+
+    def show_series(self, card: Card, points: Sequence[Point], now: float) -> None:
+        """Draw `points`, samples of the card's lines; `now` is the right end of the time axis, in seconds."""
+        self._card, self._points, self._now = card, points, now
+        self.setAccessibleName(f"Chart: {card.title}")
+        self.setAccessibleDescription(self.words)
+        self.update()
+
+    @property
+    def words(self) -> str:
+        """The least, the most and the last value of each line."""
+        if self._card is None:
+            return ""
+        said: list[str] = []
+        for line, name in enumerate(self._card.lines):
+            values = [value for point in self._points if (value := point.values[line]) is not None]
+            if values:
+                least, most, last = (
+                    value_words(v, self._card.unit) for v in (min(values), max(values), values[-1])
+                )
+                said.append(f"{name}: least {least}, most {most}, last {last}")
+        return "; ".join(said) or "Nothing yet"
+
+    @property
+    def span(self) -> float:
+        """Seconds that the time axis covers."""
+        age = self._now - self._points[0].at if self._points else 0.0
+        return next((span for span in SPANS if age <= span), max(SPANS))
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Wide and not high."""
+        return QSize(640, HEIGHT + 40)
+
+    @Slot()
+    def _repaint(self) -> None:
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
+        """Draw grid, lines and legend."""
+        if self._card is None:
+            return
+        painter = QPainter(self)
+        painter.setFont(_small(self.font()))
+        marks = ticks(max((v for point in self._points for v in point.values if v is not None), default=0.0))
+        names = [value_words(mark, self._card.unit) for mark in marks]
+        metrics = QFontMetrics(painter.font())
+        left = LEFT + max(metrics.horizontalAdvance(name) for name in names) + 8
+        plot = QRectF(left, TOP, self.width() - left - RIGHT, self.height() - TOP - BOTTOM)
+        self._paint_grid(painter, plot, list(zip(marks, names, strict=True)))
+        self._paint_lines(painter, plot, marks[-1])
+        self._paint_legend(painter, left, metrics)
+        painter.end()
+
+    def _paint_grid(self, painter: QPainter, plot: QRectF, marks: Sequence[tuple[float, str]]) -> None:
+        theme = self._appearance.theme
+        grid, ink = QPen(QColor(theme.border), 1), QPen(QColor(theme.muted))
+        for mark, name in marks:
+            y = round(plot.bottom() - plot.height() * mark / marks[-1][0]) + 0.5
+            painter.setPen(grid)
+            painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y))
+            painter.setPen(ink)
+            room = QRectF(0, y - 10, plot.left() - 8, 20)
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
+        painter.setPen(ink)
+        parts = SPANS[self.span] if plot.width() > 420 else 1
+        for part in range(parts + 1):
+            words = ago_words(self.span * (parts - part) / parts)
+            x = plot.left() + plot.width() * part / parts
+            align = {0: Qt.AlignmentFlag.AlignLeft, parts: Qt.AlignmentFlag.AlignRight}
+            at = x if not part else x - 100 if part == parts else x - 50
+            painter.drawText(
+                QRectF(at, plot.bottom() + 6, 100, 18), align.get(part, Qt.AlignmentFlag.AlignHCenter), words
+            )
+
+    def _paint_lines(self, painter: QPainter, plot: QRectF, highest: float) -> None:
+        assert self._card is not None
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
+        begin, span = self._now - self.span, self.span
+        for line in range(len(self._card.lines)):
+            pen = self._pen(line)
+            for run in runs(self._points, line):
+                drawn = [
+                    QPointF(
+                        plot.left() + plot.width() * (at - begin) / span,
+                        plot.bottom() - plot.height() * value / highest,
+                    )
+                    for at, value in thinned(run, span / max(1.0, plot.width()))
+                ]
+                painter.setPen(pen)
+                painter.drawPolyline(QPolygonF(drawn))
+                if len(run) == 1:
+                    painter.setBrush(pen.color())
+                    painter.drawEllipse(drawn[0], 1.5, 1.5)
+                    painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setClipping(False)
+
+    def _paint_legend(self, painter: QPainter, left: float, metrics: QFontMetrics) -> None:
+        assert self._card is not None
+        x = left
+        for line, name in enumerate(self._card.lines):
+            painter.setPen(self._pen(line))
+            painter.drawLine(QPointF(x, 17), QPointF(x + 24, 17))
+            painter.setPen(QColor(self._appearance.theme.text))
+            painter.drawText(QPointF(x + 30, 17 + metrics.ascent() / 2 - 1), name)
+            x += 30 + metrics.horizontalAdvance(name) + 18
+
+    def _pen(self, line: int) -> QPen:
+        pen = QPen(QColor(colour_of(line, self._appearance.theme)), 2, DASHES[line % len(DASHES)])
+        pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+        return pen
+
+
+def _small(font: QFont) -> QFont:
+    made = QFont(font)
+    made.setPixelSize(SMALL_PX)
+    return made
