@@ -48,6 +48,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"set something for one model, may be repeated; without a VALUE as before: "
         f"{', '.join(shown(name) for name in ENTRIES)}",
     )
+    parser.add_argument(
+        "--updates", action="store_true", help="ask the Hub which of these models there is a newer one of"
+    )
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
 
 
@@ -66,6 +69,12 @@ def _run(args: Namespace, terminal: Terminal) -> int:
         left_out = library.left_out()
     for note in notes:
         terminal.say(note)
+    if args.updates:
+        # Imported here: the hub's client and the keychain are for those who ask.
+        from app.cli.updates import tell_updates
+
+        tell_updates(models, terminal, as_json=args.json)
+        return 0
     memory = machine_report().memory_bytes
     if args.json:
         terminal.answer(json.dumps(as_json(models, left_out, memory), indent=2, ensure_ascii=False) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
 
@@ -13,6 +13,7 @@ from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT, ChoiceFit, fit_by_shape, fit_by_size, known_elements
 from app.library.library import real_place
 from app.library.records import Model
+from app.library.updates import is_choice
 from app.models.choice_card import Offer
 from app.models.downloads_view_model import DownloadsViewModel
 from app.models.library_view_model import LibraryViewModel
@@ -138,10 +139,3 @@ class OffersViewModel(QObject):
             if state.wanted.repo == details.repo and is_this and state.phase != "finished":
                 return f"{state.done / state.total:.0%}" if state.total else "Waiting"
         return ""
-
-
-def is_choice(model: Model, choice: Choice) -> bool:
-    """Whether a model of the same repository is this choice of it, at whatever commit."""
-    if model.facts.format != choice.format:
-        return False
-    return choice.format == "safetensors" or model.path.name == PurePosixPath(choice.files[0].name).name

@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, Signal
 from app.hub.client import HubClient
 from app.hub.details import RepoDetails, read_details
 from app.library.records import Model
+from app.library.updates import can_be_newer, wanted_again
 from app.models.background import Background
 from app.models.downloads_view_model import DownloadsViewModel
-from app.models.offers import is_choice
 
 UP_TO_DATE = "{name} is up to date"
 GONE = "{repo} has no {name} any more; look for another version of it"
@@ -83,15 +83,8 @@ class UpdatesViewModel(QObject):
     def update(self, model: Model) -> None:
         """Download what is newer; files that did not change are not fetched again."""
         details = self._newer[model.key]
-        choices = details.choices.choices
-        for choice in choices:
-            if is_choice(model, choice):
-                self._downloads.add(details.repo, choice.key if len(choices) > 1 else "")
-                return
-        self.failed.emit(GONE.format(name=model.name, repo=details.repo))
-
-
-def can_be_newer(model: Model) -> bool:
-    """Whether it came from the Hub and is not an older revision, kept beside the main one."""
-    is_older = bool(model.revision) and model.key.endswith(f"@{model.revision}")
-    return model.source == "hugging face" and model.state == "here" and not is_older
+        wanted = wanted_again(model, details)
+        if wanted is None:
+            self.failed.emit(GONE.format(name=model.name, repo=details.repo))
+        else:
+            self._downloads.add(*wanted)

@@ -16,6 +16,11 @@ from app.settings import SettingsFile
 from tests.app.cli.conftest import Run, TerminalProcess
 from tests.engine.loading.gguf.writer import write_gguf_model
 from tests.fakes.models_elsewhere import cache_revision
+from tests.hub.faults import Fault
+from tests.hub.fixtures import HubHome
+from tests.hub.fixtures import hub_home as hub_home
+from tests.hub.repos import HubFile, Repo
+from tests.hub.server import HubServer
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +197,46 @@ def test_of_a_repository_without_a_whole_model_it_is_said_why(mlxr_here: Run, tm
     assert "pickled weights only" in done.stderr
     assert "`mlxr rm some/pickled` deletes it" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_is_newer_on_the_hub_is_told_with_the_command_that_fetches_it(
+    mlxr_here: Run, hub_home: HubHome, random_model: Path, tmp_path: Path
+) -> None:
+    write_gguf_model(tmp_path / "one.gguf")
+    content = (tmp_path / "one.gguf").read_bytes()
+    ggufs = {f"m-{quant}.gguf": HubFile(content + quant.encode(), lfs=True) for quant in ("Q4_K_M", "Q8_0")}
+    with HubServer([Repo.from_folder("org/one", random_model), Repo("org/two", ggufs)]) as hub:
+        hub_home.connect(hub)
+        assert mlxr_here("models", "--updates").stdout == "none of these models came from the Hub\n"
+        for wanted in ("org/one", "org/two:q8_0"):
+            assert mlxr_here("pull", wanted).returncode == 0
+        assert mlxr_here("models", "--updates").stdout == "all models are up to date\n"
+        assert mlxr_here("models", "org/one", "--updates").stdout == "one is up to date\n"
+        newer = hub.update(Repo("org/two", {**ggufs, "README.md": b"# new"}))
+        told = mlxr_here("models", "--updates").stdout
+        assert told.startswith(f"m:q8_0: there is a newer one, commit {newer[:7]}; ")
+        assert told.endswith("; `mlxr pull org/two:q8_0` fetches what changed\n")
+        (update,) = json.loads(mlxr_here("models", "--updates", "--json").stdout)["updates"]
+        assert (update["name"], update["there"], update["command"]) == (
+            "m:q8_0",
+            newer,
+            "mlxr pull org/two:q8_0",
+        )
+        assert mlxr_here(*update["command"].split()[1:]).returncode == 0
+        assert mlxr_here("models", "--updates").stdout == "all models are up to date\n", (
+            "the older one stays out"
+        )
+        hub.update(Repo("org/two", {"m-Q4_K_M.gguf": ggufs["m-Q4_K_M.gguf"]}))
+        assert "org/two has no m:q8_0 in it any more" in mlxr_here("models", "--updates").stdout
+        hub.faults.add(Fault("/api/models/org/two*", "status", status=404, times=None))
+        gone = mlxr_here("models", "--updates")
+        assert (gone.returncode, gone.stdout) == (0, "all models are up to date\n")
+        assert "has no org/two" in gone.stderr
+        hub.is_offline = True
+        offline = mlxr_here("models", "--updates")
+        assert offline.returncode == 1
+        assert "refuses connections" in offline.stderr
+        assert offline.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("width", [80, 120])
