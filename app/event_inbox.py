@@ -9,6 +9,16 @@ from dataclasses import replace
 from engine import Event, TextChunk
 
 
+def in_turn(*takers: Callable[[Event], None]) -> Callable[[Event], None]:
+    """An `emit` that shows each event to all of them, in this order."""
+
+    def emit(event: Event) -> None:
+        for take in takers:
+            take(event)
+
+    return emit
+
+
 class EventInbox:
     """Takes events on the engine's thread and hands them on where `post` runs calls, a batch at a time."""
 

@@ -32,11 +32,13 @@ from app.chosen_settings import ChosenSettings
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, window_settings
-from app.event_inbox import EventInbox
+from app.event_inbox import EventInbox, in_turn
 from app.garbage import GarbageCollector
 from app.history.recorder import Recorder
 from app.history.worker import HistoryWorker
 from app.icons import icon
+from app.instance.feed import LiveFeed
+from app.instance.listener import Listener
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
@@ -86,7 +88,9 @@ class Desktop:
         self.history = HistoryWorker(paths.history, self.queue.post, partial(self._tell_problem, "history"))
         self.recorder = Recorder(self.history.save, "window", kv_bits(self.chosen.values.kv_cache))
         inbox = EventInbox(self.queue.post, self._dispatch)
-        self.engine = make_engine(self.recorder.before(inbox.emit))
+        feed = LiveFeed()
+        self.listener = Listener(paths.home, feed)
+        self.engine = make_engine(in_turn(self.recorder.take, feed.take, inbox.emit))
         submit = self.recorder.passing(self.engine.submit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, self.chosen.values.theme)
@@ -134,6 +138,7 @@ class Desktop:
         self.store.start()
         self.history.start()
         self.engine.start()
+        self.listener.start()
         self.pins.load()
         self.chats.load()
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
@@ -144,6 +149,7 @@ class Desktop:
     def close(self) -> None:
         """Save and end the threads. The engine may be deep in a step: it is given a few seconds."""
         self.window.hide()
+        self.listener.close(CLOSE_SECONDS)
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
         self._own_settings.quit()

@@ -71,6 +71,12 @@ def _replay() -> Subcommand:
     return replay
 
 
+def _top() -> Subcommand:
+    from app.cli import top
+
+    return top
+
+
 def _convert() -> Subcommand:
     from app.cli import convert
 
@@ -105,6 +111,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("convert", "write a Hugging Face model in MLX form, quantised or not", _convert),
     CommandSpec("doctor", "say what this machine has and what is wrong with it", _doctor),
     CommandSpec("bench", "measure speed on this machine, side by side with a peer", _bench),
+    CommandSpec("top", "show the live figures of the MLXR that is running", _top),
     CommandSpec("replay", "play a file of requests on one engine, to measure or reproduce", _replay),
     CommandSpec("kernels", "show which kernels run on this machine and why, or check them", _kernels),
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from app.cli.session import EngineClient, MakeEngine, OnEvent
+from app.event_inbox import in_turn
 from app.history.recorder import Recorder
 from app.history.worker import HistoryWorker
 from app.paths import Paths
@@ -18,7 +19,7 @@ class Recorded:
     """An engine whose requests a recorder sees."""
 
     def __init__(self, make_engine: MakeEngine, emit: OnEvent, recorder: Recorder) -> None:
-        self._engine: EngineClient = make_engine(recorder.before(emit))
+        self._engine: EngineClient = make_engine(in_turn(recorder.take, emit))
         self._submit = recorder.passing(self._engine.submit)
 
     def start(self) -> None:

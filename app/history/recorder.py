@@ -37,7 +37,7 @@ class _Asked:
 
 
 class Recorder:
-    """Stands between a client and its engine: commands go through `passing`, events through `before`.
+    """Stands between a client and its engine: commands pass through `passing`, events are shown to `take`.
 
     Commands may come from any thread, events come from one. `record` gets each request when it has ended.
 
@@ -77,15 +77,6 @@ class Recorder:
             elif isinstance(command, LoadModel):
                 self._bits[command.path] = self._kv_bits if command.kv_bits == AS_SET else command.kv_bits
             submit(command)
-
-        return seen
-
-    def before(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-        """`emit`, behind this recorder: what is shown of a request is recorded."""
-
-        def seen(event: Event) -> None:
-            self.take(event)
-            emit(event)
 
         return seen
 

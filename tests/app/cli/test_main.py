@@ -27,6 +27,7 @@ ABOUT_ITS_OWN = {
     "models": "[NAME]",
     "pull": "REPO[:QUANT]",
     "rm": "NAME",
+    "top": "--once",
 }
 """What the usage of commands has that open no model."""
 

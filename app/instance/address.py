@@ -1,0 +1,55 @@
+"""Where the local socket lies: in the data folder, or for a long path in a folder of this account's own."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+LONGEST = 103
+"""Bytes of a socket's path: macOS has room for 104 (`sun_path`), the closing zero included; Linux for 108."""
+_SHORT = Path("/tmp")  # neither TMPDIR nor XDG_RUNTIME_DIR: the app and a terminal may have different ones
+
+
+def socket_path(home: Path) -> Path:
+    """The socket of the app whose data is in `home`; the folder it lies in may not be there."""
+    path = home / "mlxr.sock"
+    if len(os.fsencode(path)) <= LONGEST:
+        return path
+    name = hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:16]
+    return _SHORT / f"mlxr-{os.getuid()}" / f"{name}.sock"
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure that nobody else can have put a socket there: anybody may make folders in /tmp.
+
+    Raises OSError; PermissionError where somebody else made it, or others may write into it.
+    """
+    if folder.parent != _SHORT:
+        return
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} is not this account's alone; remove it")
+
+
+@contextmanager
+def held(path: Path) -> Generator[bool]:
+    """Hold the lock file `path`; False when another process does. A process that dies lets go of it.
+
+    Raises OSError when the file cannot be made.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
