@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import VERSION
+from app.downloads.journal import waiting_repos
 from app.errors import ModelNotFound
 from app.library.folders import find_in_folder, find_named, lm_studio_folders
 from app.library.hugging_face import cache_folder, find_in_cache, repository_at
@@ -150,6 +151,9 @@ class Library:
         """What to say where no model has this name."""
         models, repository = self.models(), folded(name.partition(":")[0])
         near = [model.name for model in models if folded(model.origin) == repository][:3]
+        coming = [one for one in waiting_repos(self._paths.downloads) if folded(one) == repository]
+        if coming and not near:
+            return f"its download is not finished; `mlxr pull {coming[0]}` goes on with it"
         left = [one for one in self.left_out() if one.repository and folded(one.repository) == repository]
         if left and not near:
             return f"it holds no whole model ({left[0].problem}); `mlxr rm {left[0].repository}` deletes it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from app.amounts import size
 from app.cli.columns import Column, table
+from app.downloads.journal import Journal
+from app.downloads.wanted import Wanted
 from app.paths import default_paths
 from app.settings import SettingsFile
 from tests.app.cli.conftest import Run, TerminalProcess
@@ -237,6 +240,16 @@ def test_what_is_newer_on_the_hub_is_told_with_the_command_that_fetches_it(
         assert offline.returncode == 1
         assert "refuses connections" in offline.stderr
         assert offline.stderr.count("\n") == 1
+
+
+def test_of_a_model_that_is_still_coming_it_is_said_how_it_goes_on(mlxr_here: Run, mine: Path) -> None:
+    with closing(Journal(default_paths().downloads)) as journal:
+        journal.add(Wanted("org/begun"))
+    done = mlxr_here("models", "org/begun")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: org/begun: its download is not finished; `mlxr pull org/begun` goes on with it\n"
+    )
 
 
 @pytest.mark.parametrize("width", [80, 120])
