@@ -103,7 +103,8 @@ class Transfer:
 
     def _mend(self, part: PartFile, start: int) -> None:
         """Fetch again from `start` on, replacing what is wrong, until the file is right or at its end."""
-        why = f"the checksum is wrong; it is fetched again from {size_words(start)} on, until it is right"
+        where = f"from {size_words(start)} on" if start else "from the start"
+        why = f"the checksum is wrong; it is fetched again {where}, until it is right"
         self._watch.retrying(self._file.name, why, 0.0)
         self._watch.counted(self._file.name, start - self._at)
         part.distrust(start)
