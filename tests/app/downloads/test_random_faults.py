@@ -18,6 +18,7 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 from huggingface_hub.errors import CacheNotFound, LocalEntryNotFoundError
 
 from app.downloads.journal import Journal
+from app.library.hugging_face import find_in_cache
 from tests.app.downloads.puller import Puller
 from tests.app.downloads.stage import CONFIG, noise
 from tests.hub.faults import Fault, Kind
@@ -149,7 +150,7 @@ def spoil(world: World, repo: Repo) -> None:
 
 
 def check_that_nothing_half_done_is_a_model(world: World, repo: Repo) -> bool:
-    """Whether the hub's own client finds the model; if it does, every file is right."""
+    """Whether the hub's own client finds the model; of what it or MLXR finds every file is right."""
     cache = world.home / "hub"
     try:
         found = snapshot_download(repo.id, cache_dir=cache, local_files_only=True)
@@ -160,7 +161,13 @@ def check_that_nothing_half_done_is_a_model(world: World, repo: Repo) -> bool:
     except CacheNotFound:
         listed = {}
     revisions = list(listed[repo.id].revisions) if repo.id in listed else []
-    for folder in {Path(found) if found else None, *(revision.snapshot_path for revision in revisions)}:
+    ours = {one.path for one in find_in_cache(cache).candidates if one.origin == repo.id and not one.fault}
+    assert bool(ours) == (found is not None)
+    for folder in {
+        Path(found) if found else None,
+        *(revision.snapshot_path for revision in revisions),
+        *ours,
+    }:
         if folder is not None:
             for name, file in repo.tree.items():
                 assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == file.true_sha256
