@@ -100,7 +100,7 @@ def _report(error: AppError) -> int:
     _say(f"error: {one_line(str(error))}")
     _drop_output()
     if isinstance(error, RequestFailed) and error.detail:
-        _log(f"{error}\n{error.detail}")
+        _log(str(error), error.detail)
     return 2 if isinstance(error, UsageError) else 1
 
 
@@ -114,19 +114,19 @@ def _report_internal(error: Exception) -> int:
         _say(f"error: a part of MLXR cannot be loaded ({what}); `mlxr doctor` says more")
     else:
         _say(f"error: MLXR made a mistake ({what})")
-    _log("".join(traceback.format_exception(error)))
+    _log(what, "".join(traceback.format_exception(error)))
     return 1
 
 
-def _log(text: str) -> None:
-    """Keep `text` in the log file and say where; on a disk that refuses, show it."""
+def _log(words: str, trace: str) -> None:
+    """Keep what went wrong in the log file and say where; on a disk that refuses, show it."""
+    from app.log import append
+
     path = default_paths().log
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text.rstrip() + "\n")
+        append(path, words, trace)
     except OSError:
-        _say(text)
+        _say(trace)
     else:
         _say(f"details are in {path}")
 

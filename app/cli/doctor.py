@@ -8,12 +8,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from app.cli.findings import Finding
 from app.cli.machine_checks import check_files, check_system, check_window
 from app.cli.model_option import add_model_option
 from app.cli.terminal import Terminal, one_line
+from app.diagnostics import diagnostics
 from app.errors import ModelNotFound
 from app.model_location import locate
 from app.paths import Paths, default_paths
@@ -50,6 +52,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=(8, 4),
         help="look at the model with a KV cache in 8 or 4 bits, and measure what that costs",
     )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="print the findings and the end of the log, to paste into a bug report",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as one JSON object")
 
 
@@ -59,6 +66,8 @@ def run(args: Namespace) -> int:
     terminal = Terminal(sys.stdout, sys.stderr)
     if args.json:
         terminal.answer(json.dumps(_as_json(found), indent=2) + "\n")
+    elif args.report:
+        terminal.answer(diagnostics(report_lines(found), default_paths().log, Path.home()))
     else:
         terminal.answer("".join(f"{line}\n" for line in report_lines(found)))
     return 0 if found.healthy else 1

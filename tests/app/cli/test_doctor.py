@@ -19,6 +19,8 @@ from app.cli.engine_checks import check_model
 from app.cli.findings import amount
 from app.cli.kv_checks import HOLDS
 from app.cli.machine_checks import NEWEST_PYTHON, OLDEST_PYTHON
+from app.log import append
+from app.paths import default_paths
 from engine import machine_report
 from metal.trial_cache import TrialCache
 from metal.trial_record import CandidateRecord, OpRecord
@@ -259,3 +261,11 @@ def test_a_kernel_that_does_not_work_here_is_a_note(mlxr: Run, random_model: Pat
     report = mlxr("doctor", "--model", random_model, env=env).stdout
     assert "ours run 0 of 1 measured operations" in report
     assert "wide at rms_norm is off: ended by signal 6 (abort)" in report
+
+
+def test_a_report_has_the_findings_and_the_end_of_the_log(mlxr_here: Run, random_model: Path) -> None:
+    append(default_paths().log, "the kernel broke", "OSError: hf_abcDEF123456")
+    report = mlxr_here("doctor", "--model", random_model, "--report").stdout
+    findings = mlxr_here("doctor", "--model", random_model).stdout
+    assert findings.splitlines()[1] in report
+    assert "error app: the kernel broke\n    OSError: hf_…\n" in report
