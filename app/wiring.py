@@ -123,6 +123,8 @@ class Desktop:
             self.conversation.model_of,
             self.models,
             self.chats,
+            self.pins,
+            self._open_chat,
         )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
         self._join_chats()

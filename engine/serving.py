@@ -43,6 +43,10 @@ ANSWER_ROOM = 512
 """Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
 
 
+_TELL_WITHIN = 0.25
+"""Seconds for which the answer to Release waits for pages to be written."""
+
+
 class Serving:
     """Requests on `model`, on the engine's thread; a failing request ends in Failed and harms no other.
 
@@ -194,6 +198,10 @@ class Serving:
     def release(self, chat: str) -> None:
         """Put the pages that only `chat` owns on SSD, and free their memory."""
         self._memory.put_away(chat)
+        if not self.busy:
+            if self.model.tier is not None:
+                self.model.tier.flush(_TELL_WITHIN)
+            self._tidying.rest_began()  # what is written later is told then
         self._tell.stats()
 
     def watch_pages(self, is_watched: bool) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from app.theme import Theme
 
-_LIGHT = ("#0072b2", "#c04e00", "#007a5a", "#a8487e", "#8a6500", "#1b86c4")
-_DARK = ("#56b4e9", "#e69f00", "#2fbf95", "#e08fbb", "#f0e442", "#7aa6ff")
+_LIGHT = ("#0072b2", "#c04e00", "#007a5a", "#a8487e", "#6b5200", "#4b2e83")
+_DARK = ("#56b4e9", "#e69f00", "#2fbf95", "#e08fbb", "#f0e442", "#c9c3ff")
 
 
 def colours(theme: Theme) -> tuple[str, ...]:

@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from app.dashboard.live_pane import LivePane
 from app.dashboard.series import runs
 from app.model_location import GUIDE
-from app.wiring import Desktop
-from engine import Bandwidth, Engine, EngineSettings, Event, Finished, SsdSettings, Stats, UnloadModel
+from engine import PINNED, Bandwidth, Finished, PageMap, Stats, UnloadModel
 from tests.app.conftest import OpenDesktop
-
-PATIENCE = 30_000  # ms
-
-
-class Watched:
-    """A window on the real engine, whose every event is written down on its way."""
-
-    def __init__(self, open_desktop: OpenDesktop, qtbot: QtBot, home: Path) -> None:
-        self.events: list[Event] = []
-        self.qtbot = qtbot
-        settings = EngineSettings(kv_pages=256, ssd=SsdSettings(home / "ssd", floor_bytes=0))
-
-        def make(emit: Callable[[Event], None]) -> Engine:
-            def both(event: Event) -> None:
-                self.events.append(event)
-                emit(event)
-
-            return Engine(both, settings)
-
-        self.desktop: Desktop = open_desktop(make, GUIDE, home / "home")
-
-    def wait(self, until: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(until, timeout=PATIENCE)
-
-    def say(self, words: str, answers: int = 1) -> None:
-        assert self.desktop.conversation.send(words, answers)
-        self.wait(lambda: not self.desktop.conversation.state.busy)
-
-    def last_stats(self) -> Stats:
-        return next(event for event in reversed(self.events) if isinstance(event, Stats))
-
-    def settle(self) -> None:
-        """Until what the engine said last, at rest, has reached the window."""
-        live = self.desktop.dashboard.live
-        self.wait(lambda: self.last_stats().running == 0 and live.figures.stats == self.last_stats())
-
-    @property
-    def pane(self) -> LivePane:
-        (found,) = self.desktop.dashboard.page.findChildren(LivePane)
-        return found
+from tests.app.dashboard.watched import Watched
 
 
 @pytest.fixture
@@ -73,10 +33,10 @@ def test_live_figures_are_the_engines(watched: Watched) -> None:
     desktop.conversation.new_chat()
     watched.say("How do I open another model?", 3)
     watched.settle()
-    watched.pane.refresh()
+    watched.live.refresh()
     stats = watched.last_stats()
     ends = [event for event in watched.events if isinstance(event, Finished)]
-    words = {key: card.words for key, card in watched.pane.cards.items()}
+    words = {key: card.words for key, card in watched.live.cards.items()}
     assert words["decode"] == f"–, last answer {_number(ends[-1].timing.decode_tps)} tok/s"
     assert words["prefill"] == f"{_number(stats.prefill_tps)} tok/s, last prompt"
     assert words["ttft"] == f"{_number(ends[-1].timing.ttft_ms)} ms, last answer"
@@ -91,7 +51,7 @@ def test_live_figures_are_the_engines(watched: Watched) -> None:
     assert len(told) == 1
     if told[0].bytes_per_second:
         assert words["bandwidth"] == f"–, memory reads {told[0].bytes_per_second / 1e9:.1f} GB/s"
-    assert watched.pane.requests.rows[0][0] == "Nothing runs"
+    assert watched.live.requests.rows[0][0] == "Nothing runs"
 
 
 def test_the_chart_and_its_table_are_the_events(watched: Watched) -> None:
@@ -99,7 +59,7 @@ def test_the_chart_and_its_table_are_the_events(watched: Watched) -> None:
     watched.say("What is a page?")
     watched.settle()
     stats = [event for event in watched.events if isinstance(event, Stats)]
-    pane = watched.pane
+    pane = watched.live
     pane.cards["memory"].click()
     assert runs(pane.chart.points, 2, gap=1e9) == [[(event.at, event.memory.arena_bytes) for event in stats]]
     pane.cards["decode"].click()
@@ -122,15 +82,105 @@ def test_a_model_loaded_anew_mid_chart_begins_anew(watched: Watched) -> None:
     watched.desktop.models.open(str(GUIDE))
     watched.wait(lambda: watched.desktop.models.state.phase == "ready")
     assert watched.desktop.dashboard.live.figures.stats is None
-    watched.pane.refresh()
-    assert watched.pane.cards["gaps"].words == "–"
+    watched.live.refresh()
+    assert watched.live.cards["gaps"].words == "–"
     watched.desktop.conversation.new_chat()
     watched.say("What is a page?")
     watched.settle()
-    cards = {key: card.read for key, card in ((c.card.key, c.card) for c in watched.pane.cards.values())}
+    cards = {key: card.read for key, card in ((c.card.key, c.card) for c in watched.live.cards.values())}
     assert cards["decode"](watched.desktop.dashboard.live.figures) == (0.0,)
     points = watched.desktop.dashboard.live.series("gaps").points
     assert any(point.values == (None, None, None) for point in points)
+
+
+def test_every_map_that_is_shown_is_the_engines(watched: Watched) -> None:
+    watched.desktop.dashboard.toggle()
+    watched.desktop.dashboard.page.show_tab("Cache")
+    pane, cache = watched.cache, watched.desktop.dashboard.cache
+    shown: list[tuple[PageMap, bytes]] = []
+
+    def look() -> None:
+        pane.refresh()
+        if cache.pages is not None:
+            numbers = range(pane.map.grid.pages)
+            shown.append((cache.pages, bytes(page.state for n in numbers if (page := cache.page(n)))))
+
+    cache.changed.connect(look)
+    chats = [watched.say("What is a page?")]
+    watched.desktop.conversation.new_chat()
+    chats.append(watched.say("How do I open another model?", 3))
+    watched.settle()
+    told = [event for event in watched.events if isinstance(event, PageMap)]
+    watched.wait(lambda: cache.pages == told[-1])
+    assert len(shown) > 3
+    assert all(pages in told and states == pages.states for pages, states in shown)
+    last, stats = told[-1], watched.last_stats()
+    assert sum(map(bool, last.states)) == stats.cached_pages > 0
+    assert {chat for owners in last.owners for chat in owners} == set(chats)
+    words = pane.gauge.text()
+    assert words.startswith(f"0 of 256 pages in use, {stats.cached_pages} kept for later")
+    place = next(n for n in range(256) if (page := cache.page(n)) and page.chats == (chats[0],))
+    page = cache.page(place)
+    assert page is not None
+    said = pane.map.words_for(page, time.perf_counter())
+    assert said.startswith(f"Page {place}: What is a page?\nlast used ")
+
+
+def test_a_click_on_a_page_goes_to_its_chat(watched: Watched) -> None:
+    first = watched.say("What is a page?")
+    watched.desktop.conversation.new_chat()
+    watched.say("How do I open another model?")
+    watched.desktop.dashboard.toggle()
+    watched.desktop.dashboard.page.show_tab("Cache")
+    cache, pages = watched.desktop.dashboard.cache, watched.cache.map
+    watched.wait(lambda: cache.pages is not None)
+    watched.cache.refresh()
+    place = next(n for n in range(256) if (page := cache.page(n)) and page.chats == (first,))
+    row, column = divmod(place, pages.grid.columns)
+    side = pages.grid.side
+    watched.qtbot.mouseClick(
+        pages, Qt.MouseButton.LeftButton, pos=QPoint(column * side + side // 2, row * side + side // 2)
+    )
+    assert watched.desktop.window.is_chat_shown
+    conversation = watched.desktop.conversation
+    watched.wait(lambda: conversation.chat is not None and conversation.chat.id == first)
+
+
+def test_a_chats_pages_are_pinned_released_and_cleared(watched: Watched) -> None:
+    chat = watched.say("What is a page?")
+    desktop, table = watched.desktop, None
+    desktop.dashboard.toggle()
+    desktop.dashboard.page.show_tab("Cache")
+    table = watched.cache.chats
+    watched.wait(lambda: bool(table.rows))
+    table.select(chat)
+    table.pin_button.click()
+    watched.wait(lambda: table.rows[0][-1] == "pinned")
+    assert desktop.pins.pinned == {chat}
+    assert not table.release_button.isEnabled()
+    watched.wait(lambda: any(isinstance(e, PageMap) and e.states[0] & PINNED for e in watched.events))
+    table.pin_button.click()
+    watched.wait(lambda: table.rows[0][-1] == "")
+    table.release_button.click()
+    watched.wait(lambda: chat in desktop.chats.memory and desktop.chats.memory[chat].memory_bytes == 0)
+    watched.wait(lambda: table.rows[0][1] == "–" and table.rows[0][2] != "–")
+    assert watched.last_stats().cached_pages == 0
+    table.clear_button.click()
+    watched.wait(lambda: chat not in desktop.chats.memory and table.rows == [])
+
+
+def test_pages_are_told_only_while_somebody_looks(watched: Watched) -> None:
+    watched.desktop.dashboard.toggle()
+    watched.say("What is a page?")
+    assert not any(isinstance(event, PageMap) for event in watched.events)
+    watched.desktop.dashboard.page.show_tab("Cache")
+    watched.wait(lambda: any(isinstance(event, PageMap) for event in watched.events))
+    watched.desktop.window.show_chat()
+    watched.desktop.conversation.new_chat()
+    watched.say("Who are you?")
+    count = sum(isinstance(event, PageMap) for event in watched.events)
+    watched.say("What is a page?")
+    assert sum(isinstance(event, PageMap) for event in watched.events) == count
 
 
 def _number(value: float) -> str:
