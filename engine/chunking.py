@@ -31,13 +31,13 @@ _FIRST_PAGES = 8
 _FIRST = 0.5
 """Of what would fill a step beside answers at the rate of prompts alone: the first slice."""
 _UNDER, _OVER = 0.9, 1.05
-"""Of what a step may take: between them the work stays what it is."""
-_LEAST = 0.3
-"""What work is multiplied by at a time, at least."""
-_FINER = 2
+"""Of what a step may take: between them slices stay what they are."""
+_LEAST, _MOST = 0.3, 4.0
+"""What work is multiplied by at a time."""
+_FINER = 3
 """Sizes of slices from one to one of twice the work."""
-_TRIED_AGAIN = 2000
-"""Steps after which a size that was too much is tried again."""
+_TRIED_AGAIN = 50, 5000
+"""Steps after which a size that was too much is tried again: at first, and when it often was."""
 
 
 def is_common(begin: int, tokens: int) -> bool:
@@ -64,15 +64,14 @@ class ChunkSizer:
     alone: a chunk of a few tokens would come through in as short a step, but a product of few rows costs
     nearly as much as one of many. Where a slice takes longer than that however thin it is, the step may take
     MORE of what it takes anyway: thinner slices would hold answers up as long, and more often.
-
-    Work is counted in tokens: that of one token is all layers of it.
     """
 
     def __init__(self, most: int, page_size: int, layers: int) -> None:
         """`most` tokens of a model of so many `layers`; chunks are whole pages where possible."""
         self._most, self._page_size, self._layers = most, page_size, layers
         self._rates = deque[float](maxlen=_RATES_KEPT)
-        self._beside = BesideWork(self._sizes())
+        self._beside = BesideWork(self._works())
+        self._each, self._is_short = 1, False
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
 
     @property
@@ -85,34 +84,47 @@ class ChunkSizer:
 
     def next(self, begin: int, remaining: int, answers: int = 0) -> int:
         """Tokens of the next chunk, 1 … remaining, from token `begin` on, beside so many running answers."""
-        alone = int(self.rate * DISPATCH_SECONDS) if self._rates else _FIRST_PAGES * self._page_size
-        if answers:
-            alone = max(self._page_size, min(alone, int(self._layers * self._work(answers))))
-        size = self._whole(alone)
-        if size >= COMMON:
-            return min(remaining, size if remaining <= size else size - begin % size)
-        return max(1, min(size, remaining))
+        if not answers:
+            alone = int(self.rate * DISPATCH_SECONDS) if self._rates else _FIRST_PAGES * self._page_size
+            return self._cut(begin, remaining, self._whole(alone))
+        work = self._work(answers)
+        whole = self._whole(work)
+        tokens = self._cut(begin, remaining, whole)
+        self._each, self._is_short = max(1, work // whole), tokens < whole
+        if self._is_short:
+            self._each = max(self._each, min(self._beside.most_layers, work // tokens))
+        return tokens
 
     def layers(self, tokens: int, left: int, answers: int = 0) -> int:
         """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
-        if not answers:
-            return left
-        most = max(1, min(left, int(self._layers * self._work(answers) / tokens)))
-        return -(-left // -(-left // most))  # the same in each of the steps it takes
+        most = left
+        if answers:
+            most = min(left, self._each, self._work(answers) // tokens)
+        elif self._rates:  # a chunk that was begun beside answers may be a long one
+            most = min(left, int(2 * self._layers * self.rate * DISPATCH_SECONDS / tokens))
+        return -(-left // -(-left // max(1, most)))  # the same in each of the steps it takes
 
-    def filled(self, work: float, seconds: float, answers: int = 0) -> None:
-        """A step with that work on a prompt beside so many answers took `seconds`."""
+    def filled(self, tokens: int, share: float, seconds: float, answers: int = 0) -> None:
+        """A step with that share of all layers of so many prompt tokens, beside answers, took `seconds`."""
         if seconds <= 0:
             return
         if answers:
-            if alone := self._alone(answers):
-                self._beside.took(work, seconds, answers, alone)
-        elif work >= min(self._page_size, 8):
-            self._rates.append(work / seconds)
+            alone = self._alone(answers)
+            if alone and not self._is_short:
+                layers = round(share * self._layers)
+                self._beside.took(tokens * layers, layers, seconds, answers, alone)
+        elif tokens * share >= min(self._page_size, 8):
+            self._rates.append(tokens * share / seconds)
 
     def decoded(self, answers: int, seconds: float) -> None:
         """A step of so many answers, and nothing else, took `seconds`."""
         self._decode_seconds[answers].append(seconds)
+
+    def _cut(self, begin: int, remaining: int, size: int) -> int:
+        """So many tokens, or what is left; long chunks end at multiples."""
+        if size >= COMMON and size < remaining:
+            size -= begin % size
+        return max(1, min(size, remaining))
 
     def _whole(self, tokens: int) -> int:
         """At most so many tokens that a chunk may have: a power of two from COMMON on, else whole pages."""
@@ -121,18 +133,17 @@ class ChunkSizer:
             return 1 << (size.bit_length() - 1)
         return size - size % self._page_size if size > self._page_size else size
 
-    def _sizes(self) -> list[float]:
-        """The work of slices to choose from, ascending: a layer of ever more tokens, then more layers."""
-        least, most = min(self._page_size, self._most), self._whole(self._most)
-        asked = (least * 2 ** (step / _FINER) for step in count())
-        chosen = takewhile(lambda work: work <= most * self._layers, asked)
-        tokens = [(self._whole(int(work + 0.5)), work) for work in chosen]
-        return sorted({size * max(1, int(work / size)) / self._layers for size, work in tokens} | {most})
+    def _works(self) -> list[int]:
+        """Of the slices to choose from, ascending: tokens times layers."""
+        least, most = min(self._page_size, self._most), self._whole(self._most) * self._layers
+        asked = (int(least * 2 ** (step / _FINER) + 0.5) for step in count())
+        return sorted({*takewhile(lambda work: work < most, asked), most})
 
-    def _work(self, answers: int) -> float:
-        """For the next step beside so many answers."""
+    def _work(self, answers: int) -> int:
+        """Of the next slice beside so many answers."""
         alone = self._alone(answers)
-        return self._beside.work(0.0 if alone is None else _FIRST * (BESIDE - 1) * alone * self.rate)
+        first = 0.0 if alone is None else _FIRST * (BESIDE - 1) * alone * self.rate
+        return self._beside.work(first * self._layers)
 
     def _alone(self, answers: int) -> float | None:
         """What a step of so many answers takes, by the nearest number that was measured.
@@ -148,72 +159,102 @@ class ChunkSizer:
 class BesideWork:
     """The most work, of some sizes, with which steps last no longer than they may.
 
-    Each size is judged by steps that had it, by their median, since some compile or wait: what being there
-    costs whatever the work, that a GPU does more work in the same time, that tokens cost more behind a long
-    history, none of it needs a model then.
+    Work is tokens times layers. Each size is judged by steps that had it, by their median, since some compile
+    or wait: what being there costs whatever the work, that a GPU does more work in the same time, that tokens
+    cost more behind a long history, none of it needs a model then.
+
+    Attributes:
+        most_layers: of a chunk of few tokens, as far as is known: a layer costs something whatever is in it.
     """
 
-    def __init__(self, sizes: Sequence[float]) -> None:
-        """`sizes`: ascending."""
-        self._sizes = sizes
+    def __init__(self, works: Sequence[int]) -> None:
+        """`works`: ascending."""
+        self.most_layers = 1 << 30
+        self._works = works
         self._at: int | None = None
         self._answers, self._steps = 0, 0
         self._latest = defaultdict[int, list[float]](list)
         self._known = dict[int, _Known]()
 
-    def work(self, first: float) -> float:
-        """For the next step; about `first` before any measurement."""
-        return self._sizes[self._index(first) if self._at is None else self._at]
+    def work(self, first: float) -> int:
+        """Of the next step's slice; about `first` before any measurement."""
+        return self._works[self._index(first) if self._at is None else self._at]
 
-    def took(self, work: float, seconds: float, answers: int, alone: float) -> None:
-        """A step with that work beside so many answers took `seconds`; without it takes `alone`."""
+    def took(self, work: int, layers: int, seconds: float, answers: int, alone: float) -> None:
+        """A step of answers with that work, in so many layers, took `seconds`; without it takes `alone`."""
         if answers != self._answers:
             self._latest.clear()
             self._known.clear()
         self._answers, self._steps = answers, self._steps + 1
-        size = self._nearest(work)
-        self._at = size if self._at is None else self._at
-        if self._at > size and work * 2 > self._sizes[self._at]:
-            size = self._at  # layers are whole, and come out even
-        latest = self._latest[size]
+        near = self._nearest(work)
+        self._at = near if self._at is None else self._at
+        if near < self._at and 2 * work > self._works[self._at]:
+            near = self._at  # layers are whole, and come out even
+        latest = self._latest[near]
         latest.append(seconds)
         if len(latest) < _STEPS_KEPT:
             return
-        self._known[size] = _Known(median(latest), self._steps)
+        before = self._known.get(near)
+        rest = before.rest if before else _TRIED_AGAIN[0]
+        self._known[near] = _Known(median(latest), layers, self._steps, rest)
         latest.clear()
-        if size == self._at:
-            self._at = self._chosen(size, alone)
+        if near == self._at:
+            self._at = self._chosen(near, alone)
 
-    def _chosen(self, size: int, alone: float) -> int:
-        """The size to go on with, after `size` was measured."""
-        thinner = [known.seconds for at, known in self._known.items() if at < size or size == 0]
-        least = min(thinner, default=0.0)
-        may = min(max(BESIDE * alone, (1 + MORE) * least), DISPATCH_SECONDS)
-        took = self._known[size].seconds
-        if took > _OVER * may and size:
-            share = (may - alone) / max(took - alone, 0.1 * may)  # of the work, if nothing else costs
-            return min(self._index(max(share, _LEAST) * self._sizes[size]), size - 1)
-        if took > _UNDER * may or size + 1 == len(self._sizes):
-            return size
-        above = {at: known for at, known in self._known.items() if at > size}
-        if fitting := [at for at, known in above.items() if known.seconds <= may]:
-            return max(fitting)
-        tried = above.get(size + 1)
-        return size if tried is not None and self._steps - tried.step < _TRIED_AGAIN else size + 1
+    def _chosen(self, at: int, alone: float) -> int:
+        """The size to go on with, after that one was measured."""
+        known = self._known[at]
+        may = min(max(BESIDE * alone, (1 + MORE) * self._least(at)), DISPATCH_SECONDS)
+        layer = min((other.seconds - alone) / other.layers for other in self._known.values())
+        self.most_layers = max(1, int((may - alone) / max(layer, 0.01 * may)))
+        share = (may - alone) / max(known.seconds - alone, 0.1 * may)  # of the work, if nothing else costs
+        if known.seconds > _OVER * may and at:
+            known.rest = min(2 * known.rest, _TRIED_AGAIN[1])
+            return min(self._index(max(share, _LEAST) * self._works[at]), at - 1)
+        if known.seconds > _UNDER * may or at + 1 == len(self._works):
+            return at
+        goal = max(at + 1, self._index(min(share, _MOST) * self._works[at]))
+        return next((size for size in range(goal, at, -1) if self._may_try(size, may)), at)
+
+    def _least(self, at: int) -> float:
+        """What a step takes however little it does: of the least work, or by what more of it has cost."""
+        known = self._known[at]
+        thinner = [other.seconds for size, other in self._known.items() if size < at or at == 0]
+        above = [size for size, other in self._known.items() if size > at and self._is_fresh(other)]
+        if thinner or not above:
+            return min(thinner, default=0.0)
+        next_one = min(above)
+        more = max(0.0, self._known[next_one].seconds - known.seconds)
+        return known.seconds - more * self._works[at] / (self._works[next_one] - self._works[at])
+
+    def _is_fresh(self, known: _Known) -> bool:
+        return self._steps - known.step <= _TRIED_AGAIN[0]
+
+    def _may_try(self, at: int, may: float) -> bool:
+        """Whether that size is not known to take longer; what was measured long ago is not known."""
+        known = self._known.get(at)
+        return known is None or known.seconds <= may or self._steps - known.step > known.rest
 
     def _index(self, work: float) -> int:
         """Of the largest size that is no more work, or of the least."""
-        return max(0, bisect_right(self._sizes, work) - 1)
+        return max(0, bisect_right(self._works, work) - 1)
 
-    def _nearest(self, work: float) -> int:
+    def _nearest(self, work: int) -> int:
+        """The size that comes nearest to so much work."""
         below = self._index(work)
-        around = self._sizes[below : below + 2]
-        return below + min(range(len(around)), key=lambda at: abs(math.log(around[at] / work)))
+        around = range(below, min(below + 2, len(self._works)))
+        return min(around, key=lambda at: abs(math.log(self._works[at] / max(work, 1))))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Known:
-    """What steps of a size took, and at which step that was measured."""
+    """What steps of a size took, and with how many layers.
+
+    Attributes:
+        step: when that was measured; `rest`: for how many steps it is not tried again.
+    """
 
     seconds: float
+    layers: int
     step: int
+    rest: int

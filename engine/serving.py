@@ -322,7 +322,7 @@ class Serving:
         if sent.draft is not None:
             return
         if sent.slice is not None:
-            self._batcher.chunks.filled(sent.slice.tokens * sent.slice.share, seconds, sent.answers)
+            self._batcher.chunks.filled(sent.slice.tokens, sent.slice.share, seconds, sent.answers)
         elif sent.answers:
             self._batcher.chunks.decoded(sent.answers, seconds)
 
