@@ -32,17 +32,14 @@ from app.chosen_settings import ChosenSettings
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, window_settings
-from app.event_inbox import EventInbox, in_turn
+from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
-from app.history.recorder import Recorder
-from app.history.worker import HistoryWorker
 from app.icons import icon
-from app.instance.feed import LiveFeed
-from app.instance.listener import Listener
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
 from app.models_door import ModelsDoor
+from app.onlookers import Onlookers
 from app.paths import Paths, default_paths
 from app.settings import SettingsFile
 from app.settings_desk import SettingsDesk
@@ -85,13 +82,11 @@ class Desktop:
         self._problems: dict[str, str] = {}
         self.queue = FrameQueue()
         self.chosen = ChosenSettings(SettingsFile(paths.settings), self.queue.post)
-        self.history = HistoryWorker(paths.history, self.queue.post, partial(self._tell_problem, "history"))
-        self.recorder = Recorder(self.history.save, "window", kv_bits(self.chosen.values.kv_cache))
+        bits = kv_bits(self.chosen.values.kv_cache)
+        self.onlookers = Onlookers(paths, self.queue.post, partial(self._tell_problem, "history"), bits)
         inbox = EventInbox(self.queue.post, self._dispatch)
-        feed = LiveFeed()
-        self.listener = Listener(paths.home, feed)
-        self.engine = make_engine(in_turn(self.recorder.take, feed.take, inbox.emit))
-        submit = self.recorder.passing(self.engine.submit)
+        self.engine = make_engine(self.onlookers.before(inbox.emit))
+        submit = self.onlookers.recorder.passing(self.engine.submit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, self.chosen.values.theme)
         self._own_settings = OwnSettings(paths, self.queue.post)
@@ -112,7 +107,7 @@ class Desktop:
             self.window,
             paths,
             self.queue.post,
-            EngineSettings(kv_bits=kv_bits(self.chosen.values.kv_cache)),
+            EngineSettings(kv_bits=bits),
             lanes,
         )
         self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
@@ -138,9 +133,8 @@ class Desktop:
         self.window.show()
         self._garbage.start()
         self.store.start()
-        self.history.start()
         self.engine.start()
-        self.listener.start()
+        self.onlookers.start()
         self.pins.load()
         self.chats.load()
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
@@ -151,7 +145,6 @@ class Desktop:
     def close(self) -> None:
         """Save and end the threads. The engine may be deep in a step: it is given a few seconds."""
         self.window.hide()
-        self.listener.close(CLOSE_SECONDS)
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
         self._own_settings.quit()
@@ -159,8 +152,7 @@ class Desktop:
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
             log.warning("the engine did not end in time")
-        if not self.history.close(CLOSE_SECONDS):  # after the engine: what it cut short is in it
-            log.warning("the database of requests did not close in time")
+        self.onlookers.close(CLOSE_SECONDS)
         self.chosen.close()
         self.queue.close()
         self._garbage.stop()

@@ -25,8 +25,9 @@ ALL = Span((0.0, 1e12))
 def ask(qtbot: QtBot, desktop: Desktop) -> list[RequestRecord]:
     """This session's requests, as the window's own thread gets them."""
     answers: list[Sequence[RequestRecord]] = []
-    span = session_span(desktop.recorder.session, desktop.recorder.seconds)
-    desktop.history.ask(lambda store: store.latest(span), answers.append)
+    onlookers = desktop.onlookers
+    span = session_span(onlookers.recorder.session, onlookers.recorder.seconds)
+    onlookers.history.ask(lambda store: store.latest(span), answers.append)
     qtbot.waitUntil(lambda: bool(answers))
     return list(answers[0])
 
