@@ -24,6 +24,7 @@ from app.library.disk import entries, freed_by
 from app.library.hugging_face import cache_folder
 from app.library.library import Library
 from app.library.look import model_files
+from app.library.names import folded
 from app.library.records import NOTHING_SET, Facts, LeftOut, LibraryError, Model
 
 _OWN = frozenset(
@@ -101,10 +102,9 @@ def plan_leftover(left: LeftOut, others: Sequence[Model], waiting: Collection[st
     """
     if not left.repository:
         raise LibraryError(f"{left.path} is not in the Hugging Face cache; delete it where it lies")
-    if left.repository in waiting:
-        raise LibraryError(
-            f"a download of {left.repository} waits; `mlxr pull {left.repository} --cancel` gives it up"
-        )
+    for repo in waiting:
+        if folded(repo) == folded(left.repository):  # in whatever case: a Mac's disk has one folder for both
+            raise LibraryError(f"a download of {repo} waits; `mlxr pull {repo} --cancel` gives it up")
     model = _as_model(left)
     layout = CacheLayout(Path(os.path.realpath(cache_folder())), left.repository)
     if any(other.path.is_relative_to(layout.folder) for other in others if other.state != "gone"):

@@ -136,17 +136,20 @@ def test_a_repository_without_a_model_goes_by_its_name(mlxr_here: Run, mine: Pat
     assert mine.exists()
 
 
-def test_what_an_abandoned_download_left_goes_by_its_repositorys_name(mlxr_here: Run, mine: Path) -> None:
+@pytest.mark.parametrize("asked", ["some/begun", "Some/Begun"])  # one folder on a Mac's disk
+def test_what_an_abandoned_download_left_goes_by_its_repositorys_name(
+    mlxr_here: Run, mine: Path, asked: str
+) -> None:
     from huggingface_hub import constants
 
     blobs = Path(constants.HF_HUB_CACHE) / "models--some--begun" / "blobs"
     blobs.mkdir(parents=True)
     (blobs / "abc.incomplete").write_bytes(bytes(3_000_000))
     with closing(Journal(default_paths().downloads)) as journal:
-        entry = journal.add(Wanted("some/begun"))
+        entry = journal.add(Wanted(asked))
         waits = mlxr_here("rm", "some/begun", "--yes")
         assert waits.returncode == 1
-        assert "`mlxr pull some/begun --cancel` gives it up" in waits.stderr
+        assert f"`mlxr pull {asked} --cancel` gives it up" in waits.stderr
         journal.forget(entry.id)
     assert mlxr_here("rm", "some/begun", "--yes").stdout == "some/begun is deleted: 3.0 MB freed\n"
     assert not blobs.parent.exists()
