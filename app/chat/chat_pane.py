@@ -127,6 +127,7 @@ class ChatPane(QWidget):
         self.transcript.stepped.connect(self._conversation.switch)
         self.empty_state.suggested.connect(self._conversation.send)
         self.model_button.chosen.connect(self._models.open)
+        self.status_line.clicked.connect(self.dashboard_wanted)
         self.model_banner.acted.connect(lambda: self._models.open(self._models.guide))
 
     @Slot(str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app.amounts import size
 from app.chat.cache_words import reading_words
 from engine import (
     Event,
@@ -32,6 +33,9 @@ class EngineStatus:
             ones; 0 of 0 otherwise.
         prefill_cached: prompt tokens that need not be read.
         queued: requests that wait behind the running one.
+        running: requests that run.
+        ttft_ms: from sending to the first token, of the last request that has got there; 0 before that.
+        process_bytes: memory of the whole app; 0 where it is not known.
     """
 
     model: ModelInfo | None = None
@@ -44,6 +48,9 @@ class EngineStatus:
     prefill_total: int = 0
     prefill_cached: int = 0
     queued: int = 0
+    running: int = 0
+    ttft_ms: float = 0.0
+    process_bytes: int = 0
 
 
 def fold(status: EngineStatus, event: Event) -> EngineStatus:
@@ -79,11 +86,13 @@ def _finished(status: EngineStatus, event: Finished) -> EngineStatus:
         prefill_total=0,
         decoding=False,
         decode_tps=event.timing.decode_tps or status.decode_tps,
+        ttft_ms=event.timing.ttft_ms or status.ttft_ms,
         context_tokens=len(event.prompt_tokens) + len(event.tokens),
     )
 
 
 def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
+    began = [request.ttft_ms for request in event.requests if request.ttft_ms]
     return replace(
         status,
         decode_tps=event.decode_tps or status.decode_tps,
@@ -91,6 +100,9 @@ def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
         pages_used=event.pages_used,
         total_pages=event.total_pages or status.total_pages,
         queued=event.queued,
+        running=event.running,
+        ttft_ms=began[-1] if began else status.ttft_ms,
+        process_bytes=event.memory.process_bytes,
     )
 
 
@@ -102,6 +114,8 @@ class StatusTexts:
     speed: str = ""
     context: str = ""
     pages: str = ""
+    first: str = ""
+    memory: str = ""
 
 
 def status_texts(status: EngineStatus) -> StatusTexts:
@@ -115,11 +129,21 @@ def status_texts(status: EngineStatus) -> StatusTexts:
         activity = f"{status.queued} waiting"
     return StatusTexts(
         activity=activity,
-        speed=f"{status.decode_tps:.0f} tok/s" if status.decode_tps >= 10 else _slow(status.decode_tps),
+        speed=_speed(status),
         context=f"{status.context_tokens:,} / {status.model.context_length:,} tokens",
         pages=f"{status.pages_used:,} / {status.total_pages:,} pages",
+        first=f"first token {_seconds(status.ttft_ms / 1000)}" if status.ttft_ms else "",
+        memory=size(status.process_bytes) if status.process_bytes else "",
     )
 
 
-def _slow(tps: float) -> str:
-    return f"{tps:.1f} tok/s" if tps > 0 else ""
+def _speed(status: EngineStatus) -> str:
+    tps = status.decode_tps
+    if not tps > 0:
+        return ""
+    words = f"{tps:.0f} tok/s" if tps >= 10 else f"{tps:.1f} tok/s"
+    return f"{words} for {status.running} answers" if status.running > 1 else words
+
+
+def _seconds(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"

@@ -1,9 +1,9 @@
-"""The line at the window's foot: model, speed, context and pages, as the engine reports them."""
+"""The line at the window's foot: model, speed, context, pages and memory, as the engine reports them."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QWidget
 
 from app.chat.engine_status import StatusTexts
@@ -14,7 +14,12 @@ GAP = 16
 
 
 class StatusLine(QWidget):
-    """Shows status texts; a field without one takes no room. Where room is short, the last ones give way."""
+    """Shows status texts; a field without one takes no room. Where room is short, the last ones give way.
+
+    Intent: `clicked`, to see more of this.
+    """
+
+    clicked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -25,10 +30,24 @@ class StatusLine(QWidget):
         self._activity = QLabel()
         self._speed = QLabel()
         self._speed.setToolTip("Tokens a second, now or in the last answer")
+        self._first = QLabel()
+        self._first.setToolTip("From sending to the first token, in the last answer")
         self._context = QLabel()
         self._context.setToolTip("Tokens in context, of those the model can hold")
         self._pages = QLabel()
         self._pages.setToolTip("Pages of the KV cache in use, of those there are")
+        self._memory = QLabel()
+        self._memory.setToolTip("Memory of the whole app")
+        self._labels = (
+            self._model,
+            self._activity,
+            self._speed,
+            self._context,
+            self._pages,
+            self._first,
+            self._memory,
+        )
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
         row = QHBoxLayout(self)
         row.setContentsMargins(SIDE, 0, SIDE, 0)
         row.setSpacing(GAP)
@@ -36,7 +55,7 @@ class StatusLine(QWidget):
         row.addWidget(self._model)
         row.addWidget(self._activity)
         row.addStretch(1)
-        for label in (self._speed, self._context, self._pages):
+        for label in self._labels[2:]:
             row.addWidget(label)
 
     def show_texts(self, model: str, texts: StatusTexts) -> None:
@@ -47,6 +66,8 @@ class StatusLine(QWidget):
             (self._speed, texts.speed),
             (self._context, texts.context),
             (self._pages, texts.pages),
+            (self._first, texts.first),
+            (self._memory, texts.memory),
         ):
             if label.text() != words:
                 label.setText(words)
@@ -57,13 +78,18 @@ class StatusLine(QWidget):
         super().resizeEvent(event)
         self._fit()
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """A click is a wish to see more."""
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.clicked.emit()
+
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Its words do not keep the window from being narrow."""
         return QSize(0, HEIGHT)
 
     def _fit(self) -> None:
         room = self.width() - 2 * SIDE
-        for label in (self._model, self._activity, self._speed, self._context, self._pages):
+        for label in self._labels:
             needed = label.sizeHint().width() + GAP
             label.setVisible(bool(label.text()) and needed <= room + GAP)
             room -= needed if label.text() else 0
@@ -71,5 +97,4 @@ class StatusLine(QWidget):
     @property
     def words(self) -> str:
         """Everything it says, for tests and screen readers."""
-        labels = (self._model, self._activity, self._speed, self._context, self._pages)
-        return "  ".join(label.text() for label in labels if label.text())
+        return "  ".join(label.text() for label in self._labels if label.text())

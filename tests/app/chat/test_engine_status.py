@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.chat.engine_status import EngineStatus, StatusTexts, fold, status_texts
 from engine import (
     Event,
     Failed,
     Finished,
     LoadProgress,
+    MemoryUse,
     ModelReady,
     ModelUnloaded,
     PrefillProgress,
+    RequestStats,
     Stats,
     TextChunk,
     Timing,
@@ -65,9 +69,21 @@ def test_slow_models_get_a_decimal() -> None:
 
 
 def test_a_finished_answer_leaves_its_speed_and_context() -> None:
-    end = Finished("r", "stop", "a b", (1, 2), (3, 4, 5), None, Timing(1.0, 3, 0, 1.0, 55.0))
+    end = Finished("r", "stop", "a b", (1, 2), (3, 4, 5), None, Timing(81.0, 3, 0, 1.0, 55.0))
     texts = status_texts(after(READY, stats(), end, stats("", tokens=0, tps=0.0, pages=0)))
-    assert texts == StatusTexts("", "55 tok/s", "5 / 2,048 tokens", "0 / 512 pages")
+    assert texts == StatusTexts("", "55 tok/s", "5 / 2,048 tokens", "0 / 512 pages", "first token 81 ms")
+
+
+def test_several_answers_the_first_token_and_memory_are_told_while_they_run() -> None:
+    began = RequestStats("r", "", 9, 9, 3, 1234.0, 90.0, 30.0)
+    memory = MemoryUse(0, 0, 191_000_000, False)
+    busy = replace(stats(), running=3, requests=(began,), memory=memory)
+    texts = status_texts(after(READY, busy))
+    assert (texts.speed, texts.first, texts.memory) == (
+        "31 tok/s for 3 answers",
+        "first token 1.2 s",
+        "191 MB",
+    )
 
 
 def test_a_failure_ends_the_prefill() -> None:

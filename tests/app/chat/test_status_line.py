@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.chat.engine_status import StatusTexts
@@ -26,8 +27,12 @@ def test_in_a_narrow_window_the_last_fields_give_way(qtbot: QtBot) -> None:
     line.resize(2000, 32)
     line.show()
     activity = "128,112 of 128,140 tokens cached, about 12.2 s"
-    line.show_texts("Guide", StatusTexts(activity, "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages"))
-    labels = (line._model, line._activity, line._speed, line._context, line._pages)
+    texts = StatusTexts(
+        activity, "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages", "first token 81 ms", "191 MB"
+    )
+    line.show_texts("Guide", texts)
+    labels = line._labels
+    assert len(labels) == 7
     assert all(label.isVisible() for label in labels)
     for width in range(2000, 100, -50):
         line.resize(width, 32)
@@ -36,7 +41,16 @@ def test_in_a_narrow_window_the_last_fields_give_way(qtbot: QtBot) -> None:
         assert shown == sorted(shown, reverse=True)
         visible = [label for label in labels if label.isVisible()]
         assert all(label.width() >= label.sizeHint().width() for label in visible)
-    assert shown == [True, False, False, False, False]
+    assert shown == [True, *[False] * 6]
     assert line.minimumSizeHint().width() == 0
     line.resize(2000, 32)
     assert all(label.isVisible() for label in labels)
+
+
+def test_a_click_asks_for_more(qtbot: QtBot) -> None:
+    line = StatusLine()
+    qtbot.addWidget(line)
+    line.resize(800, 32)
+    line.show()
+    with qtbot.waitSignal(line.clicked):
+        qtbot.mouseClick(line, Qt.MouseButton.LeftButton)
