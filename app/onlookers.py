@@ -26,13 +26,22 @@ class Onlookers:
     """
 
     def __init__(
-        self, paths: Paths, post: Post, on_problem: Callable[[str], None], kv_bits: int | None
+        self,
+        paths: Paths,
+        post: Post,
+        on_problem: Callable[[str], None],
+        on_open: Callable[[str | None], None],
+        kv_bits: int | None,
     ) -> None:
-        """`on_problem`: of the history, as for DatabaseWorker; `kv_bits`: as for Recorder."""
+        """What comes of other threads comes through `post`.
+
+        `on_problem`: of the history, as for DatabaseWorker; `kv_bits`: as for Recorder; `on_open`: another
+        program wants the window to be shown, with a model or without.
+        """
         self.history = HistoryWorker(paths.history, post, on_problem)
         self.recorder = Recorder(self.history.save, "window", kv_bits)
         self._feed = LiveFeed()
-        self._listener = Listener(paths.home, self._feed)
+        self._listener = Listener(paths.home, self._feed, lambda model: post(lambda: on_open(model)))
 
     def before(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """`emit`, behind them."""

@@ -104,6 +104,13 @@ class MainWindow(QMainWindow):
         """Whether the chats are on show, and not a page in their place."""
         return self._pages.currentWidget() is self._chat
 
+    def come_forward(self) -> None:
+        """Be before other windows, as far as the system lets a program do that."""
+        if self.isMinimized():
+            self.showNormal()
+        self.raise_()
+        self.activateWindow()
+
     def show_title(self, chat_title: str) -> None:
         """Name the chat that is open in the title bar."""
         self.setWindowTitle(f"{chat_title} – {text.APP_NAME}" if chat_title else text.APP_NAME)

@@ -83,7 +83,8 @@ class Desktop:
         self.queue = FrameQueue()
         self.chosen = ChosenSettings(SettingsFile(paths.settings), self.queue.post)
         bits = kv_bits(self.chosen.values.kv_cache)
-        self.onlookers = Onlookers(paths, self.queue.post, partial(self._tell_problem, "history"), bits)
+        tell = partial(self._tell_problem, "history")
+        self.onlookers = Onlookers(paths, self.queue.post, tell, self._come_forward, bits)
         inbox = EventInbox(self.queue.post, self._dispatch)
         self.engine = make_engine(self.onlookers.before(inbox.emit))
         submit = self.onlookers.recorder.passing(self.engine.submit)
@@ -120,6 +121,8 @@ class Desktop:
             self.chats,
             self.pins,
             self._open_chat,
+            paths,
+            self.queue.post,
         )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
         self._join_chats()
@@ -147,6 +150,7 @@ class Desktop:
         self.window.hide()
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
+        self.dashboard.close()
         self._own_settings.quit()
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")
@@ -214,6 +218,12 @@ class Desktop:
         stop = actions["stop"]  # Esc is for others while there is nothing to stop
         stop.setEnabled(False)
         self.conversation.state_changed.connect(lambda state: stop.setEnabled(state.busy))
+
+    def _come_forward(self, model: str | None) -> None:
+        """Another `mlxr` was started, and has left it to this one."""
+        self.window.come_forward()
+        if model is not None:
+            self.models.open(model)
 
     def _offer_models(self) -> None:
         self.window.show_chat()

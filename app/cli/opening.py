@@ -32,7 +32,7 @@ def open_session(
     loaded = SettingsFile(paths.settings).load()
     if loaded.problem:
         terminal.say(loaded.problem)
-    path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say)
+    path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say).absolute()
     settings = engine_settings(paths, loaded.settings)
     if (draft := getattr(args, "draft_model", None)) is not None:
         settings = replace(settings, draft_model=locate(draft, None, terminal.say))

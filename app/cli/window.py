@@ -6,24 +6,29 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from app.display import display_problem
+from app.instance.client import hand_over
 from app.model_location import locate
 from app.paths import default_paths
 from app.settings import SettingsFile
 
 
 def run(args: Namespace) -> int:
-    """Open the window and stay until it is closed. Raises AppError."""
+    """Open the window and stay until it is closed; where the app runs, have it show that. Raises AppError."""
     problem = display_problem()
     if problem:
         return _chat_instead(args, problem)
+    paths, spec = default_paths(), getattr(args, "model", None)
+    if hand_over(paths.home, locate(spec).absolute() if spec else None):
+        _say("MLXR is running already: its window comes to the front.")
+        return 0
     try:
         from app.wiring import run_window
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
             raise
         return _chat_instead(args, f"Qt cannot be loaded ({error})")
-    settings = SettingsFile(default_paths().settings).load().settings
-    return run_window(locate(getattr(args, "model", None), settings.last_model, _say))
+    settings = SettingsFile(paths.settings).load().settings
+    return run_window(locate(spec, settings.last_model, _say).absolute())
 
 
 def _chat_instead(args: Namespace, problem: str) -> int:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from app import VERSION
 from app.errors import AppError
 from app.instance.address import check_folder, socket_path
-from app.instance.protocol import LIVE, PROTOCOL
+from app.instance.protocol import DONE, LIVE, PROTOCOL, opening
 
 ANSWER_SECONDS = 5.0
 _SILENT = "MLXR does not answer; if its window does not either, end it and start it again"
@@ -24,27 +25,21 @@ class NotRunning(AppError):
     """No MLXR listens for this data folder."""
 
 
-class LiveLines:
-    """The running app's live figures, a line of JSON at a time; for a `with` block.
+class Connection:
+    """A line of JSON to the running app, and the lines that it answers; for a `with` block."""
 
-    Attributes:
-        app: what the app says of itself: "mlxr" its version, "pid", "models" how many it has in memory, each
-            of which has one of the first lines.
-    """
-
-    def __init__(self, home: Path) -> None:
-        """Connect to the app whose data is in `home`. Raises NotRunning, AppError when it makes no sense."""
+    def __init__(self, home: Path, asked: Mapping[str, str | None]) -> None:
+        """Ask the app whose data is in `home`. Raises NotRunning, AppError where it cannot be reached."""
         self._received = bytearray()
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.settimeout(ANSWER_SECONDS)
-            self._ask(home)
-            self.app = self._hello()
+            self._ask(home, asked)
         except BaseException:
             self._socket.close()
             raise
 
-    def __enter__(self) -> LiveLines:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -72,7 +67,7 @@ class LiveLines:
         line, _, self._received = self._received.partition(b"\n")
         return cast(Line, json.loads(line))
 
-    def _ask(self, home: Path) -> None:
+    def _ask(self, home: Path, asked: Mapping[str, str | None]) -> None:
         path = socket_path(home)
         try:
             check_folder(path.parent)
@@ -86,7 +81,25 @@ class LiveLines:
                 f"no MLXR is running with the data in {home}; start it with `mlxr`, then try again"
             ) from None
         with suppress(ConnectionError):  # it has hung up: reading tells
-            self._socket.sendall(json.dumps(LIVE).encode() + b"\n")
+            self._socket.sendall(json.dumps(asked).encode() + b"\n")
+
+
+class LiveLines(Connection):
+    """The running app's live figures.
+
+    Attributes:
+        app: what the app says of itself: "mlxr" its version, "pid", "models" how many it has in memory, each
+            of which has one of the first lines.
+    """
+
+    def __init__(self, home: Path) -> None:
+        """Connect. Raises NotRunning, AppError when it makes no sense."""
+        super().__init__(home, LIVE)
+        try:
+            self.app = self._hello()
+        except BaseException:
+            self._socket.close()
+            raise
 
     def _hello(self) -> Line:
         try:
@@ -100,3 +113,19 @@ class LiveLines:
                 f"the MLXR that runs is version {hello.get('mlxr')}, this one is {VERSION}; start it again"
             )
         return hello
+
+
+def hand_over(home: Path, model: Path | None) -> bool:
+    """Let the app that runs on `home` show its window, and open the model at this absolute path.
+
+    False where none runs. Raises AppError where one does and does not listen.
+    """
+    try:
+        with Connection(home, opening(str(model) if model else None)) as connection:
+            if connection.next(ANSWER_SECONDS) != DONE:
+                raise AppError(_SILENT)
+    except NotRunning:
+        return False
+    except EOFError:
+        raise AppError(_SILENT) from None
+    return True

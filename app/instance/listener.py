@@ -14,7 +14,7 @@ from typing import Any
 
 from app.instance.address import check_folder, held, socket_path
 from app.instance.feed import LiveFeed
-from app.instance.protocol import LIVE
+from app.instance.protocol import DONE, LIVE
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +64,13 @@ class _Client:
 class Listener:
     """Serves the local socket of the data folder `home`, unless another process does.
 
-    A program asks with one line of JSON: LIVE gets what `feed` has and its news, until it leaves. Nothing
-    runs while nobody is connected. A socket that cannot be made is told to the log: the app does without.
+    A program asks with one line of JSON: LIVE gets what `feed` has and its news, until it leaves; `opening`
+    calls `on_open` with its model, on the listener's thread. Nothing runs while nobody is connected. A socket
+    that cannot be made is told to the log: the app does without.
     """
 
-    def __init__(self, home: Path, feed: LiveFeed) -> None:
-        self._home, self._feed = home, feed
+    def __init__(self, home: Path, feed: LiveFeed, on_open: Callable[[str | None], None]) -> None:
+        self._home, self._feed, self._on_open = home, feed, on_open
         self._clients: dict[socket.socket, _Client] = {}
         self._selector = selectors.DefaultSelector()
         self._awake, self._waker = socket.socketpair()
@@ -157,14 +158,22 @@ class Listener:
             asked: object = json.loads(line)
         except ValueError:
             return False
-        if asked != LIVE:
-            return False
+        match asked:
+            case {"ask": "open", "model": str() | None as model}:
+                self._on_open(model)
+                client.waiting += json.dumps(DONE).encode() + b"\n"
+            case _ if asked == LIVE:
+                self._begin_live(client)
+            case _:
+                return False
+        return True
+
+    def _begin_live(self, client: _Client) -> None:
         if not client.is_live:
             client.is_live = True
             if sum(other.is_live for other in self._clients.values()) == 1:
                 self._feed.watch(self._wake)
             client.waiting += self._feed.everything()
-        return True
 
     def _hear_news(self, awake: socket.socket) -> None:
         with suppress(BlockingIOError):

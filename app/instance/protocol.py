@@ -7,3 +7,11 @@ PROTOCOL = 1
 
 LIVE = {"ask": "live"}
 """Asks for the live figures: what there is, then what changes, until the asker leaves."""
+
+DONE = {"done": True}
+"""Answers what `opening` asks."""
+
+
+def opening(model: str | None) -> dict[str, str | None]:
+    """Asks the app to show its window, and to open the model at this path where there is one."""
+    return {"ask": "open", "model": model}

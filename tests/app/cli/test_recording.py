@@ -47,6 +47,13 @@ def test_a_completion_is_recorded_as_its_json_says(mlxr_here: Run) -> None:
     assert (one["outcome"], one["reason"]) == ("finished", told["finish_reason"])
 
 
+def test_a_model_has_one_name_whatever_the_folder(mlxr_here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GUIDE.parent)
+    mlxr_here("generate", "--model", GUIDE.name, "--prompt", "hello", "--max-tokens", 1)
+    mlxr_here("generate", "--model", GUIDE, "--prompt", "hello", "--max-tokens", 1)
+    assert [one["model"] for one in recorded()] == [str(GUIDE)] * 2
+
+
 def test_a_refused_request_is_recorded_with_its_reason(mlxr_here: Run) -> None:
     done = mlxr_here("generate", "--model", GUIDE, "--tokens", "1,99999999")
     assert done.returncode == 1

@@ -26,7 +26,7 @@ from engine import (
     TokenGaps,
 )
 from tests.app.cli.conftest import Run, StartTerminal
-from tests.app.instance.conftest import PATIENCE, connected
+from tests.app.instance.conftest import PATIENCE, connected, nothing
 from tests.fakes.scripted_engine import model_info
 
 MODEL = "/models/tiny-chat"
@@ -79,7 +79,7 @@ SHOWN = {
 def feed() -> Iterator[LiveFeed]:
     """What the running app's engine says."""
     feed = LiveFeed()
-    listener = Listener(default_paths().home, feed)
+    listener = Listener(default_paths().home, feed, nothing)
     listener.start()
     yield feed
     assert listener.close(PATIENCE)
@@ -212,7 +212,7 @@ def test_a_terminal_follows_the_app_until_ctrl_c(terminal: StartTerminal, feed: 
 
 def test_it_ends_with_the_app(terminal: StartTerminal) -> None:
     home = default_paths().home
-    listener = Listener(home, LiveFeed())
+    listener = Listener(home, LiveFeed(), nothing)
     listener.start()
     connected(home).__exit__(None, None, None)
     top = terminal("top")

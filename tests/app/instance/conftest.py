@@ -16,6 +16,10 @@ from engine import CacheCounts, MemoryUse, Stats, TokenGaps
 PATIENCE = 20.0
 
 
+def nothing(model: str | None) -> None:
+    """Takes the place of what shows the window."""
+
+
 def stats(model: str = "/models/tiny", tokens: int = 7, **changes: object) -> Stats:
     """A pulse of a busy model."""
     told: dict[str, object] = {
@@ -37,7 +41,7 @@ def feed() -> LiveFeed:
 @pytest.fixture
 def home(tmp_path: Path, feed: LiveFeed) -> Iterator[Path]:
     """A data folder that a listener serves."""
-    listener = Listener(tmp_path / "h", feed)
+    listener = Listener(tmp_path / "h", feed, nothing)
     listener.start()
     yield tmp_path / "h"
     assert listener.close(PATIENCE)

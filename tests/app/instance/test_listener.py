@@ -19,7 +19,7 @@ from app.instance.client import LiveLines, NotRunning
 from app.instance.feed import LiveFeed
 from app.instance.listener import MOST_CLIENTS, MOST_WAITING, Listener
 from engine import KernelsChosen, ModelReady, ModelUnloaded, TextChunk
-from tests.app.instance.conftest import PATIENCE, connected, stats
+from tests.app.instance.conftest import PATIENCE, connected, nothing, stats
 from tests.fakes.scripted_engine import model_info
 
 
@@ -79,7 +79,7 @@ def test_nobody_is_woken_while_nobody_listens(feed: LiveFeed, home: Path) -> Non
 
 
 def test_the_socket_is_this_accounts_alone_and_goes_with_the_app(tmp_path: Path, feed: LiveFeed) -> None:
-    listener = Listener(tmp_path, feed)
+    listener = Listener(tmp_path, feed, nothing)
     listener.start()
     connected(tmp_path).__exit__(None, None, None)
     path = socket_path(tmp_path)
@@ -92,7 +92,7 @@ def test_the_socket_is_this_accounts_alone_and_goes_with_the_app(tmp_path: Path,
 
 def test_a_long_path_works_as_well(tmp_path: Path, feed: LiveFeed) -> None:
     home = tmp_path / ("long" * 30)
-    listener = Listener(home, feed)
+    listener = Listener(home, feed, nothing)
     listener.start()
     with connected(home) as live:
         assert live.app["models"] == 0
@@ -105,7 +105,7 @@ def test_what_a_dead_app_left_is_cleared_away(tmp_path: Path, feed: LiveFeed) ->
         dead.bind(str(socket_path(tmp_path)))
     with pytest.raises(NotRunning):
         LiveLines(tmp_path)
-    listener = Listener(tmp_path, feed)
+    listener = Listener(tmp_path, feed, nothing)
     listener.start()
     connected(tmp_path).__exit__(None, None, None)
     assert listener.close(PATIENCE)
@@ -114,7 +114,7 @@ def test_what_a_dead_app_left_is_cleared_away(tmp_path: Path, feed: LiveFeed) ->
 def test_the_first_app_is_the_one_that_answers(home: Path, feed: LiveFeed) -> None:
     feed.take(ModelReady("load", model_info("/models/tiny")))
     connected(home).__exit__(None, None, None)
-    second = Listener(home, LiveFeed())
+    second = Listener(home, LiveFeed(), nothing)
     second.start()
     assert second.close(PATIENCE)
     with connected(home) as live:
@@ -158,7 +158,7 @@ def test_more_than_it_takes_are_told_so(home: Path) -> None:
 
 
 def test_who_waits_is_told_when_the_app_ends(tmp_path: Path, feed: LiveFeed) -> None:
-    listener = Listener(tmp_path, feed)
+    listener = Listener(tmp_path, feed, nothing)
     listener.start()
     with connected(tmp_path) as live:
         assert listener.close(PATIENCE)
@@ -188,7 +188,7 @@ def test_a_socket_that_cannot_be_made_is_logged_and_missed_by_nobody(
     tmp_path: Path, feed: LiveFeed, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    listener = Listener(tmp_path / "file" / "home", feed)
+    listener = Listener(tmp_path / "file" / "home", feed, nothing)
     listener.start()
     assert listener.close(PATIENCE)
     feed.take(stats())
@@ -196,4 +196,4 @@ def test_a_socket_that_cannot_be_made_is_logged_and_missed_by_nobody(
 
 
 def test_closing_what_never_started_is_nothing(tmp_path: Path, feed: LiveFeed) -> None:
-    assert Listener(tmp_path, feed).close(PATIENCE)
+    assert Listener(tmp_path, feed, nothing).close(PATIENCE)
