@@ -157,9 +157,13 @@ class Serving:
         self._live.choose_kernels()
 
     def predict(self, request: Request) -> Predicted:
-        """What it would find, were it sent now."""
+        """What it would find, were it sent now. Where that is on SSD, there will be room for it."""
         ahead = [other for other in self._batcher if other.rank <= request.rank and other.pending > 1]
-        return self._finding.predict(request, ahead)
+        predicted = self._finding.predict(request, ahead)
+        if predicted.restored_tokens:
+            answer = min(request.most_tokens, ANSWER_ROOM)
+            self._tidying.expect(self._memory.pages_built_for(request.prompt, answer))
+        return predicted
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat."""

@@ -33,9 +33,9 @@ _NEXT_SPILL = 0.02
 class Tidying:
     """Puts the pages of a model away, and frees its arena when the system needs memory or long rest comes.
 
-    Before that it doubles an arena that is more than half full, once a rest, so that no request has to wait
-    for it; not where the system would be short of memory then. Without an SSD cache pages leave memory only
-    when the system is short of it: what is freed is lost then.
+    Before that it doubles an arena that is more than half full, once a rest, and builds it for a prompt that
+    is expected, so that no request has to wait for it; not where the system would be short of memory then.
+    Without an SSD cache pages leave memory only when the system is short of it: what is freed is lost then.
     """
 
     def __init__(self, model: LoadedModel, is_short: Callable[[int], bool] = is_short_of_memory) -> None:
@@ -44,6 +44,8 @@ class Tidying:
         self._is_short = is_short
         self._due: float | None = None
         self._is_tight = False
+        self._expected = 0
+        self._built_at = 0.0
 
     @property
     def due(self) -> float | None:
@@ -53,25 +55,38 @@ class Tidying:
     def rest_began(self) -> None:
         """There is no request any more."""
         self._is_tight = self._missing_pages > 0
-        self._due = GROW_AFTER if self._is_tight else SPILL_AFTER
+        self._built_at = 0.0
+        self._due = 0.0 if self._expected else GROW_AFTER if self._is_tight else SPILL_AFTER
+
+    def expect(self, pages: int) -> None:
+        """A prompt is likely to be sent for which the arena has to have `pages` pages."""
+        if pages > self._model.arena.pages:
+            self._expected = min(pages + pages // 16, self._model.pager.total_pages)
+            self._due = 0.0
 
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long."""
+        if self._expected:
+            pages, self._expected = self._expected, 0
+            self._built_at, self._due = idle_seconds, SPILL_AFTER
+            self._grow(pages)
+            return
         if self._is_tight:
             self._is_tight, self._due = False, max(0.0, SPILL_AFTER - idle_seconds)
-            self._grow()
+            self._grow(self._model.arena.pages + self._missing_pages)
             return
         memory = self._model.memory
         if memory.spill(SPILL_PAGES):
             self._due = _NEXT_SPILL
             return
-        may_free = self._model.tier is not None and idle_seconds >= FREE_AFTER
+        loses_nothing = self._model.tier is not None or not memory.cached_pages
+        may_free = loses_nothing and idle_seconds - self._built_at >= FREE_AFTER
         if may_free or self._is_short(0):
             memory.evict_all()
             if not memory.cached_pages:  # pinned pages stay, and the arena with them
                 self._model.arena.release()
             mx.clear_cache()
-        self._due = LOOK_EVERY if memory.cached_pages else None
+        self._due = LOOK_EVERY if self._model.arena.pages else None
 
     @property
     def _missing_pages(self) -> int:
@@ -80,12 +95,14 @@ class Tidying:
         is_tight = 2 * (pager.total_pages - pager.free_pages) > pages
         return min(pages, pager.total_pages - pages) if is_tight else 0
 
-    def _grow(self) -> None:
-        arena, missing = self._model.arena, self._missing_pages
-        if not missing or self._is_short(missing * arena.page_bytes):
+    def _grow(self, pages: int) -> None:
+        """Have the arena of `pages` pages, unless memory is short."""
+        arena = self._model.arena
+        missing = pages - arena.pages
+        if missing <= 0 or self._is_short(missing * arena.page_bytes):
             return
         try:
-            arena.reserve(pages := arena.pages + missing, limit=pages)
+            arena.reserve(pages, limit=pages)
         except BaseException:  # some layers may have grown: what they hold goes, as after a step that broke
             self._model.memory.drop()
             arena.release()

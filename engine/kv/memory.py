@@ -81,10 +81,12 @@ class KVMemory:
 
     def prepare(self, table: PageTable, tokens: int) -> None:
         """Build the arena for the first `tokens` tokens of `table` at once, not by and by; takes no page."""
-        pager = self._pager
-        unused = pager.free_pages - (pager.total_pages - pager.high_water)  # free, and built already
-        pages = pager.high_water + max(0, pager.missing(table, tokens) - unused)
-        self._store.reserve(min(pages, pager.total_pages), pager.total_pages)
+        self._store.reserve(self._built_for(self._pager.missing(table, tokens)), self._pager.total_pages)
+
+    def pages_built_for(self, tokens: Sequence[int], more: int) -> int:
+        """How large `prepare` would have the arena for a prompt of `tokens` and `more` tokens behind it."""
+        shared = self.tree.match(tokens, len(tokens) - 1).length // self._pager.page_size
+        return self._built_for(self._pager.pages_for(len(tokens) + more) - shared)
 
     def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
         """What `restore` could add to `table` of a prompt: without a sliding window what it reads at once.
@@ -123,7 +125,7 @@ class KVMemory:
             return 0
         writer.finish(pages)
         table.length = (first + pages) * size
-        self.keep(table, tokens, chat, whole=False)
+        self._claim(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
         self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + pages)
         return table.length - before
 
@@ -288,6 +290,12 @@ class KVMemory:
         """Raise AssertionError unless everything adds up, `tables` being all that are in use."""
         self._pager.check(tables)
         check_tree(self.tree, self._pager)
+
+    def _built_for(self, missing: int) -> int:
+        """Pages that the arena has to have so that `missing` more can be used."""
+        pager = self._pager
+        unused = pager.free_pages - (pager.total_pages - pager.high_water)  # free, and built already
+        return min(pager.high_water + max(0, missing - unused), pager.total_pages)
 
     def _claim(self, node: Node, chat: str) -> None:
         new = self.tree.claim(node, chat)

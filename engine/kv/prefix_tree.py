@@ -156,7 +156,9 @@ class PrefixTree:
             self._set_owners(node, node.owners | {chat})
         return new
 
-    def insert(self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str) -> Node:
+    def insert(
+        self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str, keys: Sequence[bytes] = ()
+    ) -> Node:
         """Make the pages of `table` findable: full ones, and with `whole` a partly filled last one.
 
         Where the tree has an equal page already, the table gets that one in the place of its own. Returns the
@@ -164,16 +166,20 @@ class PrefixTree:
 
         Args:
             tokens: at least the first `table.length` ids of the sequence.
+            keys: of its last full pages, as far as they are known.
         """
         size = self._pager.page_size
         full, rest = divmod(table.length, size)
+        first_known = full - len(keys)
         self.clock = clock = self.clock + 1
         node = self._last_shared(table, full)
         for index in range(node.depth + 1, full):
             page_tokens = tuple(tokens[index * size : (index + 1) * size])
             child = node.children.get(page_tokens)
             if child is None:
-                child = self._add(node, page_tokens, chain_key(node.key, page_tokens))
+                is_known = index >= first_known
+                key = keys[index - first_known] if is_known else chain_key(node.key, page_tokens)
+                child = self._add(node, page_tokens, key)
                 self._supersede(child, chat)
             if table.pages[index] != NO_PAGE:
                 self._settle(child, table, index)
@@ -274,6 +280,8 @@ class PrefixTree:
         """Drop partly filled pages of `chat` alone beside `node` that hold a beginning of its tokens."""
         parent = node.parent
         assert parent is not None
+        if len(parent.children) == 1:
+            return
         for other in list(parent.children.values()):
             short = len(other.tokens)
             if short < len(node.tokens) and other.tokens == node.tokens[:short] and other.owners <= {chat}:

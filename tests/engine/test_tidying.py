@@ -14,7 +14,7 @@ from engine.events import Event, Finished, ModelReady, Stats
 from engine.kv.coding import Plane
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
-from engine.request import accept_command
+from engine.request import Request, accept_command
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
@@ -39,17 +39,20 @@ class Model:
     def ask(
         self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6
     ) -> tuple[Finished, CacheReport]:
-        command = Generate(
-            name, tokens=tokens, max_tokens=answer, sampling=SamplingParams(temperature=0), ignore_eos=True
-        )
-        self.serving.add(
-            accept_command(command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter())
-        )
+        self.serving.add(self.request(name, tokens, answer))
         while self.serving.busy:
             self.serving.work()
         (end,) = (event for event in self.events if isinstance(event, Finished) and event.id == name)
         (report,) = (event for event in self.events if isinstance(event, CacheReport) and event.id == name)
         return end, report
+
+    def request(self, name: str, tokens: tuple[int, ...], answer: int = 6) -> Request:
+        command = Generate(
+            name, tokens=tokens, max_tokens=answer, sampling=SamplingParams(temperature=0), ignore_eos=True
+        )
+        return accept_command(
+            command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter()
+        )
 
     def rest(self, seconds: float) -> None:
         """Tidy until it has nothing more to do now."""
@@ -188,6 +191,59 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
         sizes.clear()
         ahead.clear()
         fetched.clear()
+    model.serving.close()
+
+
+def test_the_arena_is_there_before_a_prompt_that_was_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    model, prompt, sizes = Model(tmp_path, tmp_path / "kv"), long_prompt(0, 60), list[int]()
+    arena, reserve = model.model.arena, model.model.arena.reserve
+    first, _ = model.ask("a", prompt)
+    model.rest(FREE_AFTER)
+    assert model.serving.predict(model.request("?", long_prompt(1, 60))).restored_tokens == 0
+    assert model.serving.next_tidying is None  # it has to be computed, and may never be sent
+    assert model.serving.predict(model.request("?", prompt)).restored_tokens == 16 * 59
+    assert arena.pages == 0
+    assert model.serving.next_tidying == 0
+    model.serving.tidy(2 * FREE_AFTER)
+    built = arena.pages
+    assert built == 60 + 60 // 16
+    model.serving.tidy(2 * FREE_AFTER + SPILL_AFTER)
+    assert arena.pages == built  # one may type for long
+
+    def watched(pages: int, limit: int) -> None:
+        reserve(pages, limit)
+        sizes.append(arena.pages)
+
+    monkeypatch.setattr(arena, "reserve", watched)
+    again, report = model.ask("b", prompt)
+    assert report.restored_tokens == 16 * 59
+    assert again.tokens == first.tokens
+    assert set(sizes) == {built}
+    model.serving.close()
+
+
+def test_an_arena_that_was_built_for_nothing_is_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    model = Model(tmp_path, tmp_path / "kv")
+    model.ask("a", long_prompt(0, 60))
+    model.rest(FREE_AFTER)
+    for is_short, built in ((True, 0), (False, 60)):
+        monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more, is_short=is_short: is_short)
+        model.serving.predict(model.request("?", long_prompt(0, 60)))
+        model.serving.tidy(2 * FREE_AFTER)
+        assert model.model.arena.pages >= built
+        assert bool(model.model.arena.pages) == bool(built)
+    model.serving.tidy(3 * FREE_AFTER - 1)
+    assert model.model.arena.pages
+    assert model.serving.next_tidying == LOOK_EVERY
+    model.serving.tidy(3 * FREE_AFTER)
+    assert model.model.arena.pages == 0
+    assert model.serving.next_tidying is None
     model.serving.close()
 
 
