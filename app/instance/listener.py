@@ -145,7 +145,9 @@ class Listener:
 
     def _attend(self, connection: socket.socket) -> None:
         """A client has asked something, has read something, or has gone."""
-        client = self._clients[connection]
+        client = self._clients.get(connection)
+        if client is None:  # it was found gone in this very turn
+            return
         line = client.receive()
         if line is None or (line and not self._answer(client, line)):
             self._leave(client)

@@ -197,3 +197,46 @@ def test_a_socket_that_cannot_be_made_is_logged_and_missed_by_nobody(
 
 def test_closing_what_never_started_is_nothing(tmp_path: Path, feed: LiveFeed) -> None:
     assert Listener(tmp_path, feed, nothing).close(PATIENCE)
+
+
+def test_whoever_leaves_in_the_middle_hurts_nobody(home: Path, feed: LiveFeed) -> None:
+    feed.take(ModelReady("load", model_info("/models/tiny")))
+    ended = threading.Event()
+
+    def busy() -> None:
+        while not ended.is_set():
+            feed.take(stats())
+
+    engine = threading.Thread(target=busy)
+    with connected(home) as stays:
+        engine.start()
+        for _ in range(100):
+            with LiveLines(home) as leaves:
+                leaves.next(PATIENCE)
+        ended.set()
+        engine.join(PATIENCE)
+        feed.take(ModelUnloaded("/models/tiny", "room"))
+        while (line := stays.next(PATIENCE)) and "unloaded" not in line:
+            pass
+        assert line == {"model": "/models/tiny", "unloaded": "room"}
+
+
+def test_a_client_may_have_gone_before_its_turn_comes(tmp_path: Path, feed: LiveFeed) -> None:
+    listener = Listener(tmp_path, feed, nothing)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(socket_path(tmp_path)))
+    server.listen()
+    theirs = socket.socket(socket.AF_UNIX)
+    theirs.connect(str(socket_path(tmp_path)))
+    theirs.sendall(b'{"ask": "live"}\n')
+    listener._accept(server)
+    (ours,) = listener._clients
+    listener._attend(ours)
+    theirs.close()
+    feed.take(ModelReady("load", model_info("/models/tiny")))
+    listener._awake.setblocking(False)
+    listener._hear_news(listener._awake)  # finds out that it has gone
+    listener._attend(ours)  # what was to be read from it came in the same turn
+    assert listener._clients == {}
+    server.close()
+    assert listener.close(PATIENCE)
