@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from app.history.records import RequestRecord
+from app.errors import AppError
+from app.history.export import write_csv
+from app.history.records import RequestRecord, Where
 from app.history.requests import RequestStore
 from app.history.schema import HISTORY
+from app.history.spans import Span
 from app.store.database_worker import DatabaseWorker, Keeping, Post
 
 _HISTORY: Keeping[RequestStore, RequestRecord] = Keeping(
@@ -25,3 +28,20 @@ class HistoryWorker(DatabaseWorker[RequestStore, RequestRecord]):
 
     def __init__(self, path: Path, post: Post, on_problem: Callable[[str], None]) -> None:
         super().__init__(_HISTORY, path, post, on_problem)
+
+    def export(
+        self,
+        path: Path,
+        then: Callable[[int | AppError], None],
+        span: Span | None = None,
+        where: Where | None = None,
+    ) -> None:
+        """Write requests to the CSV file `path`; `then` gets how many, or why it could not be written."""
+
+        def written(store: RequestStore) -> int | AppError:
+            try:
+                return write_csv(store.rows(span, where), path)
+            except AppError as error:  # the file's trouble is not the database's
+                return error
+
+        self.ask(written, then)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
+from app.errors import AppError
 from app.history.requests import RequestStore
 from app.history.schema import HISTORY
 from app.history.spans import Span
@@ -41,6 +42,24 @@ def test_what_was_recorded_is_there_after_a_restart(tmp_path: Path) -> None:
     assert problems == []
     assert again.close(PATIENCE)
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_an_export_that_fails_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    worker, calls, problems = opened(tmp_path / "history.sqlite3")
+    for at in (1.0, 2.0, 3.0):
+        worker.save(record(at))
+    told: list[int | AppError] = []
+    worker.export(tmp_path / "gone" / "all.csv", told.append)
+    worker.export(tmp_path / "some.csv", told.append, Span((0.0, 2.5)), {"model": "/m/tiny"})
+    calls.get(timeout=PATIENCE)()
+    calls.get(timeout=PATIENCE)()
+    failed, written = told
+    assert isinstance(failed, AppError)
+    assert "choose another folder" in str(failed)
+    assert written == 2
+    assert len((tmp_path / "some.csv").read_text().splitlines()) == 3
+    assert problems == []
+    assert worker.close(PATIENCE)
 
 
 def test_two_programs_record_into_one_file(tmp_path: Path) -> None:
