@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +11,23 @@ from app.cli.cache_speed_scene import Scene, request, warm_up_length
 from app.cli.rows import Row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import prompt_tokens
-from app.measure.verified_read import ReadRate, leave_page_cache, read_verified
-from engine import ModelInfo, SsdSettings
+from app.measure.verified_read import (
+    ReadRate,
+    can_leave_page_cache,
+    leave_page_cache,
+    read_verified,
+    take_memory,
+)
+from engine import Generate, ModelInfo, SsdSettings
 
 GROUP = "a chat after a restart"
 SUFFIX = ".safetensors"
 WARM, DISK = "from the page cache", "from the disk"
 """Where the system takes the files from: what it kept of them in memory, or the disk itself."""
+EXPECTED = "asked about before"
+"""The chat was asked about, as the window does while one types: files are in the page cache then, too."""
+TYPING = 0.3
+"""Seconds from that to sending it."""
 LENGTHS = (2048, 512, 128)
 """Of prompts for which the choice is checked, beside the chat's own."""
 WARM_UP = 256
@@ -29,7 +40,7 @@ class _Return:
 
     Attributes:
         restarted: the answer then.
-        from_memory: the same once more, from memory.
+        from_memory: the same from memory, the middle one of three by the time to its first token.
         cold: what it took at first, with nothing in the cache.
     """
 
@@ -52,11 +63,11 @@ class _Return:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One pair: rates of reading and checking alone by where the files were, and all that came back.
+    """One pair: rates of reading and checking alone by the kind of return, and all that came back.
 
     Attributes:
         choices: from the page cache, by length; the first is the chat.
-        chats: the chat alone, by where the files were.
+        chats: the chat alone, by the kind of its return.
     """
 
     model: ModelInfo
@@ -93,30 +104,44 @@ def _restart(scene: Scene, folder: Path, number: int) -> _Pair:
     asked = {length: request(prompt_tokens(length, number), chat=f"chat {length}") for length in lengths}
     with EngineClient(replace(scene.settings, ssd=ssd)) as client:
         info = client.load(scene.model)
-        _warm_up(client, number)
-        cold = {length: client.run(asked[length]) for length in lengths}
-        client.unload()
-        raw = {WARM: read_verified(folder, SUFFIX)}
-        client.load(scene.model)
-        _warm_up(client, number)
-        choices = {
-            length: _Return(client.run(command), client.run(command), cold[length])
-            for length, command in asked.items()
-        }
-        chats = {WARM: choices[lengths[0]]}
-        client.unload()
-        if leave_page_cache(folder, SUFFIX):
-            raw[DISK] = read_verified(folder, SUFFIX)
-            leave_page_cache(folder, SUFFIX)
-            client.load(scene.model)
-            _warm_up(client, number)
-            chat = asked[lengths[0]]
-            chats[DISK] = _Return(client.run(chat), client.run(chat), cold[lengths[0]])
+        _warm_up(client)
+        cold = {length: client.run(command) for length, command in asked.items()}
+        chat, chats = asked[lengths[0]], dict[str, _Return]()
+        raw = {WARM: _restarted(scene, client, folder, WARM, chat)}
+        choices = {length: _came_back(client, command, cold[length]) for length, command in asked.items()}
+        chats[WARM] = choices[lengths[0]]
+        for source in (EXPECTED, *([DISK] if can_leave_page_cache() else [])):
+            raw[source] = _restarted(scene, client, folder, source, chat)
+            chats[source] = _came_back(client, chat, cold[lengths[0]])
     return _Pair(info, raw, choices, chats)
 
 
-def _warm_up(client: EngineClient, number: int) -> None:
-    client.run(request(prompt_tokens(WARM_UP, number, 2), chat="cold"))
+def _came_back(client: EngineClient, command: Generate, cold: Answer) -> _Return:
+    restarted = client.run(command)
+    again = sorted((client.run(command) for _ in range(3)), key=lambda answer: answer.first_token)
+    return _Return(restarted, again[1], cold)
+
+
+def _restarted(scene: Scene, client: EngineClient, folder: Path, source: str, chat: Generate) -> ReadRate:
+    """Unload and load the model, its files then being where `source` says; what reading them alone takes."""
+    client.unload()
+    if source == DISK:
+        leave_page_cache(folder, SUFFIX)
+    take_memory(folder, SUFFIX)
+    rate = read_verified(folder, SUFFIX)
+    if source == DISK:
+        leave_page_cache(folder, SUFFIX)
+    client.load(scene.model)
+    _warm_up(client)
+    if source == EXPECTED:
+        client.predict(chat)
+        time.sleep(TYPING)
+    take_memory(folder, SUFFIX)
+    return rate
+
+
+def _warm_up(client: EngineClient) -> None:
+    client.run(request(prompt_tokens(WARM_UP, 0, 2), chat="cold"))
 
 
 def _rate_rows(scene: Scene, source: str, pairs: Sequence[_Pair]) -> Iterator[Row]:

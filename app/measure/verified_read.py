@@ -32,18 +32,31 @@ class ReadRate:
         return self.nbytes / self.seconds
 
 
-def leave_page_cache(folder: Path, suffix: str) -> bool:
-    """Let go of what the system keeps in memory of these files; False where a program cannot ask for that.
+def can_leave_page_cache() -> bool:
+    """Whether a program can ask the system to let go of what it keeps in memory of a file."""
+    return sys.platform == "linux"
+
+
+def leave_page_cache(folder: Path, suffix: str) -> None:
+    """Let go of what the system keeps in memory of these files, where a program can ask for that.
 
     What is not yet on the disk is written there first. Raises OSError.
     """
     if sys.platform != "linux":
-        return False
+        return
     for path in folder.rglob(f"*{suffix}"):
         with path.open("rb", buffering=0) as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return True
+
+
+def take_memory(folder: Path, suffix: str) -> None:
+    """Use three times the memory that these files have bytes, and free it.
+
+    The host of a virtual machine may take back memory that has lain free for seconds, and giving it again can
+    take nine times as long as giving memory that was just in use: whoever reads first would pay for that.
+    """
+    _ = bytearray(b"1") * (3 * sum(path.stat().st_size for path in folder.rglob(f"*{suffix}")))
 
 
 def read_verified(folder: Path, suffix: str) -> ReadRate:

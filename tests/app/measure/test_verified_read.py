@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def test_all_files_below_a_folder_are_read_whole(tmp_path: Path) -> None:
 
 def test_files_that_left_the_page_cache_are_what_they_were(tmp_path: Path) -> None:
     (tmp_path / "one.pages").write_bytes(b"a" * BLOCK)
-    assert leave_page_cache(tmp_path, ".pages") == (sys.platform == "linux")
+    leave_page_cache(tmp_path, ".pages")
     assert read_verified(tmp_path, ".pages").nbytes == BLOCK
     assert (tmp_path / "one.pages").read_bytes() == b"a" * BLOCK
 
