@@ -121,6 +121,8 @@ class Desktop:
             self.chats,
             self.pins,
             self._open_chat,
+            paths,
+            self.queue.post,
         )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
         self._join_chats()
@@ -148,6 +150,7 @@ class Desktop:
         self.window.hide()
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
+        self.dashboard.close()
         self._own_settings.quit()
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")

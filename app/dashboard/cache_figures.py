@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app import amounts
 from app.dashboard.axis import number_words
-from engine import ModelInfo, Stats
+from engine import RUNNING, ModelInfo, PageMap, Stats
 
 NONE = "–"
 
@@ -34,8 +34,15 @@ class Occupancy:
         return self.used + self.cached + self.free
 
 
-def occupancy(stats: Stats | None, model: ModelInfo | None) -> Occupancy:
-    """Of the pages that the model may have; all are free before anything is known."""
+def occupancy(stats: Stats | None, model: ModelInfo | None, pages: PageMap | None = None) -> Occupancy:
+    """Of the pages that the model may have; all are free before anything is known.
+
+    As `pages` say where they are told: what stands beside a map of them is of the same moment.
+    """
+    if pages is not None:
+        used = sum(bool(state & RUNNING) for state in pages.states)
+        free = pages.states.count(0)
+        return Occupancy(used, len(pages.states) - used - free, free)
     if stats is None:
         return Occupancy(0, 0, model.total_pages if model else 0)
     free = max(0, stats.total_pages - stats.pages_used - stats.cached_pages)

@@ -79,7 +79,7 @@ class CachePane(QScrollArea):
     def refresh(self) -> None:
         """Show what is known now."""
         stats, info = self._cache.stats, self._cache.info
-        pages = occupancy(stats, info)
+        pages = occupancy(stats, info, self._cache.pages)
         words = occupancy_words(pages, info.page_bytes if info else 0)
         self.gauge.setText(words)
         self.bar.show_pages(pages, words)

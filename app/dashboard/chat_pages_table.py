@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QColor, QIcon, QPixmap
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTableWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app import amounts
-from app.dashboard.tables import fit_height, plain_table
+from app.dashboard.tables import fill, plain_table
 from engine import ChatMemory
 
 COLUMNS = ("Chat", "In memory", "On SSD", "Shared", "Pinned")
 SWATCH = 12
-ID = Qt.ItemDataRole.UserRole
 
 
 class ChatPagesTable(QWidget):
@@ -84,15 +83,12 @@ class ChatPagesTable(QWidget):
             chats, key=lambda chat: (-chats[chat].memory_bytes, -chats[chat].ssd_bytes, self._title_of(chat))
         )
         rows = [(chat, self._row(chat, chats[chat], chat in pinned), self._colour_of(chat)) for chat in order]
-        if rows == self._shown and self.table.rowCount():
+        if rows == self._shown and rows:
             return
         chosen = self.selected
         self._shown = rows
-        self.table.setRowCount(len(rows))
-        fit_height(self.table, most=8)
-        for place, (_, words, colour) in enumerate(rows):
-            for column, word in enumerate(words):
-                self._put(place, column, word)
+        fill(self.table, self.rows, most=8)
+        for place, (_, _, colour) in enumerate(rows):
             item = self.table.item(place, 0)
             if item is not None:
                 item.setIcon(_swatch(colour))
@@ -113,16 +109,6 @@ class ChatPagesTable(QWidget):
         self.pin_button.setText("Unpin" if self._is_pinned else "Pin")
         self.release_button.setEnabled(bool(chat) and not self._is_pinned)
         self.clear_button.setEnabled(bool(chat))
-
-    def _put(self, row: int, column: int, words: str) -> None:
-        item = self.table.item(row, column)
-        if item is None:
-            item = QTableWidgetItem()
-            side = Qt.AlignmentFlag.AlignRight if column else Qt.AlignmentFlag.AlignLeft
-            item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
-            self.table.setItem(row, column, item)
-        if item.text() != words:
-            item.setText(words)
 
     def _row(self, chat: str, memory: ChatMemory, is_pinned: bool) -> tuple[str, ...]:
         return (

@@ -1,22 +1,27 @@
-"""The way to the dashboard: the page is made when somebody looks; what it tells is kept from the start."""
+"""The way to the dashboard: its page is made when somebody looks; what it tells is kept from the start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, QTimer, Slot
 
 from app.appearance import Appearance
 from app.chat.chat_list import ChatListViewModel
 from app.chat.pins import PinsViewModel
 from app.dashboard.cache_view_model import CacheViewModel
-from app.dashboard.dashboard_page import DashboardPage
-from app.dashboard.live_pane import LivePane
 from app.dashboard.live_view_model import LiveViewModel
+from app.models.background import Background, Post
 from app.models.models_view_model import ModelState, ModelsViewModel
+from app.paths import Paths
 from app.window import MainWindow
 from engine import Command, Event
+
+if TYPE_CHECKING:
+    from app.dashboard.desk import DashboardDesk
+
+_MADE = object()
 
 
 class DashboardDoor(QObject):
@@ -32,35 +37,37 @@ class DashboardDoor(QObject):
         chats: ChatListViewModel,
         pins: PinsViewModel,
         open_chat: Callable[[str], None],
+        paths: Paths,
+        post: Post,
     ) -> None:
         """`model_of`: the model that answers a request in flight; "" for what is none."""
         super().__init__()
         self._appearance, self._window = appearance, window
         self._models, self._chats, self._pins = models, chats, pins
-        self._open_chat = open_chat
+        self._open_chat, self._paths = open_chat, paths
+        self._background = Background("mlxr-dashboard", post)
         self.live = LiveViewModel(submit, model_of)
         self.cache = CacheViewModel(submit)
-        self._page: DashboardPage | None = None
+        self._desk: DashboardDesk | None = None
+        self._is_wanted = False
+        self._maker = QTimer(self)
+        self._maker.setInterval(0)
         models.state_changed.connect(self._show_model)
 
     @property
-    def page(self) -> DashboardPage:
-        """The page, made on the first call."""
-        if self._page is None:
-            self._page = DashboardPage(
-                self._appearance, {"Live": self._live_pane(), "Cache": self._cache_pane()}
-            )
-            self._page.left.connect(self._window.show_chat)
-            self._show_model(self._models.state)
-        return self._page
+    def desk(self) -> DashboardDesk | None:
+        """What is behind the page; None before it was needed, and until all of it is made."""
+        return self._desk
 
     def toggle(self) -> None:
         """Show the dashboard, or go back to the chats from there."""
-        if self._window.is_shown(self.page):
+        if self._desk is None:
+            self._make()
+        elif self._window.is_shown(self._desk.page):
             self._window.show_chat()
         else:
-            self._window.show_page(self.page)
-            self.page.setFocus()
+            self._window.show_page(self._desk.page)
+            self._desk.page.setFocus()
 
     def handle(self, event: Event) -> None:
         """Take in an engine event; to be called before who answers requests forgets those that end."""
@@ -72,23 +79,56 @@ class DashboardDoor(QObject):
         self.live.flush()
         self.cache.flush()
 
-    def _live_pane(self) -> LivePane:
-        return LivePane(self._appearance, self.live, self._chats.title_of)
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._maker.stop()
+        if self._desk is not None:
+            self._desk.kernels.stop_check()
+        self._background.end()
 
-    def _cache_pane(self) -> QWidget:
-        # Imported here: it draws with numpy, which nobody needs before the first look.
-        from app.dashboard.cache_pane import CachePane
+    def _make(self) -> None:
+        def work() -> type[DashboardDesk]:
+            # Imported here, off the GUI thread: it takes more than a frame.
+            from app.dashboard.desk import DashboardDesk
 
-        pane = CachePane(self._appearance, self.cache, self._pins, self._chats.title_of)
-        pane.chat_chosen.connect(self._go_to)
-        return pane
+            return DashboardDesk
 
+        if not self._is_wanted:
+            self._is_wanted = True
+            self._background.ask(work, self._make_in_parts, self._window.toast.say)
+
+    def _make_in_parts(self, make: type[DashboardDesk]) -> None:
+        desk = make(
+            self._appearance,
+            self.live,
+            self.cache,
+            self._pins,
+            self._chats.title_of,
+            self._background,
+            self._paths,
+        )
+        desk.left.connect(self._window.show_chat)
+        desk.chat_chosen.connect(self._go_to)
+        parts = desk.parts()
+
+        def make_a_part() -> None:
+            if next(parts, _MADE) is _MADE:
+                self._maker.stop()
+                self._desk = desk
+                self._show_model(self._models.state)
+                self.toggle()
+
+        self._maker.timeout.connect(make_a_part)
+        self._maker.start()
+
+    @Slot(str)
     def _go_to(self, chat: str) -> None:
         self._open_chat(chat)
         self._window.show_chat()
 
+    @Slot(object)
     def _show_model(self, state: ModelState) -> None:
         self.live.show(state.path)
         self.cache.show(state.path)
-        if self._page is not None:
-            self._page.show_model(self._models.name_of(state.path) if state.path else "")
+        if self._desk is not None:
+            self._desk.page.show_model(self._models.name_of(state.path) if state.path else "")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QTableWidget, QTableWidgetItem, QWidget
+from PySide6.QtWidgets import QTableWidget, QWidget
 
 from app.dashboard.axis import number_words
 from app.dashboard.live_cards import NONE, time_words
-from app.dashboard.tables import fit_height, plain_table
+from app.dashboard.tables import fill, plain_table
 from engine import RequestStats
 
 COLUMNS = ("Chat", "Prompt read", "Written", "First token", "Prefill tok/s", "Decode tok/s")
@@ -37,23 +36,8 @@ class RequestsTable(QWidget):
         rows = [self._row(request) for request in requests] or [(NOTHING, *[""] * (len(COLUMNS) - 1))]
         if rows == self._shown:
             return
-        if len(rows) != len(self._shown):
-            self.table.setRowCount(len(rows))
-            fit_height(self.table, most=6)
         self._shown = rows
-        for place, row in enumerate(rows):
-            for column, words in enumerate(row):
-                self._put(place, column, words)
-
-    def _put(self, row: int, column: int, words: str) -> None:
-        item = self.table.item(row, column)
-        if item is None:
-            item = QTableWidgetItem()
-            side = Qt.AlignmentFlag.AlignRight if column else Qt.AlignmentFlag.AlignLeft
-            item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
-            self.table.setItem(row, column, item)
-        if item.text() != words:
-            item.setText(words)
+        fill(self.table, rows, most=6)
 
     def _row(self, request: RequestStats) -> tuple[str, ...]:
         return (

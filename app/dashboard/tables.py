@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -10,11 +10,17 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QTableView,
     QTableWidget,
+    QTableWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
 ROW_HEIGHT = 28
+LONG = 40
+"""Letters from which on a cell may be cut off, and says all of itself on hover."""
+
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 def dress(table: QTableView, name: str) -> None:
@@ -29,26 +35,41 @@ def dress(table: QTableView, name: str) -> None:
     table.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
     table.horizontalHeader().setHighlightSections(False)
     table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-    table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    table.horizontalHeader().setDefaultAlignment(_RIGHT)
     table.setTabKeyNavigation(False)
 
 
-def plain_table(parent: QWidget, columns: Sequence[str], name: str) -> QTableWidget:
-    """A table that fills `parent`, with these columns."""
+def plain_table(
+    parent: QWidget, columns: Sequence[str], name: str, words: Collection[int] = (0,), wide: int = 0
+) -> QTableWidget:
+    """A table that fills `parent`: `words` are the columns that are no numbers, `wide` takes what is left."""
     table = QTableWidget(0, len(columns))
-    table.setHorizontalHeaderLabels(list(columns))
     dress(table, name)
-    first = table.horizontalHeaderItem(0)
-    if first is not None:
-        first.setTextAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-    table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+    for place, title in enumerate(columns):
+        head = QTableWidgetItem(title)
+        head.setTextAlignment(_LEFT if place in words else _RIGHT)
+        table.setHorizontalHeaderItem(place, head)
+    table.horizontalHeader().setSectionResizeMode(wide, QHeaderView.ResizeMode.Stretch)
     column = QVBoxLayout(parent)
     column.setContentsMargins(0, 0, 0, 0)
     column.addWidget(table)
     return table
 
 
-def fit_height(table: QTableWidget, most: int) -> None:
-    """As high as its rows, of which at most `most` are seen at once."""
-    header = table.horizontalHeader().sizeHint().height()
-    table.setFixedHeight(header + ROW_HEIGHT * max(1, min(table.rowCount(), most)) + 4)
+def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int) -> None:
+    """Show these words, aligned as their columns' heads; of more than `most` rows some are scrolled to."""
+    if table.rowCount() != len(rows) or not rows:
+        table.setRowCount(len(rows))
+        header = table.horizontalHeader().sizeHint().height()
+        table.setFixedHeight(header + ROW_HEIGHT * max(1, min(len(rows), most)) + 4)
+    for place, row in enumerate(rows):
+        for column, words in enumerate(row):
+            item = table.item(place, column)
+            if item is None:
+                item = QTableWidgetItem()
+                head = table.horizontalHeaderItem(column)
+                item.setTextAlignment(Qt.AlignmentFlag(head.textAlignment()) if head else _LEFT)
+                table.setItem(place, column, item)
+            if item.text() != words:
+                item.setText(words)
+                item.setToolTip(words if len(words) > LONG else "")

@@ -21,13 +21,13 @@ def watched(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Watched:
     monkeypatch.setattr("engine.stats.INTERVAL", 0.02)  # the guide answers quickly
+    monkeypatch.setattr("engine.bandwidth.ROWS", 1024)  # measured all the same, if of a cache
     return Watched(open_desktop, qtbot, tmp_path)
 
 
 def test_live_figures_are_the_engines(watched: Watched) -> None:
     desktop = watched.desktop
-    desktop.dashboard.toggle()
-    assert desktop.window.is_shown(desktop.dashboard.page)
+    watched.look("Live")
     watched.wait(lambda: any(isinstance(event, Bandwidth) for event in watched.events))
     watched.say("What is a page?")
     desktop.conversation.new_chat()
@@ -55,7 +55,7 @@ def test_live_figures_are_the_engines(watched: Watched) -> None:
 
 
 def test_the_chart_and_its_table_are_the_events(watched: Watched) -> None:
-    watched.desktop.dashboard.toggle()
+    watched.look("Live")
     watched.say("What is a page?")
     watched.settle()
     stats = [event for event in watched.events if isinstance(event, Stats)]
@@ -74,7 +74,7 @@ def test_the_chart_and_its_table_are_the_events(watched: Watched) -> None:
 
 
 def test_a_model_loaded_anew_mid_chart_begins_anew(watched: Watched) -> None:
-    watched.desktop.dashboard.toggle()
+    watched.look("Live")
     watched.say("What is a page?")
     watched.settle()
     watched.desktop.engine.submit(UnloadModel())
@@ -94,8 +94,7 @@ def test_a_model_loaded_anew_mid_chart_begins_anew(watched: Watched) -> None:
 
 
 def test_every_map_that_is_shown_is_the_engines(watched: Watched) -> None:
-    watched.desktop.dashboard.toggle()
-    watched.desktop.dashboard.page.show_tab("Cache")
+    watched.look("Cache")
     pane, cache = watched.cache, watched.desktop.dashboard.cache
     shown: list[tuple[PageMap, bytes]] = []
 
@@ -130,8 +129,7 @@ def test_a_click_on_a_page_goes_to_its_chat(watched: Watched) -> None:
     first = watched.say("What is a page?")
     watched.desktop.conversation.new_chat()
     watched.say("How do I open another model?")
-    watched.desktop.dashboard.toggle()
-    watched.desktop.dashboard.page.show_tab("Cache")
+    watched.look("Cache")
     cache, pages = watched.desktop.dashboard.cache, watched.cache.map
     watched.wait(lambda: cache.pages is not None)
     watched.cache.refresh()
@@ -149,8 +147,7 @@ def test_a_click_on_a_page_goes_to_its_chat(watched: Watched) -> None:
 def test_a_chats_pages_are_pinned_released_and_cleared(watched: Watched) -> None:
     chat = watched.say("What is a page?")
     desktop, table = watched.desktop, None
-    desktop.dashboard.toggle()
-    desktop.dashboard.page.show_tab("Cache")
+    watched.look("Cache")
     table = watched.cache.chats
     watched.wait(lambda: bool(table.rows))
     table.select(chat)
@@ -170,10 +167,10 @@ def test_a_chats_pages_are_pinned_released_and_cleared(watched: Watched) -> None
 
 
 def test_pages_are_told_only_while_somebody_looks(watched: Watched) -> None:
-    watched.desktop.dashboard.toggle()
+    watched.look("Live")
     watched.say("What is a page?")
     assert not any(isinstance(event, PageMap) for event in watched.events)
-    watched.desktop.dashboard.page.show_tab("Cache")
+    watched.page.show_tab("Cache")
     watched.wait(lambda: any(isinstance(event, PageMap) for event in watched.events))
     watched.desktop.window.show_chat()
     watched.desktop.conversation.new_chat()

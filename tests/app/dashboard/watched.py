@@ -8,6 +8,7 @@ from pathlib import Path
 from pytestqt.qtbot import QtBot
 
 from app.dashboard.cache_pane import CachePane
+from app.dashboard.dashboard_page import DashboardPage
 from app.dashboard.live_pane import LivePane
 from app.model_location import GUIDE
 from app.wiring import Desktop
@@ -59,14 +60,28 @@ class Watched:
         live = self.desktop.dashboard.live
         self.wait(lambda: self.last_stats().running == 0 and live.figures.stats == self.last_stats())
 
+    def look(self, tab: str) -> None:
+        """Open the dashboard as a click on its button does, and one of its panes."""
+        self.desktop.pane.dashboard_wanted.emit()
+        self.wait(lambda: self.desktop.dashboard.desk is not None)
+        assert self.desktop.window.is_shown(self.page)
+        self.page.show_tab(tab)
+
+    @property
+    def page(self) -> DashboardPage:
+        """The page."""
+        desk = self.desktop.dashboard.desk
+        assert desk is not None
+        return desk.page
+
     @property
     def live(self) -> LivePane:
         """The pane of the live figures."""
-        (found,) = self.desktop.dashboard.page.findChildren(LivePane)
+        (found,) = self.page.findChildren(LivePane)
         return found
 
     @property
     def cache(self) -> CachePane:
         """The pane of the cache."""
-        (found,) = self.desktop.dashboard.page.findChildren(CachePane)
+        (found,) = self.page.findChildren(CachePane)
         return found

@@ -1,0 +1,65 @@
+"""Where the objects behind the dashboard's page meet; made when somebody first looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from PySide6.QtCore import QObject, Signal
+
+from app.appearance import Appearance
+from app.chat.pins import PinsViewModel
+from app.dashboard.cache_pane import CachePane
+from app.dashboard.cache_view_model import CacheViewModel
+from app.dashboard.dashboard_page import DashboardPage
+from app.dashboard.kernels_pane import KernelsPane
+from app.dashboard.kernels_view_model import KernelsViewModel
+from app.dashboard.live_pane import LivePane
+from app.dashboard.live_view_model import LiveViewModel
+from app.models.background import Background
+from app.paths import Paths
+from engine import check_kernels, kernel_table
+
+
+class DashboardDesk(QObject):
+    """The page and the kernels' view model. Signals: `left`, and `chat_chosen(chat id)`."""
+
+    left = Signal()
+    chat_chosen = Signal(str)
+
+    def __init__(
+        self,
+        appearance: Appearance,
+        live: LiveViewModel,
+        cache: CacheViewModel,
+        pins: PinsViewModel,
+        title_of: Callable[[str], str],
+        background: Background,
+        paths: Paths,
+    ) -> None:
+        """`title_of`: the title of a chat; `background`: where kernels are looked at and checked."""
+        super().__init__()
+        self._appearance, self._live, self._cache, self._pins = appearance, live, cache, pins
+        self._title_of = title_of
+        self.kernels = KernelsViewModel(
+            background, cache, lambda: kernel_table(paths.kernels), lambda: check_kernels(paths.kernels)
+        )
+        self._page: DashboardPage | None = None
+
+    @property
+    def page(self) -> DashboardPage:
+        """The page, once `parts` are made."""
+        if self._page is None:
+            raise AssertionError("the page is not made yet")
+        return self._page
+
+    def parts(self) -> Generator[None]:
+        """Make the page in parts that take less than a frame each."""
+        live = LivePane(self._appearance, self._live, self._title_of)
+        yield
+        cache = CachePane(self._appearance, self._cache, self._pins, self._title_of)
+        cache.chat_chosen.connect(self.chat_chosen)
+        yield
+        kernels = KernelsPane(self._appearance, self.kernels)
+        yield
+        self._page = DashboardPage(self._appearance, {"Live": live, "Cache": cache, "Kernels": kernels})
+        self._page.left.connect(self.left)

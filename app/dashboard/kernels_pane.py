@@ -1,0 +1,167 @@
+"""The kernels: what runs and why, how often, what was chosen on this machine, and a check of all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import text
+from app.appearance import Appearance
+from app.dashboard.kernel_figures import (
+    CHOICE_COLUMNS,
+    check_words,
+    choice_rows,
+    launch_rows,
+    launch_words,
+    runs_words,
+    table_words,
+)
+from app.dashboard.kernels_view_model import KernelsViewModel
+from app.dashboard.live_pane import SIDE
+from app.dashboard.tables import fill, plain_table
+from app.widgets.banner import Banner
+
+LAUNCH_COLUMNS = ("Operation", "Whose", "Launches", "For each token")
+REPORT = "mlxr-kernels.md"
+
+
+class KernelsPane(QScrollArea):
+    """Shows a KernelsViewModel, and the model and stats that it knows, while it is seen."""
+
+    def __init__(
+        self, appearance: Appearance, kernels: KernelsViewModel, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("dashboardPane")
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._kernels = kernels
+        self.runs, self.notes, self.launches, self.choices, self.checked = (_words() for _ in range(5))
+        self.banner = Banner(appearance)
+        self.check_button, self.report_button = QPushButton("Check kernels"), QPushButton("Export report…")
+        self.check_button.setToolTip("Run every kernel on many shapes and compare it with its reference")
+        self.report_button.setToolTip("Save all of this as Markdown and JSON, for a bug report")
+        launch_holder, choice_holder = QWidget(), QWidget()
+        self.launch_table = plain_table(launch_holder, LAUNCH_COLUMNS, "Launches by operation", words=(0, 1))
+        self.choice_table = plain_table(
+            choice_holder, CHOICE_COLUMNS, "Kernels chosen on this machine", words=(0, 1, 4), wide=4
+        )
+        self._sections = (
+            _section("Launches", launch_holder),
+            _section("Chosen on this machine", choice_holder),
+        )
+        self._arrange()
+        kernels.changed.connect(self.refresh)
+        kernels.engine.changed.connect(self.refresh)
+        kernels.failed.connect(self._say_problem)
+        kernels.saved.connect(self._say_saved)
+        self.check_button.clicked.connect(self._start_or_stop)
+        self.report_button.clicked.connect(self._save)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
+        """Somebody looks."""
+        super().showEvent(event)
+        self._kernels.look()
+        self.refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 (Qt's name)
+        """Nobody looks any more."""
+        super().hideEvent(event)
+        self.banner.hide()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show what is known now."""
+        if self.isHidden():
+            return
+        kernels, info, stats = self._kernels, self._kernels.engine.info, self._kernels.engine.stats
+        self.runs.setText(runs_words(info))
+        self.notes.setText("\n".join(info.kernel_notes) if info else "")
+        self.notes.setVisible(bool(self.notes.text()))
+        self.launches.setText(launch_words(stats))
+        self.choices.setText(table_words(kernels.table))
+        launched, chosen = launch_rows(stats), choice_rows(kernels.table)
+        fill(self.launch_table, launched, most=6)
+        fill(self.choice_table, chosen, most=10)
+        for rows, section in zip((launched, chosen), self._sections, strict=True):
+            section.setVisible(bool(rows))
+        is_said = kernels.is_checking or bool(kernels.checks)
+        self.checked.setText(check_words(kernels.checks, not kernels.is_checking) if is_said else "")
+        self.check_button.setText("Stop" if kernels.is_checking else "Check kernels")
+
+    @Slot()
+    def _start_or_stop(self) -> None:
+        self.banner.hide()
+        if self._kernels.is_checking:
+            self._kernels.stop_check()
+        else:
+            self._kernels.start_check()
+
+    @Slot()
+    def _save(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Export report", REPORT, "Markdown (*.md)")
+        if path:
+            self._kernels.save(Path(path).with_suffix(".md"))
+
+    @Slot(str)
+    def _say_problem(self, words: str) -> None:
+        self.banner.say(text.sentence(words))
+
+    @Slot(str)
+    def _say_saved(self, path: str) -> None:
+        self.banner.say(f"Saved as {path}, and as JSON beside it")
+
+    def _arrange(self) -> None:
+        self.runs.setProperty("role", "strong")
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.check_button)
+        buttons.addWidget(self.report_button)
+        buttons.addWidget(self.checked, 1)
+        frame = QFrame()
+        frame.setObjectName("panel")
+        inside = QVBoxLayout(frame)
+        inside.setContentsMargins(12, 12, 12, 12)
+        for item in (self.runs, self.notes, self.launches, self.choices):
+            inside.addWidget(item)
+        inside.addLayout(buttons)
+        column = QWidget()
+        column.setObjectName("dashboardColumn")
+        inner = QVBoxLayout(column)
+        inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
+        inner.setSpacing(10)
+        inner.addWidget(self.banner)
+        inner.addWidget(frame)
+        for section in self._sections:
+            inner.addWidget(section)
+        inner.addStretch(1)
+        self.setWidget(column)
+
+
+def _section(title: str, content: QWidget) -> QWidget:
+    section, words = QWidget(), QLabel(title)
+    words.setProperty("role", "section")
+    column = QVBoxLayout(section)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.addWidget(words)
+    column.addWidget(content)
+    return section
+
+
+def _words() -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
