@@ -52,9 +52,12 @@ class Onlookers:
         self.history.start()
         self._listener.start()
 
-    def close(self, timeout: float) -> None:
-        """End their threads, after the engine: what it cut short is recorded."""
+    def stop_listening(self, timeout: float) -> None:
+        """Before all else: who starts now is not to be left to a window that is about to go."""
         if not self._listener.close(timeout):
             log.warning("the local socket did not close in time")
+
+    def close(self, timeout: float) -> None:
+        """End the history's thread, after the engine: what it cut short is recorded."""
         if not self.history.close(timeout):
             log.warning("the database of requests did not close in time")

@@ -148,6 +148,7 @@ class Desktop:
     def close(self) -> None:
         """Save and end the threads. The engine may be deep in a step: it is given a few seconds."""
         self.window.hide()
+        self.onlookers.stop_listening(CLOSE_SECONDS)
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
         self.dashboard.close()

@@ -36,6 +36,24 @@ def test_the_window_comes_forward_and_opens_the_model(
     qtbot.waitUntil(lambda: desktop.models.state.path == "/models/other")
 
 
+def test_a_window_that_is_about_to_go_takes_nothing_over(
+    open_desktop: OpenDesktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    desktop = open_desktop(home=home)
+    connected(home).__exit__(None, None, None)
+    taken: list[bool] = []
+    close = desktop.engine.close
+
+    def slow(timeout: float | None = None) -> bool:
+        taken.append(hand_over(home, None))
+        return close(timeout)
+
+    monkeypatch.setattr(desktop.engine, "close", slow)
+    desktop.close()
+    assert taken == [False]
+
+
 def _hang_up(connection: socket.socket) -> None:
     connection.recv(100)
 
