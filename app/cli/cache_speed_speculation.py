@@ -38,8 +38,12 @@ def measure_speculation(scene: Scene) -> Iterator[Row]:
         if is_chat:
             texts.append(("an answer to a question", _answering, "plain ratio"))
         texts.append(("text drawn at random", _drawing, "plain ratio"))
-        guessing.run(_copying(0, 1))
-        guessing.wait_until_warm()  # until then nothing is guessed
+        for client in (
+            guessing,
+            plain,
+        ):  # until then nothing is guessed, and each waits for the other's compiler
+            client.run(_copying(0, 1))
+            client.wait_until_warm()
         for what, ask, quantity in texts:
             yield from _rows(
                 scene, f"{what} ({model_title(scene.text_model)})", ask, quantity, guessing, plain

@@ -21,6 +21,7 @@ _FIRST_GUESS = 0.5  # acceptance before there is any evidence
 _WORTHWHILE = 1.03  # gain below which decoding goes on plainly
 _SLOPE = 0.1  # of a step's cost for each token more, before any was measured
 _STEPS_KEPT = 5  # per count of tokens
+_INCREDIBLE = 10.0  # times what as many plain steps take: more than a step costs where nothing is compiled
 _STALE = 512  # steps after which a cost that was not met again is forgotten
 _SHARE = 0.008  # of the answer's time may be lost
 _FIRST_PURSE = 2.0  # plain steps that may be lost at the beginning of an answer
@@ -39,6 +40,7 @@ class StepCosts:
 
     def __init__(self) -> None:
         self._latest: dict[int, deque[float]] = {}  # empty where only a first step was seen
+        self._doubted = set[int]()  # counts with an incredible step, until another one
         self._seconds: dict[int, float] = {}
         self._relative: dict[int, float] = {}  # what was worked out since the last step
         self._steps = 0
@@ -47,7 +49,8 @@ class StepCosts:
     def stepped(self, tokens: int, seconds: float) -> None:
         """A step of `tokens` took `seconds`, drafting included.
 
-        The first of a count is not believed: kernels are compiled and graphs traced there.
+        The first of a count is not believed: kernels are compiled and graphs traced there. Nor is one that
+        took much longer than can be: somebody else in the process compiled, and all waited.
         """
         self._steps += 1
         self._relative.clear()
@@ -58,8 +61,19 @@ class StepCosts:
         if latest is None:
             self._latest[tokens] = deque(maxlen=_STEPS_KEPT)
             return
+        if self._is_incredible(tokens, seconds):
+            return
         latest.append(seconds)
         self._seconds[tokens] = statistics.median(latest)
+
+    def _is_incredible(self, tokens: int, seconds: float) -> bool:
+        """Twice in a row nothing is."""
+        is_odd = self.has_baseline and seconds > _INCREDIBLE * tokens * self._seconds[1]
+        if is_odd and tokens not in self._doubted:
+            self._doubted.add(tokens)
+            return True
+        self._doubted.discard(tokens)
+        return False
 
     @property
     def has_baseline(self) -> bool:

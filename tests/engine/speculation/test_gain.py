@@ -274,6 +274,15 @@ def test_costs_before_a_plain_step_are_refused() -> None:
         costs.relative(2)
 
 
+def test_an_incredible_step_is_believed_when_it_comes_again() -> None:
+    costs = StepCosts()
+    for tokens, seconds in [(1, 9.0), (1, 1.0), (4, 9.0), (4, 4000.0)]:
+        costs.stepped(tokens, seconds)
+    assert costs.relative(4) < 2
+    costs.stepped(4, 4000.0)
+    assert costs.relative(4) == 4000
+
+
 def test_one_slow_step_does_not_end_drafts_for_good() -> None:
     """The second step of each count takes a thousand times as long; the text is copied all the time."""
     costs, seen = StepCosts(), dict[int, int]()
