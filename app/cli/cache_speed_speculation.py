@@ -38,10 +38,7 @@ def measure_speculation(scene: Scene) -> Iterator[Row]:
         if is_chat:
             texts.append(("an answer to a question", _answering, "plain ratio"))
         texts.append(("text drawn at random", _drawing, "plain ratio"))
-        for client in (
-            guessing,
-            plain,
-        ):  # until then nothing is guessed, and each waits for the other's compiler
+        for client in (guessing, plain):  # nothing is guessed until then; a compiler holds up both
             client.run(_copying(0, 1))
             client.wait_until_warm()
         for what, ask, quantity in texts:
