@@ -18,20 +18,22 @@ or more than one running answer holds it. PINNED: a pinned chat owns it. ON_SSD:
 
 @dataclass(frozen=True, slots=True)
 class PageMap:
-    """All pages of a model, told when something has changed while they are watched (see WatchPages).
+    """The pages of a model, told when something has changed while they are watched (see WatchPages).
 
     Attributes:
         model: its path, as in ModelInfo.
         at: when it was told, in seconds of time.perf_counter.
-        states: a byte a page, of the bits above.
-        owner_of: of each page its place in `owners`, as native unsigned 32-bit integers.
+        total_pages: all that its arena may have now.
+        states: a byte a page, of the bits above, of the first pages; all behind them are free.
+        owner_of: of each of these pages its place in `owners`, as native unsigned 32-bit integers.
         owners: sets of chats, sorted; the first is empty: of free pages, and of those that are no chat's.
-        used_at: of each page when it was last used, as native 64-bit floats: seconds of time.perf_counter,
-            known to a tenth; 0 for a page that runs or is free.
+        used_at: of each of these pages when it was last used, known to a tenth of a second, as native 64-bit
+            floats: seconds of time.perf_counter; 0 for a page that runs or is free.
     """
 
     model: str
     at: float
+    total_pages: int
     states: bytes
     owner_of: bytes
     owners: tuple[tuple[str, ...], ...]

@@ -41,8 +41,8 @@ def occupancy(stats: Stats | None, model: ModelInfo | None, pages: PageMap | Non
     """
     if pages is not None:
         used = sum(bool(state & RUNNING) for state in pages.states)
-        free = pages.states.count(0)
-        return Occupancy(used, len(pages.states) - used - free, free)
+        held = len(pages.states) - pages.states.count(0)
+        return Occupancy(used, held - used, pages.total_pages - held)
     if stats is None:
         return Occupancy(0, 0, model.total_pages if model else 0)
     free = max(0, stats.total_pages - stats.pages_used - stats.cached_pages)

@@ -41,6 +41,8 @@ class CachePane(QScrollArea):
         self.gauge = QLabel()
         self.gauge.setWordWrap(True)
         self.bar = OccupancyBar(appearance)
+        self._unseen = QLabel()
+        self._unseen.setProperty("role", "muted")
         self.map = PageMapView(appearance, cache, title_of)
         self.chats = ChatPagesTable(title_of, lambda chat: self.map.owner_colour((chat,)))
         self.values = [QLabel() for _ in facts(None)]
@@ -88,6 +90,8 @@ class CachePane(QScrollArea):
                 label.setText(fact.value)
                 label.setAccessibleName(f"{fact.name}: {fact.value}")
         self.map.refresh()
+        unseen = self.map.unseen
+        self._unseen.setText(f"and {unseen:,} free pages that were never used" if unseen else "")
         self.chats.show_chats(self._cache.chats, self._pins.pinned)
 
     @Slot()
@@ -136,6 +140,7 @@ class CachePane(QScrollArea):
             legend.addWidget(words)
             legend.addSpacing(10)
         legend.addStretch(1)
+        legend.addWidget(self._unseen)
         frame = QFrame()
         frame.setObjectName("panel")
         inside = QVBoxLayout(frame)

@@ -84,8 +84,10 @@ class CacheViewModel(QObject):
     def page(self, number: int) -> Page | None:
         """One of its pages; None where there is no such page."""
         pages = self.pages
-        if pages is None or not 0 <= number < len(pages.states):
+        if pages is None or not 0 <= number < pages.total_pages:
             return None
+        if number >= len(pages.states):
+            return Page(number, 0, (), 0.0)
         owner, used = array("I", pages.owner_of)[number], array("d", pages.used_at)[number]
         return Page(number, pages.states[number], pages.owners[owner], used)
 

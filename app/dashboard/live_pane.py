@@ -31,8 +31,8 @@ from app.dashboard.tables import dress
 
 SIDE = 16
 REFRESH_MS = 200
-IDLE_REFRESHES = 5
-"""Of refreshes without a change, every so many-th draws: time goes on."""
+CHART_SECONDS = 0.5
+"""Between drawings of the chart, on which less would not be seen."""
 
 ROOM_FOR_ALL = 760
 
@@ -52,7 +52,7 @@ class LivePane(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._live = live
-        self._has_changed, self._idle = True, 0
+        self._has_changed, self._drawn = True, 0.0
         self.cards = {card.key: CardButton(card) for card in CARDS}
         self.chart = Chart(appearance)
         self.samples = SeriesTable()
@@ -99,16 +99,8 @@ class LivePane(QScrollArea):
     @Slot()
     def refresh(self) -> None:
         """Show what is known now."""
-        figures, card = self._live.figures, self.chosen
-        for button in self.cards.values():
-            button.show_face(button.card.face(figures))
-        points, now = self._live.series(card.key).points, time.perf_counter()
-        self._title.setText(f"{card.title}, {_unit_words(card)}")
-        if self.table_button.isChecked():
-            self.samples.show_series(card, points, now)
-        else:
-            self.chart.show_series(card, points, now)
-        self.requests.show_requests(figures.stats.requests if figures.stats else ())
+        self._show_figures()
+        self._show_chart()
 
     @Slot()
     def _note_change(self) -> None:
@@ -116,10 +108,26 @@ class LivePane(QScrollArea):
 
     @Slot()
     def _tick(self) -> None:
-        self._idle += 1
-        if self._has_changed or self._idle >= IDLE_REFRESHES:
-            self._has_changed, self._idle = False, 0
-            self.refresh()
+        if self._has_changed:
+            self._has_changed = False
+            self._show_figures()
+        if time.perf_counter() - self._drawn >= CHART_SECONDS:
+            self._show_chart()
+
+    def _show_figures(self) -> None:
+        figures = self._live.figures
+        for button in self.cards.values():
+            button.show_face(button.card.face(figures))
+        self.requests.show_requests(figures.stats.requests if figures.stats else ())
+
+    def _show_chart(self) -> None:
+        card, self._drawn = self.chosen, time.perf_counter()
+        points = self._live.series(card.key).points
+        self._title.setText(f"{card.title}, {_unit_words(card)}")
+        if self.table_button.isChecked():
+            self.samples.show_series(card, points, self._drawn)
+        else:
+            self.chart.show_series(card, points, self._drawn)
 
     @Slot(bool)
     def _show_table(self, is_table: bool) -> None:

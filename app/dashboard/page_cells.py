@@ -18,6 +18,7 @@ Pixels = NDArray[np.uint8]
 """(height, width, 4): blue, green, red and 255, as QImage's Format_RGB32 has them in memory."""
 
 LEAST, MOST = 5, 18
+SPARE_ROWS = 2
 ROOM = 260
 """Pixels of a cell's side, gap included, and the height that a map may take before its cells are as small."""
 
@@ -47,28 +48,32 @@ class Grid:
         return page if 0 <= column < self.columns and row >= 0 and page < self.pages else None
 
 
-def grid_for(pages: int, width: int) -> Grid:
-    """Cells as large as let `pages` of them fit into `width` x ROOM pixels, between LEAST and MOST."""
+def grid_for(used: int, total: int, width: int) -> Grid:
+    """Cells as large as let the first `used` pages fit into `width` x ROOM pixels, between LEAST and MOST.
+
+    A row or two of free ones behind them, of `total` pages, have cells too.
+    """
     width = max(width, MOST)
-    side = max(LEAST, min(MOST, isqrt(width * ROOM // max(1, pages))))
+    side = max(LEAST, min(MOST, isqrt(width * ROOM // max(1, used))))
     columns = width // side
-    return Grid(pages, columns, -(-pages // columns), side)
+    rows = min(-(-total // columns), -(-used // columns) + SPARE_ROWS)
+    return Grid(min(total, rows * columns), columns, rows, side)
 
 
 def paint(grid: Grid, states: bytes, colour_of: Sequence[str], owner_of: Sequence[int], inks: Inks) -> Pixels:
     """The pixels of a map.
 
     Args:
-        states: a byte a page, of engine.page_events' bits.
+        states: a byte a page, of engine.page_events' bits; pages behind the last are free.
         colour_of: #rrggbb of each set of owners.
         owner_of: of each page the place of its owners in `colour_of`.
     """
     cells = grid.rows * grid.columns
     state = np.zeros(cells, np.uint8)
-    state[: grid.pages] = np.frombuffer(states, np.uint8)
+    state[: len(states)] = np.frombuffer(states, np.uint8)
     colours = np.array([_bgr(colour) for colour in (*colour_of, inks.ground)], np.uint8)
     owner = np.full(cells, len(colour_of), np.int64)
-    owner[: grid.pages] = owner_of
+    owner[: len(states)] = owner_of
     fill = colours[owner]  # (cells, 4)
     fill[: grid.pages][state[: grid.pages] == 0] = _bgr(inks.free)
     tile = np.broadcast_to(fill[:, None, None, :], (cells, grid.side, grid.side, 4)).copy()

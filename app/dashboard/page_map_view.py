@@ -15,7 +15,8 @@ from app.appearance import Appearance
 from app.dashboard.cache_view_model import CacheViewModel, Page
 from app.dashboard.page_cells import Grid, Inks, grid_for, paint
 from app.dashboard.palette import colour_of
-from engine import CACHED, ON_SSD, PINNED, RUNNING, SHARED
+from app.theme import Theme
+from engine import CACHED, ON_SSD, PINNED, RUNNING, SHARED, PageMap
 
 NOBODY = "no chat of the list"
 
@@ -36,6 +37,7 @@ class PageMapView(QWidget):
         self._appearance, self._cache, self._title_of = appearance, cache, title_of
         self._grid = Grid(0, 1, 0, 1)
         self._image: QImage | None = None
+        self._drawn: tuple[PageMap, int, Theme] | None = None
         self.setMouseTracking(True)
         self.setAccessibleName("Map of the pages")
         appearance.changed.connect(self.refresh)
@@ -44,6 +46,12 @@ class PageMapView(QWidget):
     def grid(self) -> Grid:
         """Where cells are."""
         return self._grid
+
+    @property
+    def unseen(self) -> int:
+        """Pages that have no cell: they are free, and were never used."""
+        pages = self._cache.pages
+        return max(0, pages.total_pages - self._grid.pages) if pages else 0
 
     @property
     def image(self) -> QImage | None:
@@ -55,17 +63,20 @@ class PageMapView(QWidget):
         """Draw the pages as they are known now."""
         pages, theme = self._cache.pages, self._appearance.theme
         if pages is None:
-            self._image = None
+            self._image = self._drawn = None
             self.update()
             return
-        self._grid = grid_for(len(pages.states), self.width())
+        if self._drawn == (pages, self.width(), theme):
+            return
+        self._drawn = (pages, self.width(), theme)
+        self._grid = grid_for(len(pages.states), pages.total_pages, self.width())
         owned = [self.owner_colour(owners) for owners in pages.owners]
         inks = Inks(theme.hover, theme.surface, theme.text)
         pixels = paint(self._grid, pages.states, owned, array("I", pages.owner_of), inks)
         height, width, _ = pixels.shape
         self._image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32).copy()
         self.setFixedHeight(max(height, 1))
-        self.setAccessibleDescription(_counted(pages.states))
+        self.setAccessibleDescription(_counted(pages))
         self.update()
 
     def owner_colour(self, owners: tuple[str, ...]) -> str:
@@ -133,12 +144,14 @@ class PageMapView(QWidget):
         return next((chat for chat in page.chats if self._title_of(chat)), "") if page else ""
 
 
-def _counted(states: bytes) -> str:
+def _counted(pages: PageMap) -> str:
+    states = pages.states
+    held = len(states) - states.count(0)
     counts = (
-        ("free", sum(not state for state in states)),
+        ("free", pages.total_pages - held),
         ("in use", sum(bool(state & RUNNING) for state in states)),
         ("kept for later", sum(state & (RUNNING | CACHED) == CACHED for state in states)),
         ("shared", sum(bool(state & SHARED) for state in states)),
         ("on SSD too", sum(bool(state & ON_SSD) for state in states)),
     )
-    return f"{len(states):,} pages: " + ", ".join(f"{count:,} {words}" for words, count in counts)
+    return f"{pages.total_pages:,} pages: " + ", ".join(f"{count:,} {words}" for words, count in counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
@@ -77,14 +78,14 @@ class PageWatch:
         self._next = ended + (ended - began) / SHARE
 
     def _map(self, running: Running, now: float) -> PageMap:
-        total, sets = self._pager.total_pages, {(): 0}
+        total, sets = self._pager.high_water, {(): 0}
         states, owner_of, used_at = (
             bytearray(total),
             array("I", bytes(4 * total)),
             array("d", bytes(8 * total)),
         )
         holders = _holders(running)
-        for page in range(min(total, self._pager.high_water)):
+        for page in range(total):
             node, chats = self._tree.node_at(page), holders.get(page)
             if node is None and chats is None:
                 continue
@@ -105,7 +106,15 @@ class PageWatch:
                 state |= SHARED
             states[page] = state
             owner_of[page] = sets.setdefault(tuple(sorted(owners - {""})), len(sets))
-        return PageMap(self._model, now, bytes(states), owner_of.tobytes(), tuple(sets), used_at.tobytes())
+        return PageMap(
+            model=self._model,
+            at=now,
+            total_pages=self._pager.total_pages,
+            states=bytes(states),
+            owner_of=owner_of.tobytes(),
+            owners=tuple(sets),
+            used_at=used_at.tobytes(),
+        )
 
 
 def _holders(running: Iterable[tuple[PageTable, str]]) -> dict[int, list[str]]:
@@ -119,9 +128,4 @@ def _holders(running: Iterable[tuple[PageTable, str]]) -> dict[int, list[str]]:
 
 
 def _same(one: PageMap, other: PageMap) -> bool:
-    return (one.states, one.owner_of, one.owners, one.used_at) == (
-        other.states,
-        other.owner_of,
-        other.owners,
-        other.used_at,
-    )
+    return replace(one, at=other.at) == other

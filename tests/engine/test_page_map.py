@@ -58,7 +58,8 @@ class Watched:
         pager, assert_stats = self.model.pager, self.stats
         assert assert_stats is not None
         states, owner_of = list(told.states), array("I", told.owner_of)
-        assert len(states) == len(owner_of) == len(told.used_at) / 8 == pager.total_pages
+        assert len(states) == len(owner_of) == len(told.used_at) / 8 <= pager.total_pages == told.total_pages
+        assert not any(pager.references(page) for page in range(len(states), pager.total_pages))
         running = set(self.serving._batcher.running)
         held = Counter(page for s in running for page in s.table.pages if page != NO_PAGE)
         owners = {n.page: set(n.owners) for n in self.model.memory.tree.nodes() if n.page != NO_PAGE}
@@ -120,7 +121,7 @@ def test_every_map_is_the_pagers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     seen = {state for told in watched.maps for state in told.states}
     for bit in (CACHED, RUNNING, SHARED, PINNED, ON_SSD):
         assert any(state & bit for state in seen), bit
-    assert 0 in seen
+    assert 0 in seen or pages == 14
     count = len(watched.maps)
     assert count > 15
     watched.ask("d", PREFIX)
@@ -135,7 +136,8 @@ def test_an_engine_tells_at_once_and_of_models_that_come_later(folder: Path) -> 
         listener.submit(LoadModel("load", str(folder)))
         told = listener.wait(lambda event: isinstance(event, PageMap))
         assert isinstance(told, PageMap)
-        assert (told.model, set(told.states)) == (str(folder), {0})
+        assert told.model == str(folder)
+        assert not any(told.states)
         listener.submit(Generate("a", tokens=PREFIX, max_tokens=3, ignore_eos=True, chat="a"))
         listener.finished("a")
         told = listener.wait(

@@ -101,7 +101,8 @@ def test_every_map_that_is_shown_is_the_engines(watched: Watched) -> None:
     def look() -> None:
         pane.refresh()
         if cache.pages is not None:
-            numbers = range(pane.map.grid.pages)
+            numbers = range(len(cache.pages.states))
+            assert pane.map.grid.pages + pane.map.unseen == 256
             shown.append((cache.pages, bytes(page.state for n in numbers if (page := cache.page(n)))))
 
     cache.changed.connect(look)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dashboard.page_cells import LEAST, MOST, ROOM, Grid, Inks, grid_for, paint
+from app.dashboard.page_cells import LEAST, MOST, ROOM, SPARE_ROWS, Grid, Inks, grid_for, paint
 from app.dashboard.palette import colours
 from app.theme import DARK, LIGHT, Theme, contrast
 from engine import CACHED, ON_SSD, RUNNING, SHARED
@@ -28,15 +28,17 @@ def cell(pixels: np.ndarray, grid: Grid, page: int) -> np.ndarray:
     return pixels[row * side : (row + 1) * side, column * side : (column + 1) * side]
 
 
-@given(st.integers(1, 20_000), st.integers(300, 3000))
-def test_every_page_has_a_cell_of_its_own(pages: int, width: int) -> None:
-    grid = grid_for(pages, width)
+@given(st.integers(0, 20_000), st.integers(1, 200_000), st.integers(300, 3000))
+def test_every_used_page_has_a_cell_of_its_own(used: int, total: int, width: int) -> None:
+    used = min(used, total)
+    grid = grid_for(used, total, width)
     assert LEAST <= grid.side <= MOST
     assert grid.columns * grid.side <= max(width, MOST)
-    assert (grid.rows - 1) * grid.columns < pages <= grid.rows * grid.columns
+    assert used <= grid.pages <= min(total, grid.rows * grid.columns)
+    assert grid.pages == total or grid.pages >= used + SPARE_ROWS * grid.columns - grid.columns
     if grid.side > LEAST:
-        assert grid.rows * grid.side <= 1.1 * ROOM + MOST
-    for page in (0, pages // 2, pages - 1):
+        assert grid.rows * grid.side <= 1.1 * ROOM + (1 + SPARE_ROWS) * MOST
+    for page in (0, grid.pages // 2, grid.pages - 1):
         row, column = divmod(page, grid.columns)
         assert grid.place(column * grid.side + 1, row * grid.side + grid.side - 1) == page
     assert grid.place(-1, 0) is None
