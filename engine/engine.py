@@ -162,7 +162,7 @@ class Engine:
                 self._keep(command)
             case Pin():
                 for serving in self._models.servings:
-                    serving.pin(command.chat, command.pinned)
+                    serving.chats.pin(command.chat, command.pinned)
             case Release():
                 for serving in self._models.servings:
                     serving.release(command.chat)
@@ -186,17 +186,21 @@ class Engine:
 
     def _begin(self, command: Generate, arrived: float) -> None:
         serving = self._models.wanted(command.model)
-        serving.add(accept_command(command, serving.model, partial(serving.capacity, command.chat), arrived))
+        serving.add(
+            accept_command(command, serving.model, partial(serving.chats.capacity, command.chat), arrived)
+        )
 
     def _predict(self, command: Generate, arrived: float) -> None:
         serving = self._models.wanted(command.model)
-        request = accept_command(command, serving.model, partial(serving.capacity, command.chat), arrived)
+        request = accept_command(
+            command, serving.model, partial(serving.chats.capacity, command.chat), arrived
+        )
         self._emit(serving.predict(request))
 
     def _keep(self, command: Keep) -> None:
         serving = self._models.find(command.model)
         if serving is not None:
-            serving.keep(command)
+            serving.chats.keep(command)
         else:
             self._emit(Freed(command.chat, 0, 0))
 

@@ -42,7 +42,7 @@ class Resident:
 
     def leaves_in(self, after: float | None, now: float) -> float | None:
         """Seconds until it makes room, unused for `after`; None: never, unless something changes."""
-        if after is None or self.serving is None or self.serving.busy or self.serving.holds_pinned:
+        if after is None or self.serving is None or self.serving.busy or self.serving.chats.holds_pinned:
             return None
         return max(0.0, self.used + after - now)
 

@@ -112,7 +112,7 @@ class Residents:
         """Drop the cached pages of a chat; on SSD, of models that are not in memory, when they are back."""
         for resident in self._all.values():
             if resident.serving is not None:
-                resident.serving.forget(chat)
+                resident.serving.chats.forget(chat)
             else:
                 resident.forgotten.add(chat)
         if not self._awake:
@@ -196,7 +196,7 @@ class Residents:
         serving = resident.at_work
         self._emit(ModelReady(resident.command.id, serving.model.info))
         while resident.forgotten:
-            serving.forget(resident.forgotten.pop())
+            serving.chats.forget(resident.forgotten.pop())
         serving.tell()
         if self._are_pages_watched:
             serving.watch_pages(True)

@@ -9,19 +9,18 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from engine.admission import Capacity, refused
 from engine.batch import Sent, Slice
 from engine.batcher import Batcher
 from engine.broken_steps import BrokenSteps, requests_of
-from engine.cache_events import Freed, Predicted
+from engine.cache_events import Predicted
+from engine.chat_pages import ChatPages
 from engine.chunking import ChunkSizer
-from engine.commands import Keep
 from engine.errors import NonFiniteLogits
 from engine.events import Event, FinishReason, SampleEnded, TextChunk
 from engine.failure import failure
 from engine.finding import Finding
-from engine.kv.coding import takes_bits
 from engine.kv.pager import OutOfPages
+from engine.lessons import Lessons
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.request import Request, Sequence
@@ -31,7 +30,7 @@ from engine.speculating import Speculations
 from engine.speculation.draft import Draft
 from engine.speculation.model_drafter import DraftModel
 from engine.speculation.verify import Verdict
-from engine.step_times import Reading, step_seconds
+from engine.step_times import Reading
 from engine.telling import Teller
 from engine.tidying import Tidying
 from engine.warm_up import STEPS
@@ -52,6 +51,9 @@ class Serving:
 
     Where the runner looks ahead, a step is sent off before the one before it is read, so that the device
     works while this thread reads, detokenises and tells.
+
+    Attributes:
+        chats: what is kept for chats that may go on.
     """
 
     def __init__(
@@ -78,12 +80,11 @@ class Serving:
         self._tidying = Tidying(model)
         self._finding = Finding(model, settings, self._batcher.steps)
         self._sent: Sent | None = None
-        self._read_at = 0.0
-        self._pinned: set[str] = set()
-        self._settings = settings
         self._speculations = Speculations(
             is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model
         )
+        self._lessons = Lessons(self._batcher.chunks, self._finding, self._speculations)
+        self.chats = ChatPages(model, settings, emit, self._tell, self._finding)
 
     @property
     def busy(self) -> bool:
@@ -137,11 +138,6 @@ class Serving:
         self._tell.chats()
 
     @property
-    def holds_pinned(self) -> bool:
-        """Whether pages of a pinned chat are in memory."""
-        return not self._pinned.isdisjoint(self._memory.tree.chats)
-
-    @property
     def next_tidying(self) -> float | None:
         """Seconds of rest after which `tidy` has something to do; None when it has nothing."""
         return self._warming.due(self._tidying.due)
@@ -164,40 +160,6 @@ class Serving:
             answer = min(request.most_tokens, ANSWER_ROOM)
             self._tidying.expect(self._memory.pages_built_for(request.prompt, answer))
         return predicted
-
-    def forget(self, chat: str) -> None:
-        """Drop the cached pages of a chat."""
-        self._memory.forget(chat)  # unpinned, too
-        self._pinned.discard(chat)
-        self._finding.forget(chat)
-        self._tell.stats()
-
-    def keep(self, command: Keep) -> None:
-        """Free what only the answers hold that were not kept."""
-        pages = self._memory.let_go(command.chat, command.others, command.kept)
-        self._emit(Freed(command.chat, pages, pages * self.model.arena.page_bytes))
-        self._tell.stats()
-
-    def pin(self, chat: str, pinned: bool) -> None:
-        """Keep the cached pages of a chat in memory, or no longer."""
-        self._memory.pin(chat, pinned)
-        (self._pinned.add if pinned else self._pinned.discard)(chat)
-        if self._tell.pages.is_on:
-            self._tell.stats()
-
-    def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:
-        """What KV memory has for a request with nobody beside it.
-
-        What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
-        """
-        pages, chats = self.model.pager, self._memory.chats()
-        pinned = {
-            other: chats[other].memory_bytes // self.model.arena.page_bytes
-            for other in (self._pinned & chats.keys()) - {chat}
-        }
-        held = self._memory.tree.held_for_pins(chat, prompt)
-        may_quantise = self._settings.kv_bits is None and takes_bits(self.model.config.head_dim)
-        return Capacity(pages.total_pages, pages.page_size, pinned, held, may_quantise)
 
     def release(self, chat: str) -> None:
         """Put the pages that only `chat` owns on SSD, and free their memory."""
@@ -275,7 +237,7 @@ class Serving:
         tokens, masses = sent.read()
         verdict = sent.check.read() if sent.check else None
         ended = time.perf_counter()
-        self._measure(sent, Reading(began, ended))
+        self._lessons.read(sent, Reading(began, ended), self._sent)
         computed = sent.chunk.tokens if sent.chunk else 0
         self._tell.count(computed_tokens=computed + sent.prompt_ends)
         flying = set(self._sent.sequences) if self._sent else set[Sequence]()
@@ -310,25 +272,6 @@ class Serving:
         for row, token in enumerate(verdict.tokens):
             if sequence.reason is None:
                 self._accept(sequence, token, logits[row] if logits is not None else None)
-
-    def _measure(self, sent: Sent, read: Reading) -> None:
-        """Learn from what the step took."""
-        last_read, self._read_at = self._read_at, read.ended
-        following = self._sent.sending if self._sent else None
-        seconds = step_seconds(sent.sending, read, last_read, following)
-        if sent.draft is not None:
-            seconds = read.ended - last_read  # what a draft takes to make is part of what its step takes
-        if seconds is None:
-            return
-        self._finding.took(sent, seconds)
-        if sent.answers == 1 and sent.slice is None:
-            self._speculations.stepped(sent.sequences[0], sent.draft, seconds)
-        if sent.draft is not None:
-            return
-        if sent.slice is not None:
-            self._batcher.chunks.filled(sent.slice.tokens, sent.slice.share, seconds, sent.answers)
-        elif sent.answers:
-            self._batcher.chunks.decoded(sent.answers, seconds)
 
     def _filled(self, chunk: Slice) -> None:
         """A chunk of a prompt is computed."""
@@ -390,18 +333,7 @@ class Serving:
         """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
         if culprit := self._broken.blame(error, flying):
-            self._fail(culprit, self._refused(culprit) if isinstance(error, OutOfPages) else error)
-
-    def _refused(self, request: Request) -> Exception:
-        """It ran alone, and pages that are pinned stand in its way."""
-        longest = max(sequence.table.length for sequence in request.sequences) + 1
-        needed = self.model.pager.pages_for(longest) + len(request.sequences) - 1
-        return refused(
-            needed,
-            request.command.n,
-            len(request.prompt),
-            self.capacity(request.command.chat, request.prompt),
-        )
+            self._fail(culprit, self.chats.refusal(culprit) if isinstance(error, OutOfPages) else error)
 
 
 def _not_finite(name: str) -> NonFiniteLogits:

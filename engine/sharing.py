@@ -39,7 +39,7 @@ def tenant_of(serving: Serving) -> Tenant:
         weight_bytes=model.info.weight_bytes,
         page_bytes=model.arena.page_bytes,
         needed_pages=model.pager.pages_for(model.most_resident),
-        held_pages=model.arena.pages if serving.busy or serving.holds_pinned else 0,
+        held_pages=model.arena.pages if serving.busy or serving.chats.holds_pinned else 0,
     )
 
 

@@ -117,7 +117,7 @@ class Chat:
         """Queue a request of a prompt of `tokens` tokens; of one seed they begin alike."""
         given = tuple(prompt(len(self.requests) if seed is None else seed)[:tokens])
         command = Generate(name, tokens=given, max_tokens=answer, ignore_eos=True, n=n)
-        capacity = self.serving.capacity()
+        capacity = self.serving.chats.capacity()
         self.requests.append(
             accept_command(command, self.model, lambda prompt: capacity, time.perf_counter())
         )

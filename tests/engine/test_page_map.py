@@ -93,7 +93,7 @@ class Watched:
             n=n,
         )
         self.serving.add(
-            accept_command(command, self.model, lambda _: self.serving.capacity(), time.perf_counter())
+            accept_command(command, self.model, lambda _: self.serving.chats.capacity(), time.perf_counter())
         )
 
     def work(self) -> None:
@@ -108,14 +108,14 @@ def test_every_map_is_the_pagers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     watched.ask("a", PREFIX)
     watched.work()
     watched.pinned.add("a")
-    watched.serving.pin("a", True)
+    watched.serving.chats.pin("a", True)
     for name, own in (("b", (5, 6, 7)), ("c", (8, 9))):
         watched.ask(name, PREFIX + own, n=2)
     watched.work()
     watched.pinned.clear()
-    watched.serving.pin("a", False)
+    watched.serving.chats.pin("a", False)
     watched.serving.release("b")
-    watched.serving.forget("c")
+    watched.serving.chats.forget("c")
     watched.serving.tidy(10.0)
     watched.serving.watch_pages(False)
     seen = {state for told in watched.maps for state in told.states}

@@ -38,7 +38,9 @@ class Model:
                 name, tokens=tokens, sampling=greedy, max_tokens=20, ignore_eos=True, chat=chat
             )
             self.serving.add(
-                accept_command(command, self.loaded, lambda _: self.serving.capacity(), time.perf_counter())
+                accept_command(
+                    command, self.loaded, lambda _: self.serving.chats.capacity(), time.perf_counter()
+                )
             )
         while self.serving.busy:
             self.serving.work()

@@ -51,7 +51,7 @@ class Model:
             name, tokens=tokens, max_tokens=answer, sampling=SamplingParams(temperature=0), ignore_eos=True
         )
         return accept_command(
-            command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter()
+            command, self.model, lambda prompt: self.serving.chats.capacity(), time.perf_counter()
         )
 
     def rest(self, seconds: float) -> None:

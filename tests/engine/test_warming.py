@@ -67,7 +67,7 @@ class Device:
         )
         command = Generate(name, tokens=tokens, max_tokens=answer, sampling=sampling, ignore_eos=True)
         accepted = accept_command(
-            command, self.model, lambda prompt: self.serving.capacity(), time.perf_counter()
+            command, self.model, lambda prompt: self.serving.chats.capacity(), time.perf_counter()
         )
         self.serving.add(accepted)
         while self.serving.busy:

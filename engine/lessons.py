@@ -1,0 +1,35 @@
+"""What is learned from each step: how long prompts are cut, what they take, and whether guessing pays."""
+
+from __future__ import annotations
+
+from engine.batch import Sent
+from engine.chunking import ChunkSizer
+from engine.finding import Finding
+from engine.speculating import Speculations
+from engine.step_times import Reading, step_seconds
+
+
+class Lessons:
+    """Hands what a step took to those whom it concerns."""
+
+    def __init__(self, chunks: ChunkSizer, finding: Finding, speculations: Speculations) -> None:
+        self._chunks, self._finding, self._speculations = chunks, finding, speculations
+        self._read_at = 0.0
+
+    def read(self, sent: Sent, read: Reading, following: Sent | None) -> None:
+        """A step was read, while the `following` one is in flight, if one is."""
+        last_read, self._read_at = self._read_at, read.ended
+        seconds = step_seconds(sent.sending, read, last_read, following.sending if following else None)
+        if sent.draft is not None:
+            seconds = read.ended - last_read  # what a draft takes to make is part of what its step takes
+        if seconds is None:
+            return
+        self._finding.took(sent, seconds)
+        if sent.answers == 1 and sent.slice is None:
+            self._speculations.stepped(sent.sequences[0], sent.draft, seconds)
+        if sent.draft is not None:
+            return
+        if sent.slice is not None:
+            self._chunks.filled(sent.slice.tokens, sent.slice.share, seconds, sent.answers)
+        elif sent.answers:
+            self._chunks.decoded(sent.answers, seconds)
