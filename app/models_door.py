@@ -57,10 +57,10 @@ class ModelsDoor:
 
     def toggle(self) -> None:
         """Show the models page, or go back to the chats from there."""
-        if self._window.is_chat_shown:
-            self._with_desk(self._show)
-        else:
+        if self._desk is not None and self._window.is_shown(self._desk.page):
             self._window.show_chat()
+        else:
+            self._with_desk(self._show)
 
     def _show(self, desk: ModelsDesk) -> None:
         desk.prepare_page(partial(self._show_page, desk))

@@ -37,7 +37,7 @@ class CachePane(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._appearance, self._cache, self._pins = appearance, cache, pins
-        self._has_changed = True
+        self._has_changed, self._columns = True, 0
         self.gauge = QLabel()
         self.gauge.setWordWrap(True)
         self.bar = OccupancyBar(appearance)
@@ -123,8 +123,9 @@ class CachePane(QScrollArea):
         self.chats.clear_wanted.connect(self._cache.clear)
 
     def _place_facts(self, columns: int) -> None:
-        if self._facts.columnCount() == columns and self._facts.count():
+        if self._columns == columns:
             return
+        self._columns = columns
         for place, holder in enumerate(self._holders):
             self._facts.addWidget(holder, *divmod(place, columns))
         for column in range(4):

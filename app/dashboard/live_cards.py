@@ -157,7 +157,12 @@ def _bandwidth(figures: LiveFigures) -> Face:
         f"\n{amounts.size(figures.bandwidth)}/s × {figures.stats.running} ÷ {amounts.size(needed)} "
         f"= {_tps(most)}.\nMore than 100 % is possible: caches are faster than memory, and guesses save steps"
     )
-    return Face(number_words(100 * share), "%", f"of {_tps(most)} · {reads}", formula + worked)
+    return Face(
+        number_words(100 * share),
+        "%",
+        f"of {_tps(most)} at {amounts.size(figures.bandwidth)}/s",
+        formula + worked,
+    )
 
 
 def _tps(value: float) -> str:

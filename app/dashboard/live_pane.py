@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
+    QHeaderView,
     QLabel,
     QScrollArea,
     QStackedLayout,
@@ -52,13 +53,14 @@ class LivePane(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._live = live
-        self._has_changed, self._drawn = True, 0.0
+        self._has_changed, self._drawn, self._columns = True, 0.0, 0
         self.cards = {card.key: CardButton(card) for card in CARDS}
         self.chart = Chart(appearance)
         self.samples = SeriesTable()
         self._table = QTableView()
         self._table.setModel(self.samples)
         dress(self._table, "The samples behind the chart")
+        self._table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         self.requests = RequestsTable(title_of)
         self._title = QLabel()
         self._title.setProperty("role", "strong")
@@ -135,8 +137,9 @@ class LivePane(QScrollArea):
         self.refresh()
 
     def _place_cards(self, columns: int) -> None:
-        if self._grid.columnCount() == columns and self._grid.count():
+        if self._columns == columns:
             return
+        self._columns = columns
         for place, button in enumerate(self.cards.values()):
             self._grid.addWidget(button, *divmod(place, columns))
         for column in range(4):

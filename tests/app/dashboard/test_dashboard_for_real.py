@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.dashboard.series import runs
@@ -179,6 +180,16 @@ def test_pages_are_told_only_while_somebody_looks(watched: Watched) -> None:
     count = sum(isinstance(event, PageMap) for event in watched.events)
     watched.say("What is a page?")
     assert sum(isinstance(event, PageMap) for event in watched.events) == count
+
+
+def test_a_window_that_grows_has_its_cards_in_two_rows_again(watched: Watched) -> None:
+    watched.look("Live")
+    rows: list[int] = []
+    for width in (1080, 700, 1080):
+        watched.desktop.window.resize(width, 720)
+        QApplication.processEvents()
+        rows.append(len({card.y() for card in watched.live.cards.values()}))
+    assert rows == [2, 4, 2]
 
 
 def _number(value: float) -> str:

@@ -71,7 +71,7 @@ def test_a_busy_engine() -> None:
         "guesses": "75 % | 30 of 40 tokens",
         "memory": "200 MB | weights 2.0 MB · KV 4.0 MB",
         # 2 answers x 1e9 / (1.5e6 + 125 x 4000) = 1000 tok/s
-        "bandwidth": "24 % | of 1,000 tok/s · memory reads 1.0 GB/s",
+        "bandwidth": "24 % | of 1,000 tok/s at 1.0 GB/s",
     }
 
 
