@@ -116,7 +116,7 @@ class DashboardDoor(QObject):
                 self._maker.stop()
                 self._desk = desk
                 self._show_model(self._models.state)
-                self.toggle()
+                QTimer.singleShot(0, self.toggle)  # in a turn of its own: it takes most of a frame
 
         self._maker.timeout.connect(make_a_part)
         self._maker.start()
