@@ -36,6 +36,10 @@ _LEAST, _MOST = 0.3, 4.0
 """What work is multiplied by at a time."""
 _FINER = 3
 """Sizes of slices from one to one of twice the work."""
+_NOISE = 0.05
+"""Of what a step may take: as much is no difference."""
+_FRESH = 200
+"""Steps for which what was measured of other sizes says something of now."""
 _TRIED_AGAIN = 50, 5000
 """Steps after which a size that was too much is tried again: at first, and when it often was."""
 
@@ -70,7 +74,7 @@ class ChunkSizer:
         """`most` tokens of a model of so many `layers`; chunks are whole pages where possible."""
         self._most, self._page_size, self._layers = most, page_size, layers
         self._rates = deque[float](maxlen=_RATES_KEPT)
-        self._beside = BesideWork(self._works())
+        self._beside = BesideWork(self._works(), self._whole(self._most))
         self._each, self._is_short = 1, False
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
 
@@ -111,8 +115,7 @@ class ChunkSizer:
         if answers:
             alone = self._alone(answers)
             if alone and not self._is_short:
-                layers = round(share * self._layers)
-                self._beside.took(tokens * layers, layers, seconds, answers, alone)
+                self._beside.took(round(tokens * share * self._layers), seconds, answers, alone)
         elif tokens * share >= min(self._page_size, 8):
             self._rates.append(tokens * share / seconds)
 
@@ -167,10 +170,10 @@ class BesideWork:
         most_layers: of a chunk of few tokens, as far as is known: a layer costs something whatever is in it.
     """
 
-    def __init__(self, works: Sequence[int]) -> None:
-        """`works`: ascending."""
-        self.most_layers = 1 << 30
-        self._works = works
+    def __init__(self, works: Sequence[int], layer: int) -> None:
+        """`works`: ascending; `layer`: the work of one layer of the longest chunk."""
+        self.most_layers = 4
+        self._works, self._layer = works, layer
         self._at: int | None = None
         self._answers, self._steps = 0, 0
         self._latest = defaultdict[int, list[float]](list)
@@ -180,8 +183,8 @@ class BesideWork:
         """Of the next step's slice; about `first` before any measurement."""
         return self._works[self._index(first) if self._at is None else self._at]
 
-    def took(self, work: int, layers: int, seconds: float, answers: int, alone: float) -> None:
-        """A step of answers with that work, in so many layers, took `seconds`; without it takes `alone`."""
+    def took(self, work: int, seconds: float, answers: int, alone: float) -> None:
+        """A step with that work beside so many answers took `seconds`; without it takes `alone`."""
         if answers != self._answers:
             self._latest.clear()
             self._known.clear()
@@ -196,39 +199,43 @@ class BesideWork:
             return
         before = self._known.get(near)
         rest = before.rest if before else _TRIED_AGAIN[0]
-        self._known[near] = _Known(median(latest), layers, self._steps, rest)
+        self._known[near] = _Known(median(latest), self._steps, rest)
         latest.clear()
         if near == self._at:
             self._at = self._chosen(near, alone)
 
     def _chosen(self, at: int, alone: float) -> int:
         """The size to go on with, after that one was measured."""
-        known = self._known[at]
-        may = min(max(BESIDE * alone, (1 + MORE) * self._least(at)), DISPATCH_SECONDS)
-        layer = min((other.seconds - alone) / other.layers for other in self._known.values())
-        self.most_layers = max(1, int((may - alone) / max(layer, 0.01 * may)))
-        share = (may - alone) / max(known.seconds - alone, 0.1 * may)  # of the work, if nothing else costs
+        known, least = self._known[at], self._least(at)
+        may = min(max(BESIDE * alone, (1 + MORE) * (least or 0.0)), DISPATCH_SECONDS)
+        if least is not None:
+            self.most_layers = max(1, int((may - alone) / max(least - alone, _NOISE * may)))
+        rest = alone if least is None else least  # what nothing of the work costs
+        share = (may - rest) / max(known.seconds - rest, _NOISE * may)
         if known.seconds > _OVER * may and at:
             known.rest = min(2 * known.rest, _TRIED_AGAIN[1])
             return min(self._index(max(share, _LEAST) * self._works[at]), at - 1)
         if known.seconds > _UNDER * may or at + 1 == len(self._works):
             return at
-        goal = max(at + 1, self._index(min(share, _MOST) * self._works[at]))
-        return next((size for size in range(goal, at, -1) if self._may_try(size, may)), at)
+        # More layers cost more however few their tokens are: of these one size more at a time.
+        goal = self._index(min(min(share, _MOST) * self._works[at], self._layer))
+        return next((size for size in range(max(at + 1, goal), at, -1) if self._may_try(size, may)), at)
 
-    def _least(self, at: int) -> float:
-        """What a step takes however little it does: of the least work, or by what more of it has cost."""
-        known = self._known[at]
-        thinner = [other.seconds for size, other in self._known.items() if size < at or at == 0]
-        above = [size for size, other in self._known.items() if size > at and self._is_fresh(other)]
-        if thinner or not above:
-            return min(thinner, default=0.0)
-        next_one = min(above)
-        more = max(0.0, self._known[next_one].seconds - known.seconds)
-        return known.seconds - more * self._works[at] / (self._works[next_one] - self._works[at])
+    def _least(self, at: int) -> float | None:
+        """What a step takes however little it does; None where that is not known.
 
-    def _is_fresh(self, known: _Known) -> bool:
-        return self._steps - known.step <= _TRIED_AGAIN[0]
+        On a line through what another size, of twice or half the work at least, has taken of late.
+        """
+        if not at:
+            return self._known[0].seconds
+        fresh = [size for size, known in self._known.items() if self._steps - known.step <= _FRESH]
+        others = [size for size in fresh if abs(size - at) >= _FINER]
+        near = min(others, key=lambda size: abs(size - at), default=None)
+        if near is None:
+            return None
+        low, high = min(at, near), max(at, near)
+        seconds, more = self._known[low].seconds, self._known[high].seconds - self._known[low].seconds
+        return seconds - max(0.0, more) * self._works[low] / (self._works[high] - self._works[low])
 
     def _may_try(self, at: int, may: float) -> bool:
         """Whether that size is not known to take longer; what was measured long ago is not known."""
@@ -248,13 +255,8 @@ class BesideWork:
 
 @dataclass(slots=True)
 class _Known:
-    """What steps of a size took, and with how many layers.
-
-    Attributes:
-        step: when that was measured; `rest`: for how many steps it is not tried again.
-    """
+    """What steps of a size took, at which step that was measured, and for how many it is not tried again."""
 
     seconds: float
-    layers: int
     step: int
     rest: int
