@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measure and print; a number short of its target does not make it fail."""
-    with open_terminal() as terminal:
+    with open_terminal(keeps_progress=args.progress) as terminal:
         report = _cache(args, terminal) if args.cache else _speed(args, terminal)
         if args.json:
             terminal.answer(json.dumps(report.as_json(), indent=2) + "\n")

@@ -51,15 +51,18 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
         help="measure the window too (default: only when neither model nor shape is named)",
     )
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON object")
+    parser.add_argument(
+        "--progress", action="store_true", help="tell on standard error what is going on, a line each"
+    )
 
 
 def _add_sizes(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--contexts",
-        type=_sizes,
+        type=_sizes_or_none,
         metavar="N,N",
-        help=f"tokens before those whose speed is measured (default: {_listed(MODEL_PLAN.contexts)}; "
-        f"of a shape {_listed(SHAPE_PLAN.contexts)})",
+        help="tokens before those whose speed is measured, or none (default: "
+        f"{_listed(MODEL_PLAN.contexts)}; of a shape {_listed(SHAPE_PLAN.contexts)})",
     )
     parser.add_argument(
         "--prompts",
@@ -149,9 +152,9 @@ def plan_of(args: Namespace) -> Plan:
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} is for --cache")
     base = MODEL_PLAN if args.shape is None else SHAPE_PLAN
-    contexts: tuple[int, ...] = args.contexts or base.contexts
+    contexts: tuple[int, ...] = base.contexts if args.contexts is None else args.contexts
     prompts = contexts if args.shape is None else base.prompts
-    return Plan(
+    plan = Plan(
         contexts=contexts,
         prompts=prompts if args.prompts is None else args.prompts,
         batches=base.batches if args.batches is None else args.batches,
@@ -159,6 +162,11 @@ def plan_of(args: Namespace) -> Plan:
         pairs=args.pairs or base.pairs,
         decoded=args.decode or base.decoded,
     )
+    if plan.batches and not contexts:
+        raise UsageError("--contexts none and batches go ill together; say what they decode behind")
+    if not (contexts or plan.prompts or plan.cached):
+        raise UsageError("there is nothing to measure; give --contexts, --prompts or --cached")
+    return plan
 
 
 def _check_subject(args: Namespace) -> None:

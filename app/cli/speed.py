@@ -41,7 +41,7 @@ class Plan:
     def longest(self) -> int:
         """Most tokens that one sequence holds, prompt and answer."""
         requests = [length + self.generated(length) for length in (*self.contexts, *self.prompts)]
-        return max(*requests, sum(self.cached or ()) + 1)
+        return max((*requests, sum(self.cached or ()) + 1))
 
     def generated(self, length: int) -> int:
         """Tokens to generate behind a prompt of `length`."""

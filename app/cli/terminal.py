@@ -47,7 +47,16 @@ class Terminal:
         interactive: whether a person reads standard error (progress and notes are shown).
     """
 
-    def __init__(self, out: TextIO, err: TextIO, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        environ: Mapping[str, str] | None = None,
+        *,
+        keeps_progress: bool = False,
+    ) -> None:
+        """`keeps_progress`: each progress is a line of its own, also where no person reads."""
+        self._keeps_progress = keeps_progress
         environ = os.environ if environ is None else environ
         self._out, self._err = out, err
         self._out_is_terminal = out.isatty()
@@ -75,8 +84,10 @@ class Terminal:
         self._at_line_start = True
 
     def progress(self, text: str) -> None:
-        """Show a passing line, in place of the last one; only where lines can be erased."""
-        if self._erases and self._at_line_start:
+        """Show a passing line, in place of the last one; only where lines can be erased, or are kept."""
+        if self._keeps_progress:
+            self._line(one_line(text))
+        elif self._erases and self._at_line_start:
             self._err.write(f"{_ERASE_LINE}{self._dimmed(self._fitting(one_line(text)))}")
             self._err.flush()
             self._progress = True
@@ -123,9 +134,9 @@ class Terminal:
 
 
 @contextmanager
-def open_terminal() -> Generator[Terminal]:
+def open_terminal(*, keeps_progress: bool = False) -> Generator[Terminal]:
     """The process's own streams; whatever ends the block, what is written next begins a line."""
-    terminal = Terminal(sys.stdout, sys.stderr)
+    terminal = Terminal(sys.stdout, sys.stderr, keeps_progress=keeps_progress)
     try:
         yield terminal
     finally:

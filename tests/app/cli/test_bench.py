@@ -235,6 +235,7 @@ def test_a_disk_without_room_is_one_line(mlxr_here: Run, monkeypatch: pytest.Mon
         ("--contexts", "1,x"),
         ("--contexts", "0"),
         ("--contexts", "none"),
+        ("--contexts", "none", "--prompts", "20", "--batches", "2"),
         ("--prompts", "-3"),
         ("--batches", "x"),
         ("--batches", "8,0"),
@@ -277,3 +278,11 @@ def test_the_guide_has_its_targets(mlxr: Run) -> None:
         "first token at 200 tokens",
         "prefill at 200 tokens, ours to mlx-lm",
     }
+
+
+def test_prompts_alone_are_measured_and_told_of_in_a_pipe(mlxr: Run, random_model: Path) -> None:
+    options = ("--contexts", "none", "--prompts", "20", "--pairs", "2", "--vs", "none", "--json")
+    done = mlxr("bench", "--model", random_model, *options, "--progress")
+    assert done.returncode == 0, done.stderr
+    assert {row["group"] for row in json.loads(done.stdout)["rows"]} == {"prefill and first token"}
+    assert "20 tokens of prompt: pair 2 of 2" in done.stderr.splitlines()

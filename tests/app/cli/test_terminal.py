@@ -121,3 +121,12 @@ def test_whatever_ends_the_run_leaves_the_cursor_at_the_start_of_a_line(
     with pytest.raises(EOFError):
         fail(EOFError, "half an answ")
     assert out.getvalue() == "half an answ\n"
+
+
+def test_progress_that_is_kept_is_a_line_each_also_in_a_pipe() -> None:
+    out, err = Stream(False), Stream(False)
+    shown = Terminal(out, err, environ={}, keeps_progress=True)
+    shown.progress("one\nof two")
+    shown.progress("two of two")
+    shown.answer("done")
+    assert (out.getvalue(), err.getvalue()) == ("done", "one of two\ntwo of two\n")
