@@ -121,6 +121,7 @@ class Desktop:
             self.chats,
             self.pins,
             self._open_chat,
+            self.onlookers,
             paths,
             self.queue.post,
         )

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Generic, Protocol, TypeVar
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.dashboard.live_cards import Card, Face
+from app.dashboard.live_cards import Face
 
 SIZE = QSize(128, 92)
 
 
-class CardButton(QPushButton):
+class Titled(Protocol):
+    """What a button needs of its card."""
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        ...
+
+
+C = TypeVar("C", bound=Titled)
+
+
+class CardButton(QPushButton, Generic[C]):
     """Shows what a card says; checked while its chart is on show."""
 
-    def __init__(self, card: Card, parent: QWidget | None = None) -> None:
+    def __init__(self, card: C, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.card = card
         self.setProperty("kind", "card")

@@ -11,17 +11,22 @@ from app.chat.pins import PinsViewModel
 from app.dashboard.cache_pane import CachePane
 from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.dashboard_page import DashboardPage
+from app.dashboard.history_pane import HistoryPane
+from app.dashboard.history_panel import HistoryPanel
+from app.dashboard.history_tables import HistoryTables
+from app.dashboard.history_view_model import HistoryViewModel
 from app.dashboard.kernels_pane import KernelsPane
 from app.dashboard.kernels_view_model import KernelsViewModel
 from app.dashboard.live_pane import LivePane
 from app.dashboard.live_view_model import LiveViewModel
 from app.models.background import Background
+from app.onlookers import Onlookers
 from app.paths import Paths
 from engine import check_kernels, kernel_table
 
 
 class DashboardDesk(QObject):
-    """The page and the kernels' view model. Signals: `left`, and `chat_chosen(chat id)`."""
+    """The page, and view models of kernels and history. Signals: `left`, and `chat_chosen(chat id)`."""
 
     left = Signal()
     chat_chosen = Signal(str)
@@ -33,16 +38,19 @@ class DashboardDesk(QObject):
         cache: CacheViewModel,
         pins: PinsViewModel,
         title_of: Callable[[str], str],
+        name_of: Callable[[str], str],
+        onlookers: Onlookers,
         background: Background,
         paths: Paths,
     ) -> None:
-        """`title_of`: the title of a chat; `background`: where kernels are looked at and checked."""
+        """`title_of`: a chat's title; `name_of`: a model's name; `background`: where kernels are checked."""
         super().__init__()
         self._appearance, self._live, self._cache, self._pins = appearance, live, cache, pins
         self._title_of = title_of
         self.kernels = KernelsViewModel(
             background, cache, lambda: kernel_table(paths.kernels), lambda: check_kernels(paths.kernels)
         )
+        self.history = HistoryViewModel(onlookers.history, onlookers.recorder, name_of)
         self._page: DashboardPage | None = None
 
     @property
@@ -61,5 +69,12 @@ class DashboardDesk(QObject):
         yield
         kernels = KernelsPane(self._appearance, self.kernels)
         yield
-        self._page = DashboardPage(self._appearance, {"Live": live, "Cache": cache, "Kernels": kernels})
+        panel = HistoryPanel(self._appearance, self.history)
+        yield
+        tables = HistoryTables(self.history, self._title_of)
+        yield
+        history = HistoryPane(self._appearance, self.history, panel, tables)
+        yield
+        panes = {"Live": live, "Cache": cache, "Kernels": kernels, "History": history}
+        self._page = DashboardPage(self._appearance, panes)
         self._page.left.connect(self.left)

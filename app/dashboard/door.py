@@ -14,6 +14,7 @@ from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.live_view_model import LiveViewModel
 from app.models.background import Background, Post
 from app.models.models_view_model import ModelState, ModelsViewModel
+from app.onlookers import Onlookers
 from app.paths import Paths
 from app.window import MainWindow
 from engine import Command, Event
@@ -37,6 +38,7 @@ class DashboardDoor(QObject):
         chats: ChatListViewModel,
         pins: PinsViewModel,
         open_chat: Callable[[str], None],
+        onlookers: Onlookers,
         paths: Paths,
         post: Post,
     ) -> None:
@@ -44,7 +46,7 @@ class DashboardDoor(QObject):
         super().__init__()
         self._appearance, self._window = appearance, window
         self._models, self._chats, self._pins = models, chats, pins
-        self._open_chat, self._paths = open_chat, paths
+        self._open_chat, self._onlookers, self._paths = open_chat, onlookers, paths
         self._background = Background("mlxr-dashboard", post)
         self.live = LiveViewModel(submit, model_of)
         self.cache = CacheViewModel(submit)
@@ -73,6 +75,8 @@ class DashboardDoor(QObject):
         """Take in an engine event; to be called before who answers requests forgets those that end."""
         self.live.handle(event)
         self.cache.handle(event)
+        if self._desk is not None:
+            self._desk.history.handle(event)
 
     def flush(self) -> None:
         """Tell the views what has changed."""
@@ -104,6 +108,8 @@ class DashboardDoor(QObject):
             self.cache,
             self._pins,
             self._chats.title_of,
+            self._models.name_of,
+            self._onlookers,
             self._background,
             self._paths,
         )

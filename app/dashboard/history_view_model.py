@@ -1,0 +1,152 @@
+"""What the dashboard asks of the history: a span, what is compared in it, and its file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.dashboard.history_figures import Look, Value, look_up, setting_words
+from app.dashboard.history_times import SPAN_PHRASES, SpanName, span_of
+from app.errors import AppError
+from app.history.recorder import Recorder
+from app.history.records import Field
+from app.history.worker import HistoryWorker
+from engine import Event, Failed, Finished
+
+SOON_MS = 500
+"""From a request's end to the question about it: several that end together are one question."""
+
+AGAIN_MS = 60_000
+"""Between questions while nothing is asked of the engine: time goes on."""
+
+
+class HistoryViewModel(QObject):
+    """`changed` when `look` has; `exported(words)` and `failed(words)` of a file.
+
+    Attributes:
+        span: the time that is looked at.
+        by: what is compared in it, or None.
+        look: what the history answered last; None before it did.
+    """
+
+    changed = Signal()
+    exported = Signal(str)
+    failed = Signal(str)
+
+    def __init__(
+        self,
+        history: HistoryWorker,
+        recorder: Recorder,
+        name_of: Callable[[str], str],
+        clock: Callable[[], float] = time.time,
+        parent: QObject | None = None,
+    ) -> None:
+        """`name_of`: a model's name by its path; `clock`: seconds since the epoch."""
+        super().__init__(parent)
+        self._history, self._recorder, self.name_of, self._clock = history, recorder, name_of, clock
+        self.span: SpanName = "session"
+        self.by: Field | None = None
+        self.look: Look | None = None
+        self._pair: tuple[Value, ...] = ()
+        self._question = 0
+        self._is_shown = self._is_waiting = self._is_old = False
+        self._soon, self._again = QTimer(self), QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(SOON_MS)
+        self._soon.timeout.connect(self._ask_unless_waiting)
+        self._again.setInterval(AGAIN_MS)
+        self._again.timeout.connect(self.ask)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._clock()
+
+    def show(self) -> None:
+        """Somebody looks."""
+        self._is_shown = True
+        self._again.start()
+        self.ask()
+
+    def hide(self) -> None:
+        """Nobody looks any more."""
+        self._is_shown = False
+        self._soon.stop()
+        self._again.stop()
+
+    def handle(self, event: Event) -> None:
+        """Take in an engine event."""
+        if self._is_shown and isinstance(event, Finished | Failed) and not self._soon.isActive():
+            self._soon.start()
+
+    def choose_span(self, name: SpanName) -> None:
+        """Look at another time."""
+        self.span = name
+        self.ask()
+
+    def compare(self, by: Field | None) -> None:
+        """Compare requests by this; None: not at all."""
+        self.by, self._pair = by, ()
+        self.ask()
+
+    def choose(self, line: int, value: Value) -> None:
+        """Let line 0 or 1 be the requests with this value."""
+        pair = [one.value for one in self.look.lines] if self.look else []
+        if line >= len(pair):
+            return
+        if value in pair:  # they change places
+            pair.reverse()
+        pair[line] = value
+        self._pair = tuple(pair)
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask the history now; an answer to an earlier question is dropped."""
+        self._question += 1
+        self._is_waiting, self._is_old = True, False
+        question, name, by, pair = self._question, self.span, self.by, self._pair
+        span = span_of(name, self._recorder, self._clock())
+        self._history.ask(
+            lambda store: look_up(store, name, span, by, pair), lambda look: self._answered(question, look)
+        )
+
+    def words(self, value: Value) -> str:
+        """A value of what is compared; models of one name are told apart by their folders."""
+        if self.look is None or self.look.by is None:
+            return "All requests"
+        by = self.look.by
+        said = [setting_words(by, group.values[0], self.name_of) for group in self.look.groups]
+        mine = setting_words(by, value, self.name_of)
+        return str(value) if said.count(mine) > 1 else mine
+
+    def export(self, path: Path) -> None:
+        """Write the span's requests to a CSV file."""
+        name = self.span
+        span = span_of(name, self._recorder, self._clock())
+
+        def written(count: int | AppError) -> None:
+            if isinstance(count, AppError):
+                self.failed.emit(str(count))
+                return
+            what = "1 request" if count == 1 else f"{count:,} requests"
+            self.exported.emit(f"{what} of {SPAN_PHRASES[name]} written to {path}")
+
+        self._history.export(path, written, span)
+
+    def _ask_unless_waiting(self) -> None:
+        if self._is_waiting:
+            self._is_old = True
+        else:
+            self.ask()
+
+    def _answered(self, question: int, look: Look) -> None:
+        if question != self._question:
+            return
+        self._is_waiting = False
+        self.look = look
+        self.changed.emit()
+        if self._is_old and self._is_shown:
+            self._soon.start()
