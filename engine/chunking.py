@@ -32,7 +32,7 @@ _FIRST = 0.5
 """Of what would fill a step beside answers at the rate of prompts alone: the first slice."""
 _UNDER, _OVER = 0.9, 1.05
 """Of what a step may take: between them slices stay what they are."""
-_LEAST, _MOST = 0.3, 4.0
+_LEAST, _MOST = 0.3, 2.0
 """What work is multiplied by at a time."""
 _FINER = 3
 """Sizes of slices from one to one of twice the work."""
@@ -234,8 +234,9 @@ class BesideWork:
         if near is None:
             return None
         low, high = min(at, near), max(at, near)
-        seconds, more = self._known[low].seconds, self._known[high].seconds - self._known[low].seconds
-        return seconds - max(0.0, more) * self._works[low] / (self._works[high] - self._works[low])
+        seconds = min(self._known[low].seconds, self._known[high].seconds)
+        more = self._known[high].seconds - seconds
+        return seconds - more * self._works[low] / (self._works[high] - self._works[low])
 
     def _may_try(self, at: int, may: float) -> bool:
         """Whether that size is not known to take longer; what was measured long ago is not known."""
