@@ -6,8 +6,8 @@ import time
 from array import array
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal, Slot
-from PySide6.QtGui import QHelpEvent, QImage, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QPoint, Qt, Signal, Slot
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app import amounts
@@ -115,21 +115,16 @@ class PageMapView(QWidget):
         if event.size().width() != event.oldSize().width():
             self.refresh()
 
-    def event(self, event: QEvent) -> bool:
-        """Tell of the page under the pointer."""
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            page = self.page_at(event.pos())
-            if page is None:
-                QToolTip.hideText()
-            else:
-                cell = QRect(event.pos(), event.pos()).adjusted(-2, -2, 2, 2)
-                QToolTip.showText(event.globalPos(), self.words_for(page, time.perf_counter()), self, cell)
-            return True
-        return super().event(event)
-
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
-        """A page of a chat in the list can be clicked."""
-        is_link = bool(self._chat_at(event.position().toPoint()))
+        """Tell of the page under the pointer; one of a chat in the list can be clicked."""
+        position = event.position().toPoint()
+        page = self.page_at(position)
+        words = self.words_for(page, time.perf_counter()) if page else ""
+        if words != self.toolTip():
+            self.setToolTip(words)
+            if QToolTip.isVisible():
+                QToolTip.showText(event.globalPosition().toPoint(), words, self)
+        is_link = bool(self._chat_at(position))
         self.setCursor(Qt.CursorShape.PointingHandCursor if is_link else Qt.CursorShape.ArrowCursor)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)

@@ -138,9 +138,10 @@ def test_a_click_on_a_page_goes_to_its_chat(watched: Watched) -> None:
     place = next(n for n in range(256) if (page := cache.page(n)) and page.chats == (first,))
     row, column = divmod(place, pages.grid.columns)
     side = pages.grid.side
-    watched.qtbot.mouseClick(
-        pages, Qt.MouseButton.LeftButton, pos=QPoint(column * side + side // 2, row * side + side // 2)
-    )
+    middle = QPoint(column * side + side // 2, row * side + side // 2)
+    watched.qtbot.mouseMove(pages, middle)
+    assert pages.toolTip().startswith(f"Page {place}: What is a page?\nlast used ")
+    watched.qtbot.mouseClick(pages, Qt.MouseButton.LeftButton, pos=middle)
     assert watched.desktop.window.is_chat_shown
     conversation = watched.desktop.conversation
     watched.wait(lambda: conversation.chat is not None and conversation.chat.id == first)
