@@ -19,6 +19,9 @@ from app.dashboard.kernels_pane import KernelsPane
 from app.dashboard.kernels_view_model import KernelsViewModel
 from app.dashboard.live_pane import LivePane
 from app.dashboard.live_view_model import LiveViewModel
+from app.dashboard.logs_diagnostics import doctor_report
+from app.dashboard.logs_pane import LogsPane
+from app.dashboard.logs_view_model import LogsViewModel
 from app.models.background import Background
 from app.onlookers import Onlookers
 from app.paths import Paths
@@ -26,7 +29,7 @@ from engine import check_kernels, kernel_table
 
 
 class DashboardDesk(QObject):
-    """The page, and view models of kernels and history. Signals: `left`, and `chat_chosen(chat id)`."""
+    """The page, and view models of kernels, history and log. Signals: `left`, and `chat_chosen(chat id)`."""
 
     left = Signal()
     chat_chosen = Signal(str)
@@ -51,6 +54,8 @@ class DashboardDesk(QObject):
             background, cache, lambda: kernel_table(paths.kernels), lambda: check_kernels(paths.kernels)
         )
         self.history = HistoryViewModel(onlookers.history, onlookers.recorder, name_of)
+        own = Background("mlxr-logs", background.tell)  # a check of kernels keeps the other one busy
+        self.logs = LogsViewModel(paths.log, own, lambda: doctor_report(paths.home))
         self._page: DashboardPage | None = None
 
     @property
@@ -75,6 +80,8 @@ class DashboardDesk(QObject):
         yield
         history = HistoryPane(self._appearance, self.history, panel, tables)
         yield
-        panes = {"Live": live, "Cache": cache, "Kernels": kernels, "History": history}
+        logs = LogsPane(self._appearance, self.logs)
+        yield
+        panes = {"Live": live, "Cache": cache, "Kernels": kernels, "History": history, "Logs": logs}
         self._page = DashboardPage(self._appearance, panes)
         self._page.left.connect(self.left)

@@ -88,6 +88,7 @@ class DashboardDoor(QObject):
         self._maker.stop()
         if self._desk is not None:
             self._desk.kernels.stop_check()
+            self._desk.logs.close()
         self._background.end()
 
     def _make(self) -> None:
