@@ -215,9 +215,10 @@ def _first_token(figures: Figures) -> Face:
 def _decode(figures: Figures) -> Face:
     about = "Tokens written a second: half of the requests were at least about as fast. Below it, tokens read"
     read = f"median · reads {number_words(figures.prefill_p50)}" if figures.prefill_p50 else "median"
-    if figures.decode_p50 is None:
+    decode = _finite(figures.decode_p50)
+    if decode is None:
         return Face(NONE, about=about)
-    return Face(number_words(figures.decode_p50), "tok/s", read, about)
+    return Face(number_words(decode), "tok/s", read, about)
 
 
 def _cached(figures: Figures) -> Face:

@@ -59,8 +59,11 @@ def bucket_words(name: SpanName, low: float, high: float) -> str:
 
 
 def when_words(at: float, now: float) -> str:
-    """When a request was: the time today, else the day with it."""
-    moment, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now).date()
+    """When a request was: the time today, else the day with it; "–" where that is no time."""
+    try:
+        moment, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now).date()
+    except (ValueError, OverflowError, OSError):
+        return "–"
     clock = f"{moment:%H:%M:%S}"
     return clock if moment.date() == today else f"{_day(at)} {clock}"
 

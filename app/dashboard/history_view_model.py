@@ -12,7 +12,7 @@ from app.dashboard.history_figures import Look, Value, look_up, setting_words
 from app.dashboard.history_times import SPAN_PHRASES, SpanName, span_of
 from app.errors import AppError
 from app.history.recorder import Recorder
-from app.history.records import Field
+from app.history.records import Field, RequestRecord
 from app.history.worker import HistoryWorker
 from engine import Event, Failed, Finished
 
@@ -20,7 +20,7 @@ SOON_MS = 500
 """From a request's end to the question about it: several that end together are one question."""
 
 AGAIN_MS = 60_000
-"""Between questions while nothing is asked of the engine: time goes on."""
+"""Between looks whether time has gone on, or another program has recorded something."""
 
 
 class HistoryViewModel(QObject):
@@ -58,7 +58,7 @@ class HistoryViewModel(QObject):
         self._soon.setInterval(SOON_MS)
         self._soon.timeout.connect(self._ask_unless_waiting)
         self._again.setInterval(AGAIN_MS)
-        self._again.timeout.connect(self.ask)
+        self._again.timeout.connect(self.look_again)
 
     @property
     def now(self) -> float:
@@ -112,6 +112,16 @@ class HistoryViewModel(QObject):
         self._history.ask(
             lambda store: look_up(store, name, span, by, pair), lambda look: self._answered(question, look)
         )
+
+    def look_again(self) -> None:
+        """Ask if there is anything new: with a long history the whole question takes a second or two."""
+        span = span_of(self.span, self._recorder, self._clock())
+
+        def compare(latest: list[RequestRecord]) -> None:
+            if self.look is None or (span, latest) != (self.look.span, list(self.look.latest[:1])):
+                self.ask()
+
+        self._history.ask(lambda store: store.latest(span, limit=1), compare)
 
     def words(self, value: Value) -> str:
         """A value of what is compared; models of one name are told apart by their folders."""

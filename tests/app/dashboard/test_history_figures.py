@@ -172,6 +172,7 @@ def test_cards_in_words() -> None:
 def test_a_value_that_is_no_number_is_not_drawn(store: RequestStore) -> None:
     store.add(record(NOON, decode_tps=math.inf))
     decode = next(card for card in CARDS if card.key == "decode")
+    assert decode.face(ask(store, day_span(NOON)).total).value == "–"
     assert set(plot(decode, ask(store, day_span(NOON)), ["All"]).values[0]) == {None}
 
 
@@ -210,3 +211,4 @@ def test_axes_say_when_buckets_are() -> None:
     assert bucket_words("session", 60.0, 90.0) == "1 min 0 s to 1 min 30 s after the start"
     assert bucket_words("week", *week_span(NOON).buckets[0]) == "Thu 12"
     assert when_words(NOON, NOON) == "12:20:05"
+    assert [when_words(wrong, NOON) for wrong in (1e18, -1e18, math.nan)] == ["–"] * 3

@@ -222,6 +222,27 @@ def test_nothing_is_asked_while_nobody_looks(
     assert pane.cards["requests"].words == "0"
 
 
+def test_another_programs_requests_come_too(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:
+    now = time.time()
+    home = tmp_path / "home"
+    put(home, [record(now - 60)])
+    desktop = open_desktop(home=home)
+    pane = look(desktop, qtbot)
+    pane.spans["week"].click()
+    qtbot.waitUntil(lambda: pane.cards["requests"].words == "1")
+    before = pane.history.look
+    answers: list[object] = []
+    pane.history.look_again()
+    desktop.onlookers.history.ask(lambda store: None, answers.append)
+    qtbot.waitUntil(lambda: bool(answers))
+    assert pane.history.look is before
+    with closing(open_database(Paths(home).history, HISTORY).connection) as connection:
+        RequestStore(connection).add(record(now - 30, client="chat"))
+    pane.history.look_again()
+    qtbot.waitUntil(lambda: pane.cards["requests"].words == "2")
+    assert rows(pane.tables.latest)[0][2] == "mlxr chat"
+
+
 def test_a_newer_history_shows_this_session(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:
     path = Paths(tmp_path / "home").history
     path.parent.mkdir()
