@@ -83,6 +83,12 @@ class Look:
     lines: tuple[Line, ...]
     latest: tuple[RequestRecord, ...]
 
+    @property
+    def models(self) -> set[str]:
+        """Paths of the models that occur in it."""
+        grouped = {str(group.values[0]) for group in self.groups} if self.by == "model" else set[str]()
+        return grouped | {request.model for request in self.latest}
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:

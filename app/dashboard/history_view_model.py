@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -13,6 +13,7 @@ from app.dashboard.history_times import SPAN_PHRASES, SpanName, span_of
 from app.errors import AppError
 from app.history.recorder import Recorder
 from app.history.records import Field, RequestRecord
+from app.history.requests import RequestStore
 from app.history.worker import HistoryWorker
 from engine import Event, Failed, Finished
 
@@ -44,9 +45,13 @@ class HistoryViewModel(QObject):
         clock: Callable[[], float] = time.time,
         parent: QObject | None = None,
     ) -> None:
-        """`name_of`: a model's name by its path; `clock`: seconds since the epoch."""
+        """`clock`: seconds since the epoch; `name_of`: a model's name by its path.
+
+        `name_of` is called on the history's thread: it asks the disk, which may be one that does not answer.
+        """
         super().__init__(parent)
-        self._history, self._recorder, self.name_of, self._clock = history, recorder, name_of, clock
+        self._history, self._recorder, self._find_name, self._clock = history, recorder, name_of, clock
+        self._names: dict[str, str] = {}
         self.span: SpanName = "session"
         self.by: Field | None = None
         self.look: Look | None = None
@@ -109,9 +114,12 @@ class HistoryViewModel(QObject):
         self._is_waiting, self._is_old = True, False
         question, name, by, pair = self._question, self.span, self.by, self._pair
         span = span_of(name, self._recorder, self._clock())
-        self._history.ask(
-            lambda store: look_up(store, name, span, by, pair), lambda look: self._answered(question, look)
-        )
+
+        def answer(store: RequestStore) -> tuple[Look, dict[str, str]]:
+            look = look_up(store, name, span, by, pair)
+            return look, {path: self._name(path) for path in look.models}
+
+        self._history.ask(answer, lambda told: self._answered(question, *told))
 
     def look_again(self) -> None:
         """Ask if there is anything new: with a long history the whole question takes a second or two."""
@@ -122,6 +130,10 @@ class HistoryViewModel(QObject):
                 self.ask()
 
         self._history.ask(lambda store: store.latest(span, limit=1), compare)
+
+    def name_of(self, path: str) -> str:
+        """The name of a model in `look`."""
+        return self._names[path]
 
     def words(self, value: Value) -> str:
         """A value of what is compared; models of one name are told apart by their folders."""
@@ -152,11 +164,17 @@ class HistoryViewModel(QObject):
         else:
             self.ask()
 
-    def _answered(self, question: int, look: Look) -> None:
+    def _name(self, path: str) -> str:
+        try:
+            return self._find_name(path)
+        except (OSError, RuntimeError, ValueError):  # links in a circle, a path that cannot be one
+            return PurePath(path).name
+
+    def _answered(self, question: int, look: Look, names: dict[str, str]) -> None:
         if question != self._question:
             return
         self._is_waiting = False
-        self.look = look
+        self.look, self._names = look, names
         self.changed.emit()
         if self._is_old and self._is_shown:
             self._soon.start()

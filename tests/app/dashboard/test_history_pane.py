@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import closing
@@ -16,6 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from app.dashboard.history_pane import HistoryPane
 from app.dashboard.history_panel import ONE_ALONE
+from app.dashboard.history_view_model import HistoryViewModel
 from app.history.records import RequestRecord
 from app.history.requests import COLUMNS, RequestStore
 from app.history.schema import HISTORY
@@ -201,6 +203,28 @@ def test_one_model_is_nothing_to_compare(open_desktop: OpenDesktop, qtbot: QtBot
     qtbot.waitUntil(lambda: pane.panel.note.text() == ONE_ALONE)
     assert pane.panel.chart.plot
     assert pane.panel.chart.plot.names == ("tiny",)
+
+
+def test_a_models_name_is_asked_on_the_historys_thread(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    now = time.time()
+    put(tmp_path / "home", [record(now - 5, model="/m/a"), record(now - 4, model="/m/circle")])
+    onlookers = open_desktop(home=tmp_path / "home").onlookers
+    threads: set[str] = set()
+
+    def name_of(path: str) -> str:
+        threads.add(threading.current_thread().name)
+        if "circle" in path:
+            raise RuntimeError("Symlink loop")
+        return "A"
+
+    history = HistoryViewModel(onlookers.history, onlookers.recorder, name_of)
+    history.span = "week"
+    history.compare("model")
+    qtbot.waitUntil(lambda: history.look is not None)
+    assert (history.name_of("/m/a"), history.name_of("/m/circle")) == ("A", "circle")
+    assert threads == {"mlxr-history"}
 
 
 def test_nothing_is_asked_while_nobody_looks(
