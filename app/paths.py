@@ -46,6 +46,11 @@ class Paths:
         return self.home / "history.sqlite3"
 
     @property
+    def benchmarks(self) -> Path:
+        """The folder of what benchmarks measured, a JSON file each."""
+        return self.home / "benchmarks"
+
+    @property
     def settings(self) -> Path:
         """The settings file, JSON."""
         return self.home / "settings.json"

@@ -31,7 +31,7 @@ from app.chat.ways_out import WaysOut
 from app.chosen_settings import ChosenSettings
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
-from app.engine_settings import kv_bits, window_settings
+from app.engine_settings import kv_bits, unload_seconds, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
@@ -122,6 +122,7 @@ class Desktop:
             self.pins,
             self._open_chat,
             self.onlookers,
+            lambda: unload_seconds(self.chosen.values.unload_after),
             paths,
             self.queue.post,
         )

@@ -8,6 +8,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
+from app.dashboard.bench_pane import BenchPane
+from app.dashboard.bench_view_model import BenchViewModel
 from app.dashboard.cache_pane import CachePane
 from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.dashboard_page import DashboardPage
@@ -23,13 +25,14 @@ from app.dashboard.logs_diagnostics import doctor_report
 from app.dashboard.logs_pane import LogsPane
 from app.dashboard.logs_view_model import LogsViewModel
 from app.models.background import Background
+from app.models.models_view_model import ModelsViewModel
 from app.onlookers import Onlookers
 from app.paths import Paths
-from engine import check_kernels, kernel_table
+from engine import Command, check_kernels, kernel_table
 
 
 class DashboardDesk(QObject):
-    """The page, and view models of kernels, history and log. Signals: `left`, and `chat_chosen(chat id)`."""
+    """The page, and view models of what only it shows. Signals: `left`, and `chat_chosen(chat id)`."""
 
     left = Signal()
     chat_chosen = Signal(str)
@@ -41,21 +44,28 @@ class DashboardDesk(QObject):
         cache: CacheViewModel,
         pins: PinsViewModel,
         title_of: Callable[[str], str],
-        name_of: Callable[[str], str],
+        models: ModelsViewModel,
+        submit: Callable[[Command], None],
+        rest_after: Callable[[], float | None],
         onlookers: Onlookers,
         background: Background,
         paths: Paths,
     ) -> None:
-        """`title_of`: a chat's title; `name_of`: a model's name; `background`: where kernels are checked."""
+        """`title_of`: a chat's title; `background`: where kernels are checked.
+
+        `rest_after`: seconds without a request until a model may leave memory, as it is set.
+        """
         super().__init__()
         self._appearance, self._live, self._cache, self._pins = appearance, live, cache, pins
         self._title_of = title_of
         self.kernels = KernelsViewModel(
             background, cache, lambda: kernel_table(paths.kernels), lambda: check_kernels(paths.kernels)
         )
-        self.history = HistoryViewModel(onlookers.history, onlookers.recorder, name_of)
+        self.history = HistoryViewModel(onlookers.history, onlookers.recorder, models.name_of)
         own = Background("mlxr-logs", background.tell)  # a check of kernels keeps the other one busy
         self.logs = LogsViewModel(paths.log, own, lambda: doctor_report(paths.home))
+        alone = Background("mlxr-bench", background.tell)
+        self.bench = BenchViewModel(alone, models, submit, rest_after, paths)
         self._page: DashboardPage | None = None
 
     @property
@@ -80,8 +90,11 @@ class DashboardDesk(QObject):
         yield
         history = HistoryPane(self._appearance, self.history, panel, tables)
         yield
+        bench = BenchPane(self._appearance, self.bench)
+        yield
         logs = LogsPane(self._appearance, self.logs)
         yield
-        panes = {"Live": live, "Cache": cache, "Kernels": kernels, "History": history, "Logs": logs}
+        panes = {"Live": live, "Cache": cache, "Kernels": kernels, "History": history}
+        panes |= {"Benchmark": bench, "Logs": logs}
         self._page = DashboardPage(self._appearance, panes)
         self._page.left.connect(self.left)

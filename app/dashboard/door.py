@@ -39,14 +39,19 @@ class DashboardDoor(QObject):
         pins: PinsViewModel,
         open_chat: Callable[[str], None],
         onlookers: Onlookers,
+        rest_after: Callable[[], float | None],
         paths: Paths,
         post: Post,
     ) -> None:
-        """`model_of`: the model that answers a request in flight; "" for what is none."""
+        """`model_of`: the model that answers a request in flight; "" for what is none.
+
+        `rest_after`: seconds without a request until a model may leave memory, as it is set.
+        """
         super().__init__()
         self._appearance, self._window = appearance, window
         self._models, self._chats, self._pins = models, chats, pins
         self._open_chat, self._onlookers, self._paths = open_chat, onlookers, paths
+        self._submit, self._rest_after = submit, rest_after
         self._background = Background("mlxr-dashboard", post)
         self.live = LiveViewModel(submit, model_of)
         self.cache = CacheViewModel(submit)
@@ -89,6 +94,7 @@ class DashboardDoor(QObject):
         if self._desk is not None:
             self._desk.kernels.stop_check()
             self._desk.logs.close()
+            self._desk.bench.close()
         self._background.end()
 
     def _make(self) -> None:
@@ -109,7 +115,9 @@ class DashboardDoor(QObject):
             self.cache,
             self._pins,
             self._chats.title_of,
-            self._models.name_of,
+            self._models,
+            self._submit,
+            self._rest_after,
             self._onlookers,
             self._background,
             self._paths,

@@ -1,0 +1,222 @@
+"""Benchmarks: what to run, how it goes, what came of it beside the last one, and all that is kept."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSignalBlocker, Qt, Slot
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import text
+from app.appearance import Appearance
+from app.dashboard.bench_plans import KINDS, LENGTHS, SIZES, Kind, Length
+from app.dashboard.bench_view_model import BenchViewModel
+from app.dashboard.bench_words import (
+    COLUMNS,
+    KEPT_COLUMNS,
+    compared_words,
+    earlier,
+    kept_rows,
+    markdown,
+    notes,
+    progress_words,
+    rows,
+    title,
+    usual_words,
+    when,
+)
+from app.dashboard.live_pane import SIDE
+from app.dashboard.tables import fill, plain_table
+from app.widgets.banner import Banner
+from app.widgets.choice_row import ChoiceRow
+from app.widgets.copy_button import CopyButton
+
+RUN, STOP = "Run", "Stop"
+MEANWHILE = "It rests while the benchmark runs in a process of its own; leave chats alone until it is done."
+NONE_KEPT = "No benchmark was run yet."
+MOST_ROWS, MOST_KEPT = 14, 8
+
+
+class BenchPane(QScrollArea):
+    """Shows a BenchViewModel while it is seen."""
+
+    def __init__(self, appearance: Appearance, bench: BenchViewModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("dashboardPane")
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.bench = bench
+        self.banner = Banner(appearance)
+        self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind)
+        self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length)
+        self.about, self.usual, self.progress, self.heading, self.compared, self.notes = (
+            _words() for _ in range(6)
+        )
+        self.run_button, self.delete_button = QPushButton(RUN), QPushButton("Delete")
+        self.delete_button.setToolTip("Delete this result for good")
+        self.copy_button = CopyButton(appearance, "Copy as Markdown", self._markdown)
+        result_holder, kept_holder = QWidget(), QWidget()
+        self.table = plain_table(result_holder, COLUMNS, "Result of a benchmark")
+        self.kept = plain_table(
+            kept_holder, KEPT_COLUMNS, "Results that are kept", words=(0, 1, 2, 4), wide=2
+        )
+        self._result, self._kept = self._result_section(result_holder), _section("Results", kept_holder)
+        self._arrange()
+        self._connect()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
+        """Somebody looks."""
+        super().showEvent(event)
+        self.bench.look()
+        self.refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 (Qt's name)
+        """Nobody looks any more."""
+        super().hideEvent(event)
+        self.banner.hide()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Show what is known now."""
+        if self.isHidden():
+            return
+        bench = self.bench
+        is_idle = bench.phase == "idle"
+        self.about.setText(f"{bench.plan.about(SIZES[bench.length])} {usual_words(bench.usual_seconds)}")
+        self.usual.setText(f"Model: {bench.name_of(bench.plan.model)}. {MEANWHILE}")
+        self.progress.setText(
+            progress_words(bench.phase, bench.seconds, bench.usual_seconds, bench.said) if not is_idle else ""
+        )
+        self.run_button.setText(RUN if is_idle else STOP)
+        self.run_button.setEnabled(bench.phase != "stopping")
+        for part in (self.kinds, self.lengths, self.delete_button):
+            part.setEnabled(is_idle)
+        self._show_result()
+        self._show_kept()
+
+    def _show_result(self) -> None:
+        shown = self.bench.shown
+        self._result.setVisible(shown is not None)
+        if shown is None:
+            return
+        before = earlier(shown, self.bench.kept)
+        self.heading.setText(f"{title(shown)}, {self.bench.name_of(shown.model)}, {when(shown)}")
+        self.compared.setText(compared_words(shown, before))
+        fill(self.table, rows(shown, before), MOST_ROWS)
+
+    def _show_kept(self) -> None:
+        kept = self.bench.kept
+        words = notes(kept)
+        self.notes.setText(text.sentence(words) if words else "" if kept.results else NONE_KEPT)
+        self.notes.setVisible(bool(self.notes.text()))
+        self._kept.setVisible(bool(kept.results))
+        with QSignalBlocker(self.kept):
+            fill(self.kept, kept_rows(kept, self.bench.name_of), MOST_KEPT)
+            if self.bench.shown in kept.results:
+                self.kept.selectRow(kept.results.index(self.bench.shown))
+
+    def _markdown(self) -> str:
+        shown = self.bench.shown
+        if shown is None:
+            return ""
+        return markdown(shown, earlier(shown, self.bench.kept), self.bench.name_of(shown.model))
+
+    @Slot()
+    def _choose(self) -> None:
+        kind: Kind = next(name for name in KINDS if self.kinds.button(name).isChecked())
+        length: Length = next(name for name in LENGTHS if self.lengths.button(name).isChecked())
+        self.bench.choose(kind, length)
+
+    @Slot()
+    def _start_or_stop(self) -> None:
+        self.banner.hide()
+        if self.bench.phase == "idle":
+            self.bench.start()
+        else:
+            self.bench.stop()
+
+    @Slot()
+    def _pick(self) -> None:
+        place = self.kept.currentRow()
+        if 0 <= place < len(self.bench.kept.results):
+            self.bench.show(self.bench.kept.results[place])
+
+    @Slot()
+    def _delete(self) -> None:
+        if self.bench.shown is not None:
+            self.bench.delete(self.bench.shown)
+
+    @Slot(str)
+    def _say_problem(self, words: str) -> None:
+        self.banner.say(text.sentence(words))
+
+    def _connect(self) -> None:
+        self.bench.changed.connect(self.refresh)
+        self.bench.failed.connect(self._say_problem)
+        self.kinds.chosen.connect(self._choose)
+        self.lengths.chosen.connect(self._choose)
+        self.run_button.clicked.connect(self._start_or_stop)
+        self.delete_button.clicked.connect(self._delete)
+        self.kept.itemSelectionChanged.connect(self._pick)
+
+    def _arrange(self) -> None:
+        for label in (self.usual, self.notes):
+            label.setProperty("role", "muted")
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.run_button)
+        buttons.addWidget(self.progress, 1)
+        frame = QFrame()
+        frame.setObjectName("panel")
+        inside = QVBoxLayout(frame)
+        inside.setContentsMargins(12, 12, 12, 12)
+        for part in (self.kinds, self.lengths, self.about, self.usual):
+            inside.addWidget(part)
+        inside.addLayout(buttons)
+        column = QWidget()
+        column.setObjectName("dashboardColumn")
+        inner = QVBoxLayout(column)
+        inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
+        inner.setSpacing(10)
+        for part in (self.banner, frame, self._result, self._kept, self.notes):
+            inner.addWidget(part)
+        inner.addStretch(1)
+        self.setWidget(column)
+
+    def _result_section(self, holder: QWidget) -> QWidget:
+        section = QWidget()
+        self.heading.setProperty("role", "section")
+        self.compared.setProperty("role", "muted")
+        head = QHBoxLayout()
+        head.addWidget(self.heading, 1)
+        head.addWidget(self.copy_button)
+        head.addWidget(self.delete_button)
+        column = QVBoxLayout(section)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(head)
+        column.addWidget(self.compared)
+        column.addWidget(holder)
+        return section
+
+
+def _section(words: str, content: QWidget) -> QWidget:
+    section, heading = QWidget(), QLabel(words)
+    heading.setProperty("role", "section")
+    column = QVBoxLayout(section)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.addWidget(heading)
+    column.addWidget(content)
+    return section
+
+
+def _words() -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label
