@@ -32,6 +32,11 @@ from tests.fakes.scripted_engine import ScriptedEngine
 NAMES = ("Qwen3-4B", "TinyLlama-1.1B", "Phi-4-mini")
 
 
+@pytest.fixture(autouse=True)
+def _asks_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.dashboard.history_view_model.SOON_MS", 50)
+
+
 def put(home: Path, requests: Iterable[RequestRecord]) -> None:
     """Record requests of earlier sessions."""
     home.mkdir()
@@ -241,7 +246,7 @@ def test_nothing_is_asked_while_nobody_looks(
     monkeypatch.setattr(desktop.onlookers.history, "ask", note)
     assert desktop.conversation.send("What is a page?")
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
-    qtbot.wait(700)
+    qtbot.wait(250)
     assert not asked
     assert pane.cards["requests"].words == "0"
 

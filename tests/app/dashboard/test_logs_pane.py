@@ -26,6 +26,11 @@ from tests.app.test_screenshots import save
 TRACE = "Traceback (most recent call last):\n  here\nOSError: no room"
 
 
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.dashboard.logs_view_model.LOOK_MS", 100)
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return Paths(tmp_path / "home").log
@@ -134,7 +139,7 @@ def test_the_file_is_left_alone_while_nobody_looks(
     pane = look(desktop, qtbot)
     desktop.window.show_chat()
     append(log, "unseen", "")
-    qtbot.wait(1300)
+    qtbot.wait(350)
     assert pane.logs.entries == ()
     desktop.pane.dashboard_wanted.emit()
     qtbot.waitUntil(lambda: rows(pane.model) == [("error", "app", "unseen")])
