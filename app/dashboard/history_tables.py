@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHeaderView, QLabel, QTableWidget, QVBoxLayout, QWidget
 
 from app.dashboard.history_figures import CARDS, FIELDS, LATEST_COLUMNS, Look, group_rows, latest_rows
 from app.dashboard.history_view_model import HistoryViewModel
@@ -13,7 +14,9 @@ from app.dashboard.tables import fill, plain_table
 TitleOf = Callable[[str], str]
 MOST_ROWS = 10
 WORDS = (0, 1, 2, 8)
-CHAT, OUTCOME = 2, 8
+MODEL, CHAT, PROMPT, OUTCOME = 1, 2, 3, 8
+ROOM_FOR_CHATS = 800
+"""Pixels; in a narrower window the latest requests are shown without chats and prompts."""
 
 
 class HistoryTables(QWidget):
@@ -44,8 +47,25 @@ class HistoryTables(QWidget):
         rows = latest_rows(look.latest, self._history.now, self._history.name_of, self._title_of)
         fill(self.latest, rows, MOST_ROWS)
         for place, request in enumerate(look.latest):
-            if item := self.latest.item(place, OUTCOME):
-                item.setToolTip(request.error)
+            _explain(self.latest, place, OUTCOME, request.error)
+            _explain(self.latest, place, MODEL, rows[place][MODEL])
+        for place, group in enumerate(look.groups):
+            _explain(self.groups, place, 0, self._history.words(group.values[0]))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """In a narrow window the columns that are needed least give way."""
+        super().resizeEvent(event)
+        is_narrow = self.width() < ROOM_FOR_CHATS
+        for column in (CHAT, PROMPT):
+            self.latest.setColumnHidden(column, is_narrow)
+        mode = QHeaderView.ResizeMode.Stretch if is_narrow else QHeaderView.ResizeMode.ResizeToContents
+        self.latest.horizontalHeader().setSectionResizeMode(MODEL, mode)
+
+
+def _explain(table: QTableWidget, row: int, column: int, words: str) -> None:
+    """Say this on hover: a cell may be cut off, or not be all."""
+    if item := table.item(row, column):
+        item.setToolTip(words)
 
 
 def _section(words: str) -> QLabel:

@@ -64,8 +64,7 @@ def when_words(at: float, now: float) -> str:
         moment, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now).date()
     except (ValueError, OverflowError, OSError):
         return "–"
-    clock = f"{moment:%H:%M:%S}"
-    return clock if moment.date() == today else f"{_day(at)} {clock}"
+    return f"{moment:%H:%M:%S}" if moment.date() == today else f"{_day(at)} {_clock(at)}"
 
 
 def _clock(at: float) -> str:

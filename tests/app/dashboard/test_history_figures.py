@@ -191,7 +191,7 @@ def test_latest_requests_in_words() -> None:
     )
     assert rows == [
         ("12:19:05", "/M/TINY", "Pages", "100", "70", "20", "1.5 s", "60", "finished"),
-        ("Tue 17 12:20:05", "/M/TINY", "mlxr generate", "100", "70", "20", "–", "–", "failed"),
+        ("Tue 17 12:20", "/M/TINY", "mlxr generate", "100", "70", "20", "–", "–", "failed"),
         ("12:20:14", "/M/TINY", "–", "100", "70", "20", "50 ms", "60", "out of room"),
     ]
 

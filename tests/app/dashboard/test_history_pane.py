@@ -26,7 +26,6 @@ from app.store.database import open_database
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 from tests.app.history.conftest import record
-from tests.app.test_screenshots import save
 from tests.fakes.scripted_engine import ScriptedEngine
 
 NAMES = ("Qwen3-4B", "TinyLlama-1.1B", "Phi-4-mini")
@@ -251,6 +250,21 @@ def test_nothing_is_asked_while_nobody_looks(
     assert pane.cards["requests"].words == "0"
 
 
+@pytest.mark.parametrize("width", [720, 1080])
+def test_the_latest_requests_fit_the_window(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, width: int
+) -> None:
+    put(tmp_path / "home", a_week(time.time()))
+    desktop = open_desktop(home=tmp_path / "home")
+    pane = look(desktop, qtbot)
+    pane.spans["week"].click()
+    for size in (1080, 720, width):
+        desktop.window.resize(size, 720)
+    qtbot.waitUntil(lambda: pane.tables.latest.rowCount() > 10)
+    qtbot.waitUntil(lambda: pane.tables.latest.horizontalScrollBar().maximum() == 0)
+    assert len(rows(pane.tables.latest)[0]) == (7 if width == 720 else 9)
+
+
 def test_another_programs_requests_come_too(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:
     now = time.time()
     home = tmp_path / "home"
@@ -281,28 +295,3 @@ def test_a_newer_history_shows_this_session(open_desktop: OpenDesktop, qtbot: Qt
     assert desktop.conversation.send("hello")
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     assert look(desktop, qtbot).cards["requests"].words == "1"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["light", "dark"])
-def test_pictures(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, mode: str) -> None:
-    put(tmp_path / "home", reversed(a_week(time.time())))
-    desktop = open_desktop(home=tmp_path / "home")
-    desktop.appearance.choose("light" if mode == "light" else "dark")
-    pane = look(desktop, qtbot)
-    for size in ((1080, 720), (720, 520)):
-        desktop.window.resize(*size)
-        pane.spans["session"].click()
-        qtbot.waitUntil(lambda: pane.empty.isVisible())
-        save(desktop, f"{mode}-dashboard-history-empty-{size[0]}")
-        for span, by, card in (("day", "", "tokens"), ("week", "model", "decode")):
-            pane.spans[span].click()
-            pane.compare.choose(by)
-            pane.cards[card].click()
-            qtbot.wait(400)
-            save(desktop, f"{mode}-dashboard-history-{span}-{size[0]}")
-        pane.panel.table_button.click()
-        save(desktop, f"{mode}-dashboard-history-table-{size[0]}")
-        pane.panel.table_button.click()
-        pane.verticalScrollBar().setValue(10_000)
-        save(desktop, f"{mode}-dashboard-history-rows-{size[0]}")
