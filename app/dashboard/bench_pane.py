@@ -16,6 +16,8 @@ from PySide6.QtWidgets import (
 
 from app import text
 from app.appearance import Appearance
+from app.dashboard.bench_context_panel import ContextPanel
+from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_plans import KINDS, LENGTHS, SIZES, Kind, Length
 from app.dashboard.bench_view_model import BenchViewModel
 from app.dashboard.bench_words import (
@@ -45,14 +47,21 @@ MOST_ROWS, MOST_KEPT = 14, 8
 
 
 class BenchPane(QScrollArea):
-    """Shows a BenchViewModel while it is seen."""
+    """Shows a BenchViewModel and a ContextViewModel while it is seen."""
 
-    def __init__(self, appearance: Appearance, bench: BenchViewModel, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        appearance: Appearance,
+        bench: BenchViewModel,
+        contexts: ContextViewModel,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("dashboardPane")
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.bench = bench
+        self.bench, self.contexts = bench, contexts
+        self.context_panel = ContextPanel(contexts)
         self.banner = Banner(appearance)
         self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind)
         self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length)
@@ -75,11 +84,13 @@ class BenchPane(QScrollArea):
         """Somebody looks."""
         super().showEvent(event)
         self.bench.look()
+        self.contexts.look(True)
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 (Qt's name)
         """Nobody looks any more."""
         super().hideEvent(event)
+        self.contexts.look(False)
         self.banner.hide()
 
     @Slot()
@@ -96,7 +107,7 @@ class BenchPane(QScrollArea):
         )
         self.run_button.setText(RUN if is_idle else STOP)
         self.run_button.setEnabled(bench.phase != "stopping")
-        for part in (self.kinds, self.lengths, self.delete_button):
+        for part in (self.kinds, self.lengths, self.delete_button, self.context_panel):
             part.setEnabled(is_idle)
         self._show_result()
         self._show_kept()
@@ -160,6 +171,7 @@ class BenchPane(QScrollArea):
     def _connect(self) -> None:
         self.bench.changed.connect(self.refresh)
         self.bench.failed.connect(self._say_problem)
+        self.contexts.failed.connect(self._say_problem)
         self.kinds.chosen.connect(self._choose)
         self.lengths.chosen.connect(self._choose)
         self.run_button.clicked.connect(self._start_or_stop)
@@ -184,7 +196,7 @@ class BenchPane(QScrollArea):
         inner = QVBoxLayout(column)
         inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
         inner.setSpacing(10)
-        for part in (self.banner, frame, self._result, self._kept, self.notes):
+        for part in (self.banner, frame, self._result, self._kept, self.notes, self.context_panel):
             inner.addWidget(part)
         inner.addStretch(1)
         self.setWidget(column)

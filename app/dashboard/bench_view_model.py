@@ -21,7 +21,7 @@ from engine import Command, EngineError, LetRest, inspect_model
 Phase = Literal["idle", "waiting", "running", "stopping"]
 AT_ONCE = 0.001
 """Seconds without a request after which a model leaves memory, while a benchmark wants all of it."""
-TICK_MS = 500
+TICK_MS = 250
 
 
 class BenchViewModel(QObject):

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
+from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_pane import BenchPane
 from app.dashboard.bench_view_model import BenchViewModel
 from app.dashboard.cache_pane import CachePane
@@ -65,7 +66,9 @@ class DashboardDesk(QObject):
         own = Background("mlxr-logs", background.tell)  # a check of kernels keeps the other one busy
         self.logs = LogsViewModel(paths.log, own, lambda: doctor_report(paths.home))
         alone = Background("mlxr-bench", background.tell)
+        headers = Background("mlxr-context", background.tell)
         self.bench = BenchViewModel(alone, models, submit, rest_after, paths)
+        self.contexts = ContextViewModel(headers, models, paths)
         self._page: DashboardPage | None = None
 
     @property
@@ -90,7 +93,7 @@ class DashboardDesk(QObject):
         yield
         history = HistoryPane(self._appearance, self.history, panel, tables)
         yield
-        bench = BenchPane(self._appearance, self.bench)
+        bench = BenchPane(self._appearance, self.bench, self.contexts)
         yield
         logs = LogsPane(self._appearance, self.logs)
         yield

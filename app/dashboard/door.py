@@ -95,6 +95,7 @@ class DashboardDoor(QObject):
             self._desk.kernels.stop_check()
             self._desk.logs.close()
             self._desk.bench.close()
+            self._desk.contexts.close()
         self._background.end()
 
     def _make(self) -> None:

@@ -183,8 +183,13 @@ class Library:
 
     def settings_at(self, path: Path) -> ModelSettings:
         """What is set for the model at `path`; nothing where the library does not know it."""
+        model = self.model_at(path)
+        return model.settings if model else NOTHING_SET
+
+    def model_at(self, path: Path) -> Model | None:
+        """The model at `path`; None where the library does not know it."""
         key = self._registry.key_at(real_place(path))
-        return next((model.settings for model in self.models() if model.key == key), NOTHING_SET)
+        return next((model for model in self.models() if model.key == key), None)
 
     def note_use(self, path: Path) -> None:
         """Note that the model at `path` was opened now."""

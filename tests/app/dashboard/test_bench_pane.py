@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.bridge import FrameQueue
+from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_pane import BenchPane
 from app.dashboard.bench_plans import Sizes
 from app.dashboard.bench_results import read_kept
@@ -44,7 +45,10 @@ class Stage:
         self.paths = Paths(home)
         background = Background("mlxr-test-bench", self.queue.post)
         self.bench = BenchViewModel(background, self.models, self.submitted.append, lambda: 60.0, self.paths)
-        self.pane = BenchPane(appearance, self.bench)
+        self.contexts = ContextViewModel(
+            Background("mlxr-test-context", self.queue.post), self.models, self.paths
+        )
+        self.pane = BenchPane(appearance, self.bench, self.contexts)
         self.qtbot = qtbot
         qtbot.addWidget(self.pane)
         self.pane.resize(900, 700)
@@ -79,6 +83,7 @@ def stage(
     stage = Stage(appearance, qtbot, tmp_path / "home")
     yield stage
     assert stage.bench.close()
+    stage.contexts.close()
     stage.queue.close()
     assert list((tmp_path / "scratch").iterdir()) == []
 
@@ -173,6 +178,7 @@ def test_pictures_of_a_run_in_the_window_and_what_came_of_it(
             desktop.window.resize(*size)
             save(desktop, f"{look}-dashboard-benchmark-{of}-{size[0]}")
 
+    watched.wait(lambda: pane.context_panel.isVisible())
     pictures("first")
     for kind in ("decode", "batches", "batches"):
         pane.kinds.button(kind).click()
@@ -184,6 +190,9 @@ def test_pictures_of_a_run_in_the_window_and_what_came_of_it(
         watched.wait(lambda: pane.bench.phase == "idle")
     assert len(pane.bench.kept.results) == 3
     pictures("done")
+    bar = pane.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    pictures("context")
     watched.say("What is a page?")  # it comes back, and stays
     assert desktop.models.state.phase == "ready"
 

@@ -1,0 +1,99 @@
+"""The longest context of a model that goes into this machine's memory, as loading it will find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from app.amounts import size
+from app.errors import AppError
+from app.library.library import open_library
+from app.library.model_settings import with_setting
+from app.library.records import ModelSettings
+from app.paths import Paths
+from app.settings import KvCache
+from engine import EngineError, EngineSettings, ModelError, inspect_model, machine_report, model_fit
+
+BITS: Mapping[KvCache, int | None] = MappingProxyType({"full": None, "8": 8})
+NAMES: Mapping[KvCache, str] = MappingProxyType({"full": "KV cache in full", "8": "KV cache in 8 bits"})
+UNLISTED = "{name} is in no list yet; open the models page once, then try again"
+
+
+@dataclass(frozen=True, slots=True)
+class SafeContext:
+    """What fits with one kind of KV cache.
+
+    Attributes:
+        tokens: most of one chat, prompt and answer together.
+        kv_bytes: of the KV pages that they take.
+        kv_budget: bytes that KV pages may take beside the weights.
+        is_whole: whether it is all that the model allows.
+    """
+
+    kv_cache: KvCache
+    tokens: int
+    kv_bytes: int
+    kv_budget: int
+    is_whole: bool
+
+    @property
+    def words(self) -> str:
+        """For people, one line."""
+        limit = "all that the model allows" if self.is_whole else "all that fits"
+        return (
+            f"{NAMES[self.kv_cache]}: {self.tokens:,} tokens, {limit}; "
+            f"{size(self.kv_bytes)} of the {size(self.kv_budget)} that chats may take"
+        )
+
+    def within(self, own: ModelSettings) -> ModelSettings:
+        """What a person set for the model, with this in it."""
+        return with_setting(with_setting(own, "context", str(self.tokens)), "kv_cache", self.kv_cache)
+
+
+def safe_contexts(
+    path: Path, settings: EngineSettings | None = None, memory: int | None = None
+) -> tuple[SafeContext, ...]:
+    """What fits of the model at `path`; a KV cache that is not for it is left out.
+
+    Args:
+        settings: page size and KV budget; the usual ones without it.
+        memory: bytes that weights and pages share; this machine's without it.
+
+    Raises AppError where the model cannot be read, or does not fit at all.
+    """
+    memory = machine_report().memory_bytes if memory is None else memory
+    found = [_safe_context(path, kv_cache, settings or EngineSettings(), memory) for kv_cache in BITS]
+    return tuple(one for one in found if one is not None)
+
+
+def _safe_context(path: Path, kv_cache: KvCache, settings: EngineSettings, memory: int) -> SafeContext | None:
+    settings = replace(settings, kv_bits=BITS[kv_cache])
+    try:
+        model = inspect_model(path, settings.kv_bits)
+    except EngineError as error:
+        if settings.kv_bits is not None and not isinstance(error, ModelError):
+            return None  # such bits are not for it
+        raise AppError(str(error)) from None
+    fit = model_fit(model, memory, settings=settings)
+    if fit.verdict == "does not fit":
+        raise AppError(
+            f"{model.name} does not fit: {size(fit.weight_bytes)} of weights, and models may use "
+            f"{size(memory)} here; choose a smaller one"
+        )
+    longest = model_fit(model, memory, context=fit.most_context, settings=settings)
+    return SafeContext(
+        kv_cache, fit.most_context, longest.kv_bytes, fit.kv_budget, fit.most_context == model.context_length
+    )
+
+
+def apply_context(path: Path, name: str, choice: SafeContext, paths: Paths) -> ModelSettings:
+    """Let it be set for the model at `path`; returns all that is set for it. Raises AppError."""
+    with open_library(paths, must_save=True) as library:
+        model = library.model_at(path)
+        if model is None:
+            raise AppError(UNLISTED.format(name=name))
+        own = choice.within(model.settings)
+        library.save_settings(model, own)
+    return own

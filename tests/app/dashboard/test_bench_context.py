@@ -1,0 +1,126 @@
+"""The largest safe context is what loading finds, no token more or less, and is set for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.bridge import FrameQueue
+from app.dashboard.bench_context import BITS, safe_contexts
+from app.dashboard.bench_context_panel import ContextPanel
+from app.dashboard.bench_context_view_model import ContextViewModel
+from app.errors import AppError
+from app.library.library import open_library
+from app.library.look import look
+from app.library.lookup import settings_at
+from app.library.records import ModelSettings
+from app.measure.engine_client import EngineClient
+from app.model_location import GUIDE
+from app.models.background import Background
+from app.models.models_view_model import ModelsViewModel
+from app.paths import Paths
+from engine import Command, EngineSettings, Generate, LoadModel, ModelReady
+from tests.fakes.scripted_engine import model_info
+
+SCARCE = EngineSettings(kv_bytes=3_000_000, speculation=False)
+PATIENCE = 10_000
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_it_is_the_context_that_loading_finds(place: int, tmp_path: Path) -> None:
+    choice = safe_contexts(GUIDE, SCARCE)[place]
+    assert not choice.is_whole
+    settings = replace(SCARCE, cache=tmp_path, kv_bits=BITS[choice.kv_cache])
+    with EngineClient(settings) as client:
+        assert client.load(GUIDE).context_length == choice.tokens, "no more would fit"
+    with EngineClient(replace(settings, context=choice.tokens)) as client:
+        info = client.load(GUIDE)
+        assert info.context_length == choice.tokens
+        assert info.total_pages * info.page_bytes <= choice.kv_budget == 3_000_000
+        prompt = tuple(3 + place % 250 for place in range(choice.tokens - 2))
+        done = client.run(Generate("", tokens=prompt, max_tokens=2, ignore_eos=True))
+    assert len(done.end.tokens) == 2, "a chat of that length is not refused"
+
+
+def test_more_fits_in_fewer_bits_and_never_more_than_the_model_allows() -> None:
+    full, packed = safe_contexts(GUIDE, SCARCE)
+    assert full.tokens < packed.tokens
+    whole = safe_contexts(GUIDE, memory=64_000_000_000)
+    assert [one.is_whole for one in whole] == [True, True]
+    assert {one.tokens for one in whole} == {whole[0].tokens}
+    assert "all that the model allows" in whole[0].words
+    with pytest.raises(AppError, match="does not fit"):
+        safe_contexts(GUIDE, memory=1_000_000)
+    with pytest.raises(AppError):
+        safe_contexts(Path("/nowhere"))
+
+
+class Stage:
+    """The panel on the guide in a data home of its own."""
+
+    def __init__(self, qtbot: QtBot, home: Path) -> None:
+        self.submitted: list[Command] = []
+        self.problems: list[str] = []
+        self.paths, self.queue = Paths(home), FrameQueue()
+        self.models = ModelsViewModel(
+            self.submitted.append, GUIDE, lambda path, then: then(settings_at(Path(path), self.paths))
+        )
+        background = Background("mlxr-test-context", self.queue.post)
+        self.contexts = ContextViewModel(background, self.models, self.paths)
+        self.contexts.failed.connect(self.problems.append)
+        self.panel = ContextPanel(self.contexts)
+        self.qtbot = qtbot
+        qtbot.addWidget(self.panel)
+
+    def open(self) -> None:
+        """The guide is loaded and looked at."""
+        self.models.open(str(GUIDE))
+        self.models.handle(ModelReady(self.loads[-1].id, model_info(str(GUIDE))))
+        self.contexts.look(True)
+        self.qtbot.waitUntil(lambda: bool(self.contexts.choices), timeout=PATIENCE)
+
+    @property
+    def loads(self) -> list[LoadModel]:
+        return [command for command in self.submitted if isinstance(command, LoadModel)]
+
+
+@pytest.fixture
+def stage(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    monkeypatch.setenv("HOME", str(tmp_path / "somebody"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    stage = Stage(qtbot, tmp_path / "home")
+    yield stage
+    stage.contexts.close()
+    stage.queue.close()
+
+
+def test_what_is_chosen_is_set_beside_what_was_and_loaded(stage: Stage) -> None:
+    with open_library(stage.paths, must_save=True) as library:
+        library.refresh(look, lambda done, total: None)
+        model = library.model_at(GUIDE)
+        assert model is not None
+        library.save_settings(model, ModelSettings(system="Be brief.", kv_cache="4"))
+    stage.open()
+    packed = stage.contexts.choices[1]
+    assert stage.panel.lines["8"].text() == packed.words
+    stage.panel.buttons["8"].click()
+    stage.qtbot.waitUntil(lambda: len(stage.loads) == 2, timeout=PATIENCE)
+    assert (stage.loads[1].context, stage.loads[1].kv_bits) == (packed.tokens, 8)
+    wanted = ModelSettings(system="Be brief.", context=packed.tokens, kv_cache="8")
+    assert settings_at(GUIDE, stage.paths) == wanted
+    used = stage.panel.buttons["8"]
+    stage.qtbot.waitUntil(lambda: used.text() == "In use", timeout=PATIENCE)
+    assert not used.isEnabled()
+    assert stage.panel.buttons["full"].isEnabled()
+
+
+def test_a_model_in_no_list_is_left_as_it_is(stage: Stage) -> None:
+    stage.open()
+    stage.panel.buttons["full"].click()
+    stage.qtbot.waitUntil(lambda: bool(stage.problems), timeout=PATIENCE)
+    assert "open the models page once" in stage.problems[0]
+    assert len(stage.loads) == 1
