@@ -19,7 +19,7 @@ class ContextPanel(QFrame):
     def __init__(self, contexts: ContextViewModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("panel")
-        self._contexts = contexts
+        self.contexts = contexts
         self.about = _words("muted")
         self.lines = {kv_cache: _words() for kv_cache in NAMES}
         self.buttons = {kv_cache: QPushButton(USE) for kv_cache in NAMES}
@@ -44,14 +44,14 @@ class ContextPanel(QFrame):
         """Show what is known now."""
         choices = self._choices
         self.setVisible(bool(choices))
-        self.about.setText(ABOUT.format(name=self._contexts.name))
+        self.about.setText(ABOUT.format(name=self.contexts.name))
         for kv_cache, line in self.lines.items():
             choice = choices.get(kv_cache)
             button = self.buttons[kv_cache]
             line.setVisible(choice is not None)
             button.setVisible(choice is not None)
             if choice is not None:
-                is_used = self._contexts.is_used(choice)
+                is_used = self.contexts.is_used(choice)
                 line.setText(choice.words)
                 button.setText(USED if is_used else USE)
                 button.setAccessibleName(f"{button.text()}: {choice.words}")
@@ -59,10 +59,10 @@ class ContextPanel(QFrame):
 
     @property
     def _choices(self) -> dict[str, SafeContext]:
-        return {choice.kv_cache: choice for choice in self._contexts.choices}
+        return {choice.kv_cache: choice for choice in self.contexts.choices}
 
     def _apply(self, kv_cache: str) -> None:
-        self._contexts.apply(self._choices[kv_cache])
+        self.contexts.apply(self._choices[kv_cache])
 
 
 def _words(role: str = "") -> QLabel:

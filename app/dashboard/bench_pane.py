@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 from app import text
 from app.appearance import Appearance
 from app.dashboard.bench_context_panel import ContextPanel
-from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_plans import KINDS, LENGTHS, SIZES, Kind, Length
 from app.dashboard.bench_view_model import BenchViewModel
 from app.dashboard.bench_words import (
@@ -47,21 +46,20 @@ MOST_ROWS, MOST_KEPT = 14, 8
 
 
 class BenchPane(QScrollArea):
-    """Shows a BenchViewModel and a ContextViewModel while it is seen."""
+    """Shows a BenchViewModel, and a ContextPanel below it, while it is seen."""
 
     def __init__(
         self,
         appearance: Appearance,
         bench: BenchViewModel,
-        contexts: ContextViewModel,
+        context_panel: ContextPanel,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("dashboardPane")
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.bench, self.contexts = bench, contexts
-        self.context_panel = ContextPanel(contexts)
+        self.bench, self.context_panel = bench, context_panel
         self.banner = Banner(appearance)
         self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind)
         self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length)
@@ -84,13 +82,13 @@ class BenchPane(QScrollArea):
         """Somebody looks."""
         super().showEvent(event)
         self.bench.look()
-        self.contexts.look(True)
+        self.context_panel.contexts.look(True)
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 (Qt's name)
         """Nobody looks any more."""
         super().hideEvent(event)
-        self.contexts.look(False)
+        self.context_panel.contexts.look(False)
         self.banner.hide()
 
     @Slot()
@@ -171,7 +169,7 @@ class BenchPane(QScrollArea):
     def _connect(self) -> None:
         self.bench.changed.connect(self.refresh)
         self.bench.failed.connect(self._say_problem)
-        self.contexts.failed.connect(self._say_problem)
+        self.context_panel.contexts.failed.connect(self._say_problem)
         self.kinds.chosen.connect(self._choose)
         self.lengths.chosen.connect(self._choose)
         self.run_button.clicked.connect(self._start_or_stop)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
+from app.dashboard.bench_context_panel import ContextPanel
 from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_pane import BenchPane
 from app.dashboard.bench_view_model import BenchViewModel
@@ -93,7 +94,9 @@ class DashboardDesk(QObject):
         yield
         history = HistoryPane(self._appearance, self.history, panel, tables)
         yield
-        bench = BenchPane(self._appearance, self.bench, self.contexts)
+        contexts = ContextPanel(self.contexts)
+        yield
+        bench = BenchPane(self._appearance, self.bench, contexts)
         yield
         logs = LogsPane(self._appearance, self.logs)
         yield

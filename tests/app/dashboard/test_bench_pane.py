@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.bridge import FrameQueue
+from app.dashboard.bench_context_panel import ContextPanel
 from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_pane import BenchPane
 from app.dashboard.bench_plans import Sizes
@@ -48,7 +49,7 @@ class Stage:
         self.contexts = ContextViewModel(
             Background("mlxr-test-context", self.queue.post), self.models, self.paths
         )
-        self.pane = BenchPane(appearance, self.bench, self.contexts)
+        self.pane = BenchPane(appearance, self.bench, ContextPanel(self.contexts))
         self.qtbot = qtbot
         qtbot.addWidget(self.pane)
         self.pane.resize(900, 700)
