@@ -29,7 +29,9 @@ from engine import (
 from tests.fakes.scripted_engine import model_info
 
 MODEL = model_info("/models/m")
-COUNTS = CacheCounts(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
+COUNTS = CacheCounts(
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, quarantined_files=11, drafted_tokens=12, accepted_tokens=13
+)
 END = Stats("", 0, 0, 0, 0, 2, 64, 0, 5 << 20, cached_pages=30, cache=COUNTS)
 TIMING = Timing(ttft_ms=12.34, prefill_tokens=1000, cached_tokens=234, prefill_tps=9.0, decode_tps=56.78)
 
