@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from app.dashboard.bench_context import NAMES, SafeContext
 from app.dashboard.bench_context_view_model import ContextViewModel
+from app.dashboard.pane import Panel, plain_label
 
 TITLE = "Largest safe context"
 USE, USED = "Use", "In use"
 ABOUT = "{name} opens again with what you choose, which is then set for it on the models page too."
 
 
-class ContextPanel(QFrame):
+class ContextPanel(Panel):
     """Shows a ContextViewModel; hidden while there is nothing to choose."""
 
     def __init__(self, contexts: ContextViewModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("panel")
         self.contexts = contexts
-        self.about = _words("muted")
-        self.lines = {kv_cache: _words() for kv_cache in NAMES}
-        self.buttons = {kv_cache: QPushButton(USE) for kv_cache in NAMES}
-        title = _words("strong")
-        title.setText(TITLE)
+        self.about = plain_label(self, "muted")
+        self.lines = {kv_cache: plain_label(self) for kv_cache in NAMES}
+        self.buttons = {kv_cache: QPushButton(USE, self) for kv_cache in NAMES}
         grid = QGridLayout()
         grid.setColumnStretch(0, 1)
         for row, kv_cache in enumerate(NAMES):
             grid.addWidget(self.lines[kv_cache], row, 0)
             grid.addWidget(self.buttons[kv_cache], row, 1)
             self.buttons[kv_cache].clicked.connect(lambda _=False, of=kv_cache: self._apply(of))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 12, 12, 12)
-        column.addWidget(title)
-        column.addLayout(grid)
-        column.addWidget(self.about)
+        self.column.addWidget(plain_label(self, "strong", TITLE))
+        self.column.addLayout(grid)
+        self.column.addWidget(self.about)
         contexts.changed.connect(self.refresh)
         self.refresh()
 
@@ -63,12 +59,3 @@ class ContextPanel(QFrame):
 
     def _apply(self, kv_cache: str) -> None:
         self.contexts.apply(self._choices[kv_cache])
-
-
-def _words(role: str = "") -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    if role:
-        label.setProperty("role", role)
-    return label

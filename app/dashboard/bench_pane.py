@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSignalBlocker, Qt, Slot
+from PySide6.QtCore import QSignalBlocker, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app import text
 from app.appearance import Appearance
 from app.dashboard.bench_context_panel import ContextPanel
+from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_plans import KINDS, LENGTHS, SIZES, Kind, Length
 from app.dashboard.bench_view_model import BenchViewModel
 from app.dashboard.bench_words import (
@@ -33,7 +26,7 @@ from app.dashboard.bench_words import (
     usual_words,
     when,
 )
-from app.dashboard.live_pane import SIDE
+from app.dashboard.pane import Pane, Panel, Section, plain_label
 from app.dashboard.tables import fill, plain_table
 from app.widgets.banner import Banner
 from app.widgets.choice_row import ChoiceRow
@@ -45,36 +38,34 @@ NONE_KEPT = "No benchmark was run yet."
 MOST_ROWS, MOST_KEPT = 14, 8
 
 
-class BenchPane(QScrollArea):
-    """Shows a BenchViewModel, and a ContextPanel below it, while it is seen."""
+class BenchPane(Pane):
+    """Shows a BenchViewModel, and a ContextViewModel in a panel below it, while it is seen."""
 
     def __init__(
         self,
         appearance: Appearance,
         bench: BenchViewModel,
-        context_panel: ContextPanel,
+        contexts: ContextViewModel,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self.setObjectName("dashboardPane")
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.bench, self.context_panel = bench, context_panel
-        self.banner = Banner(appearance)
-        self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind)
-        self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length)
-        self.about, self.usual, self.progress, self.heading, self.compared, self.notes = (
-            _words() for _ in range(6)
-        )
-        self.run_button, self.delete_button = QPushButton(RUN), QPushButton("Delete")
+        self.bench = bench
+        self.banner = Banner(appearance, parent=self.content)
+        self._panel = Panel(self.content)
+        self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind, self._panel)
+        self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length, self._panel)
+        self.about, self.usual, self.progress = (plain_label(self._panel, role) for role in ("", "muted", ""))
+        self.run_button = QPushButton(RUN, self._panel)
+        self._result = Section("", self.content)
+        self.heading, self.compared = self._result.heading, plain_label(self._result, "muted")
+        self.copy_button = CopyButton(appearance, "Copy as Markdown", self._markdown, self._result)
+        self.delete_button = QPushButton("Delete", self._result)
         self.delete_button.setToolTip("Delete this result for good")
-        self.copy_button = CopyButton(appearance, "Copy as Markdown", self._markdown)
-        result_holder, kept_holder = QWidget(), QWidget()
-        self.table = plain_table(result_holder, COLUMNS, "Result of a benchmark")
-        self.kept = plain_table(
-            kept_holder, KEPT_COLUMNS, "Results that are kept", words=(0, 1, 2, 4), wide=2
-        )
-        self._result, self._kept = self._result_section(result_holder), _section("Results", kept_holder)
+        self.table = plain_table(self._result, COLUMNS, "Result of a benchmark")
+        self._kept = Section("Results", self.content)
+        self.kept = plain_table(self._kept, KEPT_COLUMNS, "Results that are kept", words=(0, 1, 2, 4), wide=2)
+        self.notes = plain_label(self.content, "muted")
+        self.context_panel = ContextPanel(contexts, self.content)
         self._arrange()
         self._connect()
 
@@ -118,12 +109,12 @@ class BenchPane(QScrollArea):
         before = earlier(shown, self.bench.kept)
         self.heading.setText(f"{title(shown)}, {self.bench.name_of(shown.model)}, {when(shown)}")
         self.compared.setText(compared_words(shown, before))
-        fill(self.table, rows(shown, before), MOST_ROWS)
+        fill(self.table, rows(shown, before), MOST_ROWS, grows=True)
 
     def _show_kept(self) -> None:
         kept = self.bench.kept
-        words = notes(kept)
-        self.notes.setText(text.sentence(words) if words else "" if kept.results else NONE_KEPT)
+        said = notes(kept)
+        self.notes.setText(text.sentence(said) if said else "" if kept.results else NONE_KEPT)
         self.notes.setVisible(bool(self.notes.text()))
         self._kept.setVisible(bool(kept.results))
         with QSignalBlocker(self.kept):
@@ -177,56 +168,17 @@ class BenchPane(QScrollArea):
         self.kept.itemSelectionChanged.connect(self._pick)
 
     def _arrange(self) -> None:
-        for label in (self.usual, self.notes):
-            label.setProperty("role", "muted")
         buttons = QHBoxLayout()
         buttons.addWidget(self.run_button)
         buttons.addWidget(self.progress, 1)
-        frame = QFrame()
-        frame.setObjectName("panel")
-        inside = QVBoxLayout(frame)
-        inside.setContentsMargins(12, 12, 12, 12)
         for part in (self.kinds, self.lengths, self.about, self.usual):
-            inside.addWidget(part)
-        inside.addLayout(buttons)
-        column = QWidget()
-        column.setObjectName("dashboardColumn")
-        inner = QVBoxLayout(column)
-        inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
-        inner.setSpacing(10)
-        for part in (self.banner, frame, self._result, self._kept, self.notes, self.context_panel):
-            inner.addWidget(part)
-        inner.addStretch(1)
-        self.setWidget(column)
-
-    def _result_section(self, holder: QWidget) -> QWidget:
-        section = QWidget()
-        self.heading.setProperty("role", "section")
-        self.compared.setProperty("role", "muted")
-        head = QHBoxLayout()
-        head.addWidget(self.heading, 1)
-        head.addWidget(self.copy_button)
-        head.addWidget(self.delete_button)
-        column = QVBoxLayout(section)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(head)
-        column.addWidget(self.compared)
-        column.addWidget(holder)
-        return section
-
-
-def _section(words: str, content: QWidget) -> QWidget:
-    section, heading = QWidget(), QLabel(words)
-    heading.setProperty("role", "section")
-    column = QVBoxLayout(section)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.addWidget(heading)
-    column.addWidget(content)
-    return section
-
-
-def _words() -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label
+            self._panel.column.addWidget(part)
+        self._panel.column.addLayout(buttons)
+        self._result.head.addWidget(self.copy_button)
+        self._result.head.addWidget(self.delete_button)
+        self._result.column.addWidget(self.compared)
+        self._result.column.addWidget(self.table)
+        self._kept.column.addWidget(self.kept)
+        for part in (self.banner, self._panel, self._result, self._kept, self.notes, self.context_panel):
+            self.column.addWidget(part)
+        self.column.addStretch(1)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtGui import QHideEvent, QPixmap, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
-from app.dashboard.cache_figures import facts, occupancy, occupancy_words
+from app.dashboard.cache_figures import Fact, facts, occupancy, occupancy_words
 from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.chat_pages_table import ChatPagesTable
 from app.dashboard.legend import legend_cells
-from app.dashboard.live_pane import REFRESH_MS, ROOM_FOR_ALL, SIDE
+from app.dashboard.live_pane import REFRESH_MS
 from app.dashboard.occupancy_bar import OccupancyBar
 from app.dashboard.page_map_view import PageMapView
+from app.dashboard.pane import FigureGrid, Pane, Panel, Section, plain_label
 
 
-class CachePane(QScrollArea):
+class CachePane(Pane):
     """Shows a CacheViewModel while it is seen; pages are told only then. Intent: `chat_chosen(chat id)`."""
 
     chat_chosen = Signal(str)
@@ -33,29 +34,24 @@ class CachePane(QScrollArea):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self.setObjectName("dashboardPane")
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._appearance, self._cache, self._pins = appearance, cache, pins
-        self._has_changed, self._columns = True, 0
-        self.gauge = QLabel()
-        self.gauge.setWordWrap(True)
-        self.bar = OccupancyBar(appearance)
-        self._unseen = QLabel()
+        self._has_changed = True
+        self._panel = Panel(self.content)
+        self.gauge, self._unseen = plain_label(self._panel), QLabel(self._panel)
         self._unseen.setProperty("role", "muted")
-        self.map = PageMapView(appearance, cache, title_of)
-        self.chats = ChatPagesTable(title_of, lambda chat: self.map.owner_colour((chat,)))
-        self.values = [QLabel() for _ in facts(None)]
-        self._holders = [
-            _fact_holder(label, fact.name, fact.about)
-            for label, fact in zip(self.values, facts(None), strict=True)
+        self.bar = OccupancyBar(appearance, self._panel)
+        self.map = PageMapView(appearance, cache, title_of, self._panel)
+        self.facts = [_FactPanel(fact, self.content) for fact in facts(None)]
+        self._grid = FigureGrid(self.facts, most=4)
+        below = Section("Chats with pages", self.content)
+        self.chats = ChatPagesTable(title_of, lambda chat: self.map.owner_colour((chat,)), below)
+        self._legend = [
+            (QLabel(self._panel), QLabel(said, self._panel)) for said in legend_cells(appearance.theme)
         ]
-        self._facts = QGridLayout()
-        self._legend = [(QLabel(), QLabel(words)) for words in legend_cells(appearance.theme)]
         self._timer = QTimer(self)
         self._timer.setInterval(REFRESH_MS)
         self._timer.timeout.connect(self._tick)
-        self._arrange()
+        self._arrange(below)
         self._connect()
         self._paint_legend()
 
@@ -75,20 +71,18 @@ class CachePane(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Figures beside each other as there is room."""
         super().resizeEvent(event)
-        self._place_facts(4 if self.width() >= ROOM_FOR_ALL else 2)
+        self._grid.fit(self.width())
 
     @Slot()
     def refresh(self) -> None:
         """Show what is known now."""
         stats, info = self._cache.stats, self._cache.info
         pages = occupancy(stats, info, self._cache.pages)
-        words = occupancy_words(pages, info.page_bytes if info else 0)
-        self.gauge.setText(words)
-        self.bar.show_pages(pages, words)
-        for label, fact in zip(self.values, facts(stats), strict=True):
-            if label.text() != fact.value:
-                label.setText(fact.value)
-                label.setAccessibleName(f"{fact.name}: {fact.value}")
+        said = occupancy_words(pages, info.page_bytes if info else 0)
+        self.gauge.setText(said)
+        self.bar.show_pages(pages, said)
+        for panel, fact in zip(self.facts, facts(stats), strict=True):
+            panel.show_value(fact)
         self.map.refresh()
         unseen = self.map.unseen
         self._unseen.setText(f"and {unseen:,} free pages that were never used" if unseen else "")
@@ -122,59 +116,44 @@ class CachePane(QScrollArea):
         self.chats.release_wanted.connect(self._cache.release)
         self.chats.clear_wanted.connect(self._cache.clear)
 
-    def _place_facts(self, columns: int) -> None:
-        if self._columns == columns:
-            return
-        self._columns = columns
-        for place, holder in enumerate(self._holders):
-            self._facts.addWidget(holder, *divmod(place, columns))
-        for column in range(4):
-            self._facts.setColumnStretch(column, int(column < columns))
-
-    def _arrange(self) -> None:
-        self._place_facts(4)
+    def _arrange(self, below: Section) -> None:
         legend = QHBoxLayout()
         legend.setSpacing(6)
-        for picture, words in self._legend:
-            words.setProperty("role", "muted")
+        for picture, said in self._legend:
+            said.setProperty("role", "muted")
             legend.addWidget(picture)
-            legend.addWidget(words)
+            legend.addWidget(said)
             legend.addSpacing(10)
         legend.addStretch(1)
         legend.addWidget(self._unseen)
-        frame = QFrame()
-        frame.setObjectName("panel")
-        inside = QVBoxLayout(frame)
-        inside.setContentsMargins(12, 12, 12, 12)
-        inside.setSpacing(10)
+        self._panel.column.setSpacing(10)
         for item in (self.gauge, self.bar, self.map):
-            inside.addWidget(item)
-        inside.addLayout(legend)
-        title = QLabel("Chats with pages")
-        title.setProperty("role", "section")
-        column = QWidget()
-        column.setObjectName("dashboardColumn")
-        inner = QVBoxLayout(column)
-        inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
-        inner.setSpacing(10)
-        inner.addWidget(frame)
-        inner.addLayout(self._facts)
-        inner.addWidget(title)
-        inner.addWidget(self.chats)
-        inner.addStretch(1)
-        self.setWidget(column)
+            self._panel.column.addWidget(item)
+        self._panel.column.addLayout(legend)
+        below.column.addWidget(self.chats)
+        self.column.addWidget(self._panel)
+        self.column.addLayout(self._grid)
+        self.column.addWidget(below)
+        self.column.addStretch(1)
 
 
-def _fact_holder(value: QLabel, name: str, about: str) -> QWidget:
-    holder = QFrame()
-    holder.setObjectName("panel")
-    holder.setToolTip(about)
-    title = QLabel(name)
-    title.setProperty("role", "muted")
-    value.setProperty("role", "strong")
-    column = QVBoxLayout(holder)
-    column.setContentsMargins(12, 8, 12, 8)
-    column.setSpacing(2)
-    column.addWidget(title)
-    column.addWidget(value)
-    return holder
+class _FactPanel(Panel):
+    """A fact: its name above its value."""
+
+    def __init__(self, fact: Fact, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setToolTip(fact.about)
+        self.column.setContentsMargins(12, 8, 12, 8)
+        self.column.setSpacing(2)
+        name = QLabel(fact.name, self)
+        name.setProperty("role", "muted")
+        self.value = QLabel(self)
+        self.value.setProperty("role", "strong")
+        self.column.addWidget(name)
+        self.column.addWidget(self.value)
+
+    def show_value(self, fact: Fact) -> None:
+        """Say what it is now."""
+        if self.value.text() != fact.value:
+            self.value.setText(fact.value)
+            self.value.setAccessibleName(f"{fact.name}: {fact.value}")

@@ -36,7 +36,7 @@ class CardButton(QPushButton, Generic[C]):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(SIZE.height())
-        self._title, self._value, self._unit, self._detail = (QLabel() for _ in range(4))
+        self._title, self._value, self._unit, self._detail = (QLabel(self) for _ in range(4))
         self._title.setText(card.title)
         self._title.setProperty("role", "muted")
         self._value.setProperty("role", "figure")

@@ -31,6 +31,8 @@ COLUMN = 4
 """Pixels, of whose samples those are drawn that show: `thinned`."""
 
 PIECE = 16
+LEAST = 2.0
+"""Pixels from left to right that a piece of a line takes at least."""
 
 
 class Chart(QWidget):
@@ -162,9 +164,12 @@ class Chart(QWidget):
 
 
 def _draw(painter: QPainter, points: Sequence[QPointF], is_solid: bool) -> None:
-    """A line through `points`, in pieces: Qt takes a hundred times as long for a polyline of a thousand."""
-    if len(points) == 1:
-        painter.drawLine(points[0] - QPointF(1, 0), points[0] + QPointF(1, 0))
+    """A line through `points`, in pieces: Qt takes a hundred times as long for a polyline of a thousand.
+
+    What is narrower than a line is wide is made wider, to be seen.
+    """
+    if points[-1].x() - points[0].x() < LEAST:
+        painter.drawPolyline([points[0] - QPointF(1, 0), *points, points[-1] + QPointF(1, 0)])
     elif is_solid:
         painter.drawLines([QLineF(one, other) for one, other in pairwise(points)])
     else:

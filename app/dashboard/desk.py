@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
-from app.dashboard.bench_context_panel import ContextPanel
 from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_pane import BenchPane
 from app.dashboard.bench_view_model import BenchViewModel
@@ -16,8 +16,6 @@ from app.dashboard.cache_pane import CachePane
 from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.dashboard_page import DashboardPage
 from app.dashboard.history_pane import HistoryPane
-from app.dashboard.history_panel import HistoryPanel
-from app.dashboard.history_tables import HistoryTables
 from app.dashboard.history_view_model import HistoryViewModel
 from app.dashboard.kernels_pane import KernelsPane
 from app.dashboard.kernels_view_model import KernelsViewModel
@@ -70,37 +68,30 @@ class DashboardDesk(QObject):
         headers = Background("mlxr-context", background.tell)
         self.bench = BenchViewModel(alone, models, submit, rest_after, paths)
         self.contexts = ContextViewModel(headers, models, paths)
-        self._page: DashboardPage | None = None
-
-    @property
-    def page(self) -> DashboardPage:
-        """The page, once `parts` are made."""
-        if self._page is None:
-            raise AssertionError("the page is not made yet")
-        return self._page
+        self.page = DashboardPage(appearance)
+        self.page.left.connect(self.left)
 
     def parts(self) -> Generator[None]:
-        """Make the page in parts that take less than a frame each."""
-        live = LivePane(self._appearance, self._live, self._title_of)
-        yield
-        cache = CachePane(self._appearance, self._cache, self._pins, self._title_of)
+        """Make the page's panes, one after the other, in parts that take less than a frame each."""
+        for name, make in self._makers.items():
+            pane = make()
+            yield
+            self.page.add_pane(name, pane)  # which shows the first one
+            yield
+
+    @property
+    def _makers(self) -> dict[str, Callable[[], QWidget]]:
+        page, appearance = self.page, self._appearance
+        return {
+            "Live": lambda: LivePane(appearance, self._live, self._title_of, page),
+            "Cache": self._make_cache,
+            "Kernels": lambda: KernelsPane(appearance, self.kernels, page),
+            "History": lambda: HistoryPane(appearance, self.history, self._title_of, page),
+            "Benchmark": lambda: BenchPane(appearance, self.bench, self.contexts, page),
+            "Logs": lambda: LogsPane(appearance, self.logs, page),
+        }
+
+    def _make_cache(self) -> CachePane:
+        cache = CachePane(self._appearance, self._cache, self._pins, self._title_of, self.page)
         cache.chat_chosen.connect(self.chat_chosen)
-        yield
-        kernels = KernelsPane(self._appearance, self.kernels)
-        yield
-        panel = HistoryPanel(self._appearance, self.history)
-        yield
-        tables = HistoryTables(self.history, self._title_of)
-        yield
-        history = HistoryPane(self._appearance, self.history, panel, tables)
-        yield
-        contexts = ContextPanel(self.contexts)
-        yield
-        bench = BenchPane(self._appearance, self.bench, contexts)
-        yield
-        logs = LogsPane(self._appearance, self.logs)
-        yield
-        panes = {"Live": live, "Cache": cache, "Kernels": kernels, "History": history}
-        panes |= {"Benchmark": bench, "Logs": logs}
-        self._page = DashboardPage(self._appearance, panes)
-        self._page.left.connect(self.left)
+        return cache

@@ -22,6 +22,9 @@ from engine import Command, Event
 if TYPE_CHECKING:
     from app.dashboard.desk import DashboardDesk
 
+TURN_MS = 1
+"""From a part of the page to the next: what waited meanwhile comes first."""
+
 _MADE = object()
 
 
@@ -58,12 +61,13 @@ class DashboardDoor(QObject):
         self._desk: DashboardDesk | None = None
         self._is_wanted = False
         self._maker = QTimer(self)
-        self._maker.setInterval(0)
+        self._maker.setSingleShot(True)  # started anew: one that repeats may run twice in a turn of the loop
+        self._maker.setInterval(TURN_MS)
         models.state_changed.connect(self._show_model)
 
     @property
     def desk(self) -> DashboardDesk | None:
-        """What is behind the page; None before it was needed, and until all of it is made."""
+        """What is behind the page; None before it was needed."""
         return self._desk
 
     def toggle(self) -> None:
@@ -123,19 +127,19 @@ class DashboardDoor(QObject):
             self._background,
             self._paths,
         )
+        self._desk = desk
         desk.left.connect(self._window.show_chat)
         desk.chat_chosen.connect(self._go_to)
         parts = desk.parts()
 
         def make_a_part() -> None:
-            if next(parts, _MADE) is _MADE:
-                self._maker.stop()
-                self._desk = desk
-                self._show_model(self._models.state)
-                QTimer.singleShot(0, self.toggle)  # in a turn of its own: it takes most of a frame
+            if next(parts, _MADE) is not _MADE:
+                self._maker.start()
 
         self._maker.timeout.connect(make_a_part)
         self._maker.start()
+        self._show_model(self._models.state)
+        self.toggle()
 
     @Slot(str)
     def _go_to(self, chat: str) -> None:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import Slot
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QFileDialog,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QFileDialog, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -27,42 +17,41 @@ from app.dashboard.history_panel import HistoryPanel
 from app.dashboard.history_tables import HistoryTables
 from app.dashboard.history_times import SPAN_NAMES, SPAN_PHRASES, SPAN_WORDS, SpanName
 from app.dashboard.history_view_model import HistoryViewModel
-from app.dashboard.live_pane import ROOM_FOR_ALL, SIDE
+from app.dashboard.pane import FigureGrid, Pane, plain_label
 from app.history.records import Figures
 from app.widgets.banner import Banner
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.tab_button import TabButton
 
 FILE = "mlxr-history.csv"
 EMPTY = "Nothing was asked in {phrase}. What you ask is counted here, without its words."
 READING = "Reading…"
 
 
-class HistoryPane(QScrollArea):
+class HistoryPane(Pane):
     """Shows a HistoryViewModel while it is seen."""
 
     def __init__(
         self,
         appearance: Appearance,
         history: HistoryViewModel,
-        panel: HistoryPanel,
-        tables: HistoryTables,
+        title_of: Callable[[str], str],
         parent: QWidget | None = None,
     ) -> None:
-        """`panel` and `tables` show the same history; the pane owns them."""
+        """`title_of`: the title of a chat; "" for one that is in no list."""
         super().__init__(parent)
-        self.setObjectName("dashboardPane")
-        self.setWidgetResizable(True)
         self.history = history
-        self.banner = Banner(appearance)
-        self.cards = {card.key: CardButton(card) for card in CARDS}
-        self.spans = {name: _tab(words) for name, words in SPAN_WORDS.items()}
+        self.banner = Banner(appearance, parent=self.content)
+        self.cards = {card.key: CardButton(card, self.content) for card in CARDS}
+        self.spans = {name: TabButton(said, self.content) for name, said in SPAN_WORDS.items()}
         choices = [("", "Nothing"), *FIELDS.items()]
-        self.compare = ChoiceMenu(appearance, "Compare requests by", choices, "")
-        self.export_button = QPushButton("Export CSV…")
+        self.compare = ChoiceMenu(appearance, "Compare requests by", choices, "", self.content)
+        self.export_button = QPushButton("Export CSV…", self.content)
         self.export_button.setToolTip("Save the requests of this time as a table, without what was said")
-        self.empty = QLabel()
-        self.panel, self.tables = panel, tables
-        self._grid, self._group = QGridLayout(), QButtonGroup(self)
+        self.empty = plain_label(self.content, "muted")
+        self.panel = HistoryPanel(appearance, history, self.content)
+        self.tables = HistoryTables(history, title_of, self.content)
+        self._grid, self._group = FigureGrid(list(self.cards.values()), most=3), QButtonGroup(self)
         self._arrange()
         self.spans[history.span].setChecked(True)
         self.cards["requests"].setChecked(True)
@@ -96,7 +85,7 @@ class HistoryPane(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """All cards in two rows, or in a narrow window in three."""
         super().resizeEvent(event)
-        self._place_cards(3 if self.width() >= ROOM_FOR_ALL else 2)
+        self._grid.fit(self.width())
 
     @Slot()
     def refresh(self) -> None:
@@ -146,47 +135,21 @@ class HistoryPane(QScrollArea):
     def _say_problem(self, words: str) -> None:
         self.banner.say(text.sentence(words))
 
-    def _place_cards(self, columns: int) -> None:
-        if self._grid.columnCount() == columns and self._grid.count():
-            return
-        for place, button in enumerate(self.cards.values()):
-            self._grid.addWidget(button, *divmod(place, columns))
-        for column in range(3):
-            self._grid.setColumnStretch(column, int(column < columns))
-
     def _arrange(self) -> None:
-        self._grid.setSpacing(8)
-        self._place_cards(3)
-        self.empty.setProperty("role", "muted")
-        self.empty.setWordWrap(True)
         bar = QHBoxLayout()
         for tab in self.spans.values():
             self._group.addButton(tab)
             bar.addWidget(tab)
         bar.addStretch(1)
-        compare = QLabel("Compare by")
+        compare = QLabel("Compare by", self.content)
         compare.setProperty("role", "muted")
         bar.addWidget(compare)
         bar.addWidget(self.compare)
         bar.addWidget(self.export_button)
-        column = QWidget()
-        column.setObjectName("dashboardColumn")
-        inner = QVBoxLayout(column)
-        inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
-        inner.setSpacing(10)
-        inner.addLayout(bar)
-        inner.addWidget(self.banner)
-        inner.addLayout(self._grid)
-        inner.addWidget(self.empty)
-        inner.addWidget(self.panel, 1)
-        inner.addWidget(self.tables)
-        inner.addStretch(1)
-        self.setWidget(column)
-
-
-def _tab(words: str) -> QToolButton:
-    tab = QToolButton()
-    tab.setText(words)
-    tab.setProperty("kind", "tab")
-    tab.setCheckable(True)
-    return tab
+        self.column.addLayout(bar)
+        self.column.addWidget(self.banner)
+        self.column.addLayout(self._grid)
+        self.column.addWidget(self.empty)
+        self.column.addWidget(self.panel, 1)
+        self.column.addWidget(self.tables)
+        self.column.addStretch(1)

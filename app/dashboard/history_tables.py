@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHeaderView, QLabel, QTableWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHeaderView, QTableWidget, QVBoxLayout, QWidget
 
 from app.dashboard.history_figures import CARDS, FIELDS, LATEST_COLUMNS, Look, group_rows, latest_rows
 from app.dashboard.history_view_model import HistoryViewModel
+from app.dashboard.pane import Section
 from app.dashboard.tables import fill, plain_table
 
 TitleOf = Callable[[str], str]
@@ -26,21 +27,20 @@ class HistoryTables(QWidget):
         """`title_of`: the title of a chat; "" for one that is in no list."""
         super().__init__(parent)
         self._history, self._title_of = history, title_of
-        holder, self._compared = QWidget(), QWidget()
-        self.latest = plain_table(holder, LATEST_COLUMNS, "Latest requests", words=WORDS, wide=CHAT)
+        self._compared, latest = Section("", self), Section("Latest requests", self)
+        self.latest = plain_table(latest, LATEST_COLUMNS, "Latest requests", words=WORDS, wide=CHAT)
         columns = ("", *(card.title for card in CARDS))
         self.groups = plain_table(self._compared, columns, "Requests compared")
-        self._by = _section("")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(10)
-        for item in (self._by, self._compared, _section("Latest requests"), holder):
-            column.addWidget(item)
+        for section, table in ((self._compared, self.groups), (latest, self.latest)):
+            section.column.addWidget(table)
+            column.addWidget(section)
 
     def show_look(self, look: Look) -> None:
         """Show this."""
-        self._by.setText(f"Compared by: {FIELDS[look.by]}" if look.by else "")
-        self._by.setVisible(look.by is not None)
+        self._compared.heading.setText(f"Compared by: {FIELDS[look.by]}" if look.by else "")
         self._compared.setVisible(look.by is not None)
         if look.by is not None:
             fill(self.groups, group_rows(look.groups, self._history.words), MOST_ROWS)
@@ -66,9 +66,3 @@ def _explain(table: QTableWidget, row: int, column: int, words: str) -> None:
     """Say this on hover: a cell may be cut off, or not be all."""
     if item := table.item(row, column):
         item.setToolTip(words)
-
-
-def _section(words: str) -> QLabel:
-    label = QLabel(words)
-    label.setProperty("role", "section")
-    return label

@@ -6,16 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -29,7 +20,7 @@ from app.dashboard.kernel_figures import (
     table_words,
 )
 from app.dashboard.kernels_view_model import KernelsViewModel
-from app.dashboard.live_pane import SIDE
+from app.dashboard.pane import Pane, Panel, Section, plain_label
 from app.dashboard.tables import fill, plain_table
 from app.widgets.banner import Banner
 
@@ -37,31 +28,29 @@ LAUNCH_COLUMNS = ("Operation", "Whose", "Launches", "For each token")
 REPORT = "mlxr-kernels.md"
 
 
-class KernelsPane(QScrollArea):
+class KernelsPane(Pane):
     """Shows a KernelsViewModel, and the model and stats that it knows, while it is seen."""
 
     def __init__(
         self, appearance: Appearance, kernels: KernelsViewModel, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self.setObjectName("dashboardPane")
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._kernels = kernels
-        self.runs, self.notes, self.launches, self.choices, self.checked = (_words() for _ in range(5))
-        self.banner = Banner(appearance)
-        self.check_button, self.report_button = QPushButton("Check kernels"), QPushButton("Export report…")
+        self.banner = Banner(appearance, parent=self.content)
+        self._panel = Panel(self.content)
+        self.runs, self.notes, self.launches, self.choices, self.checked = (
+            plain_label(self._panel, role) for role in ("strong", "", "", "", "")
+        )
+        self.check_button = QPushButton("Check kernels", self._panel)
+        self.report_button = QPushButton("Export report…", self._panel)
         self.check_button.setToolTip("Run every kernel on many shapes and compare it with its reference")
         self.report_button.setToolTip("Save all of this as Markdown and JSON, for a bug report")
-        launch_holder, choice_holder = QWidget(), QWidget()
-        self.launch_table = plain_table(launch_holder, LAUNCH_COLUMNS, "Launches by operation", words=(0, 1))
+        launched, chosen = Section("Launches", self.content), Section("Chosen on this machine", self.content)
+        self.launch_table = plain_table(launched, LAUNCH_COLUMNS, "Launches by operation", words=(0, 1))
         self.choice_table = plain_table(
-            choice_holder, CHOICE_COLUMNS, "Kernels chosen on this machine", words=(0, 1, 4), wide=4
+            chosen, CHOICE_COLUMNS, "Kernels chosen on this machine", words=(0, 1, 4), wide=4
         )
-        self._sections = (
-            _section("Launches", launch_holder),
-            _section("Chosen on this machine", choice_holder),
-        )
+        self._sections = (launched, chosen)
         self._arrange()
         kernels.changed.connect(self.refresh)
         kernels.engine.changed.connect(self.refresh)
@@ -93,8 +82,8 @@ class KernelsPane(QScrollArea):
         self.launches.setText(launch_words(stats))
         self.choices.setText(table_words(kernels.table))
         launched, chosen = launch_rows(stats), choice_rows(kernels.table)
-        fill(self.launch_table, launched, most=6)
-        fill(self.choice_table, chosen, most=10)
+        fill(self.launch_table, launched, most=6, grows=True)
+        fill(self.choice_table, chosen, most=6, grows=True)
         for rows, section in zip((launched, chosen), self._sections, strict=True):
             section.setVisible(bool(rows))
         is_said = kernels.is_checking or bool(kernels.checks)
@@ -124,44 +113,18 @@ class KernelsPane(QScrollArea):
         self.banner.say(f"Saved as {path}, and as JSON beside it")
 
     def _arrange(self) -> None:
-        self.runs.setProperty("role", "strong")
+        for label in (self.runs, self.notes, self.launches, self.choices, self.checked):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons = QHBoxLayout()
         buttons.addWidget(self.check_button)
         buttons.addWidget(self.report_button)
         buttons.addWidget(self.checked, 1)
-        frame = QFrame()
-        frame.setObjectName("panel")
-        inside = QVBoxLayout(frame)
-        inside.setContentsMargins(12, 12, 12, 12)
-        for item in (self.runs, self.notes, self.launches, self.choices):
-            inside.addWidget(item)
-        inside.addLayout(buttons)
-        column = QWidget()
-        column.setObjectName("dashboardColumn")
-        inner = QVBoxLayout(column)
-        inner.setContentsMargins(SIDE, 4, SIDE, SIDE)
-        inner.setSpacing(10)
-        inner.addWidget(self.banner)
-        inner.addWidget(frame)
-        for section in self._sections:
-            inner.addWidget(section)
-        inner.addStretch(1)
-        self.setWidget(column)
-
-
-def _section(title: str, content: QWidget) -> QWidget:
-    section, words = QWidget(), QLabel(title)
-    words.setProperty("role", "section")
-    column = QVBoxLayout(section)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.addWidget(words)
-    column.addWidget(content)
-    return section
-
-
-def _words() -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
+        for label in (self.runs, self.notes, self.launches, self.choices):
+            self._panel.column.addWidget(label)
+        self._panel.column.addLayout(buttons)
+        self.column.addWidget(self.banner)
+        self.column.addWidget(self._panel)
+        for section, table in zip(self._sections, (self.launch_table, self.choice_table), strict=True):
+            section.column.addWidget(table)
+            self.column.addWidget(section)
+        self.column.addStretch(1)

@@ -10,24 +10,23 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QHeaderView,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QTableView,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from app import text
 from app.appearance import Appearance
-from app.dashboard.live_pane import SIDE
 from app.dashboard.logs_table import LogsTable, full_words
 from app.dashboard.logs_view_model import MOST, LogsViewModel
+from app.dashboard.pane import SIDE, Panel, plain_label
 from app.dashboard.tables import dress
 from app.widgets.banner import Banner
 from app.widgets.choice_menu import ChoiceMenu
 from app.widgets.search_field import SearchField
+from app.widgets.tab_button import TabButton
 
 LEVELS = (
     ("debug", "All levels"),
@@ -54,16 +53,16 @@ class LogsPane(QWidget):
         super().__init__(parent)
         self.setObjectName("dashboardColumn")
         self.logs = logs
-        self.banner = Banner(appearance)
-        self.level = ChoiceMenu(appearance, "Levels on show", LEVELS, logs.level)
-        self.search = SearchField(appearance, "Search the log")
-        self.follow = QToolButton()
-        self.copy_button = QPushButton(COPY)
+        self.banner = Banner(appearance, parent=self)
+        self.level = ChoiceMenu(appearance, "Levels on show", LEVELS, logs.level, self)
+        self.search = SearchField(appearance, "Search the log", self)
+        self.follow = TabButton("Follow", self, "Show what is logged as it comes")
+        self.copy_button = QPushButton(COPY, self)
         self.model = LogsTable(appearance)
-        self.table = QTableView()
-        self.detail = QPlainTextEdit()
-        self.empty, self.count = QLabel(), QLabel()
-        self._frame = QFrame()
+        self._panel = Panel(self)
+        self.table = QTableView(self._panel)
+        self.detail = QPlainTextEdit(self._panel)
+        self.empty, self.count = plain_label(self, "muted"), plain_label(self._panel, "muted")
         self._dress()
         self._arrange()
         self.level.chosen.connect(self._look)
@@ -99,7 +98,7 @@ class LogsPane(QWidget):
         self.copy_button.setEnabled(not logs.is_collecting)
         self.empty.setText(self._empty_words())
         self.empty.setVisible(bool(self.empty.text()))
-        self._frame.setVisible(not self.empty.text())
+        self._panel.setVisible(not self.empty.text())
         self.count.setText(_count_words(len(found)))
         if found != self.model.entries:
             self.model.show_entries(found, time.time())
@@ -162,15 +161,8 @@ class LogsPane(QWidget):
         QTimer.singleShot(0, self._keep_in_view)
 
     def _dress(self) -> None:
-        self.follow.setText("Follow")
-        self.follow.setToolTip("Show what is logged as it comes")
-        self.follow.setProperty("kind", "tab")
-        self.follow.setCheckable(True)
         self.follow.setChecked(True)
         self.copy_button.setToolTip("What `mlxr doctor --report` says, for a bug report")
-        self.empty.setProperty("role", "muted")
-        self.empty.setWordWrap(True)
-        self.count.setProperty("role", "muted")
         self.table.setModel(self.model)
         dress(self.table, "Entries of the log, the newest last")
         self.table.setWordWrap(False)
@@ -192,19 +184,17 @@ class LogsPane(QWidget):
         bar.addWidget(self.search, 1)
         bar.addWidget(self.follow)
         bar.addWidget(self.copy_button)
-        self._frame.setObjectName("panel")
-        inside = QVBoxLayout(self._frame)
-        inside.setContentsMargins(12, 8, 12, 8)
-        inside.addWidget(self.table, 1)
-        inside.addWidget(self.detail)
-        inside.addWidget(self.count)
+        self._panel.column.setContentsMargins(12, 8, 12, 8)
+        self._panel.column.addWidget(self.table, 1)
+        self._panel.column.addWidget(self.detail)
+        self._panel.column.addWidget(self.count)
         column = QVBoxLayout(self)
         column.setContentsMargins(SIDE, 4, SIDE, SIDE)
         column.setSpacing(10)
         column.addLayout(bar)
         column.addWidget(self.banner)
         column.addWidget(self.empty)
-        column.addWidget(self._frame, 1)
+        column.addWidget(self._panel, 1)
         column.addStretch(0)
 
 

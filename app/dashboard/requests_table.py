@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtWidgets import QTableWidget, QWidget
+from PySide6.QtWidgets import QTableWidget, QVBoxLayout, QWidget
 
 from app.dashboard.axis import number_words
 from app.dashboard.live_cards import NONE, time_words
@@ -24,6 +24,9 @@ class RequestsTable(QWidget):
         self._title_of = title_of
         self._shown: list[tuple[str, ...]] = []
         self.table: QTableWidget = plain_table(self, COLUMNS, "Requests that run")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.table)
         self.show_requests(())
 
     @property

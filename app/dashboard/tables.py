@@ -8,10 +8,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QSizePolicy,
     QTableView,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -42,26 +42,28 @@ def dress(table: QTableView, name: str) -> None:
 def plain_table(
     parent: QWidget, columns: Sequence[str], name: str, words: Collection[int] = (0,), wide: int = 0
 ) -> QTableWidget:
-    """A table that fills `parent`: `words` are the columns that are no numbers, `wide` takes what is left."""
-    table = QTableWidget(0, len(columns))
-    dress(table, name)
+    """A table of words: `words` are the columns that are no numbers, `wide` takes what is left."""
+    table = QTableWidget(0, len(columns), parent)
     for place, title in enumerate(columns):
         head = QTableWidgetItem(title)
         head.setTextAlignment(_LEFT if place in words else _RIGHT)
         table.setHorizontalHeaderItem(place, head)
+    dress(table, name)  # not before: each head would have all columns measured
     table.horizontalHeader().setSectionResizeMode(wide, QHeaderView.ResizeMode.Stretch)
-    column = QVBoxLayout(parent)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.addWidget(table)
+    table.setSizeAdjustPolicy(QAbstractItemView.SizeAdjustPolicy.AdjustToContents)
+    table.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
     return table
 
 
-def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int) -> None:
-    """Show these words, aligned as their columns' heads; of more than `most` rows some are scrolled to."""
+def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int, grows: bool = False) -> None:
+    """Show these words, aligned as their columns' heads; of more than `most` rows some are scrolled to.
+
+    `grows`: more than `most` are seen where there is room.
+    """
     if table.rowCount() != len(rows) or not rows:
         table.setRowCount(len(rows))
-        header = table.horizontalHeader().sizeHint().height()
-        table.setFixedHeight(header + ROW_HEIGHT * max(1, min(len(rows), most)) + 4)
+        table.setMinimumHeight(_height(table, min(len(rows), most)))
+        table.setMaximumHeight(_height(table, len(rows)) if grows else table.minimumHeight())
     for place, row in enumerate(rows):
         for column, words in enumerate(row):
             item = table.item(place, column)
@@ -73,3 +75,7 @@ def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int) -> None:
             if item.text() != words:
                 item.setText(words)
                 item.setToolTip(words if len(words) > LONG else "")
+
+
+def _height(table: QTableWidget, rows: int) -> int:
+    return table.horizontalHeader().sizeHint().height() + ROW_HEIGHT * max(1, rows) + 4

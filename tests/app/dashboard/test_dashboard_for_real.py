@@ -67,7 +67,7 @@ def test_the_chart_and_its_table_are_the_events(watched: Watched) -> None:
     assert [(p.at, p.values) for p in pane.chart.points] == [(e.at, (e.decode_tps,)) for e in stats]
     assert max(event.decode_tps for event in stats) > 0
     assert "Decode: least 0 tok/s" in pane.chart.accessibleDescription()
-    pane.table_button.click()
+    pane.panel.table_button.click()
     table = pane.samples
     assert table.rowCount() == len(stats)
     shown = [table.data(table.index(row, 1)) for row in range(len(stats))]

@@ -67,7 +67,7 @@ def a_week(now: float) -> list[RequestRecord]:
 def look(desktop: Desktop, qtbot: QtBot) -> HistoryPane:
     """Open the tab as a click does, and wait for the history's answer."""
     desktop.pane.dashboard_wanted.emit()
-    qtbot.waitUntil(lambda: desktop.dashboard.desk is not None)
+    qtbot.waitUntil(lambda: bool(desktop.dashboard.desk and desktop.dashboard.desk.page.is_whole))
     assert desktop.dashboard.desk
     desktop.dashboard.desk.page.tab_button("History").click()
     (pane,) = desktop.dashboard.desk.page.findChildren(HistoryPane)

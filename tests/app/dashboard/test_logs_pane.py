@@ -48,7 +48,7 @@ def write(log: Path, level: str, words: str, part: str = "engine.loading", trace
 def look(desktop: Desktop, qtbot: QtBot) -> LogsPane:
     """Open the tab as a click does, and wait until the log is read."""
     desktop.pane.dashboard_wanted.emit()
-    qtbot.waitUntil(lambda: desktop.dashboard.desk is not None)
+    qtbot.waitUntil(lambda: bool(desktop.dashboard.desk and desktop.dashboard.desk.page.is_whole))
     assert desktop.dashboard.desk
     desktop.dashboard.desk.page.tab_button("Logs").click()
     (pane,) = desktop.dashboard.desk.page.findChildren(LogsPane)

@@ -64,7 +64,7 @@ class Watched:
         """Open the dashboard as a click on its button does, and one of its panes."""
         self.desktop.pane.dashboard_wanted.emit()
         self.wait(lambda: self.desktop.dashboard.desk is not None)
-        self.wait(lambda: self.desktop.window.is_shown(self.page))
+        self.wait(lambda: self.desktop.window.is_shown(self.page) and self.page.is_whole)
         self.page.show_tab(tab)
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.models.models_page import ModelsPage, Tab
+from app.models.models_page import ModelsPage
 from app.models_desk import ModelsDesk
 from app.wiring import Desktop
 from tests.hub.fixtures import HubHome
@@ -62,7 +62,7 @@ class Scene:
         """Let the window run until it is so."""
         self.qtbot.waitUntil(condition, timeout=PATIENCE)
 
-    def show(self, tab: Tab) -> None:
+    def show(self, tab: str) -> None:
         """Click a tab."""
         self.page.tab_button(tab).click()
 

@@ -117,7 +117,9 @@ def test_every_control_has_a_name_and_can_be_reached(scene: Scene) -> None:
         for button in scene.page.findChildren(QToolButton):
             if not button.inherits("QLineEditIconButton"):
                 assert button.accessibleName() or button.text(), button.objectName()
-                assert button.focusPolicy() != Qt.FocusPolicy.NoFocus
+                group = button.group()  # arrow keys lead from one of a group to the others
+                near = group.buttons() if group else [button]
+                assert any(one.focusPolicy() & Qt.FocusPolicy.TabFocus for one in near)
         for view in scene.page.findChildren(QAbstractItemView):
             assert view.accessibleName() or not view.isVisible()
 
