@@ -17,8 +17,8 @@ from app.dashboard.history_panel import HistoryPanel
 from app.dashboard.history_tables import HistoryTables
 from app.dashboard.history_times import SPAN_NAMES, SPAN_PHRASES, SPAN_WORDS, SpanName
 from app.dashboard.history_view_model import HistoryViewModel
+from app.dashboard.live_cards import NONE, Face
 from app.dashboard.pane import FigureGrid, Pane, plain_label
-from app.history.records import Figures
 from app.widgets.banner import Banner
 from app.widgets.choice_menu import ChoiceMenu
 from app.widgets.tab_button import TabButton
@@ -91,15 +91,15 @@ class HistoryPane(Pane):
     def refresh(self) -> None:
         """Show what the history answered."""
         look = self.history.look
-        total = look.total if look else Figures()
         for button in self.cards.values():
-            button.show_face(button.card.face(total))
+            button.show_face(button.card.face(look.total) if look else Face(NONE))
         self._show_rows(look)
         self._show_chart()
 
     def _show_rows(self, look: Look | None) -> None:
         is_any = look is not None and look.total.requests > 0
-        self.empty.setText(EMPTY.format(phrase=SPAN_PHRASES[look.name]) if look else READING)
+        nothing = EMPTY.format(phrase=SPAN_PHRASES[look.name]) if look else READING
+        self.empty.setText(text.sentence(self.history.problem) or nothing)
         self.empty.setVisible(not is_any)
         self.panel.setVisible(is_any)
         self.tables.setVisible(is_any)

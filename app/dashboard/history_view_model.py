@@ -30,7 +30,8 @@ class HistoryViewModel(QObject):
     Attributes:
         span: the time that is looked at.
         by: what is compared in it, or None.
-        look: what the history answered last; None before it did.
+        look: what the history answered last; None before it did, and where it could not.
+        problem: why it could not, one line; "" where all is well.
     """
 
     changed = Signal()
@@ -55,6 +56,7 @@ class HistoryViewModel(QObject):
         self.span: SpanName = "session"
         self.by: Field | None = None
         self.look: Look | None = None
+        self.problem = ""
         self._pair: tuple[Value, ...] = ()
         self._question = 0
         self._is_shown = self._is_waiting = self._is_old = False
@@ -119,7 +121,9 @@ class HistoryViewModel(QObject):
             look = look_up(store, name, span, by, pair)
             return look, {path: self._name(path) for path in look.models}
 
-        self._history.ask(answer, lambda told: self._answered(question, *told))
+        self._history.ask(
+            answer, lambda told: self._answered(question, *told), lambda words: self._refused(question, words)
+        )
 
     def look_again(self) -> None:
         """Ask if there is anything new: with a long history the whole question takes a second or two."""
@@ -129,7 +133,10 @@ class HistoryViewModel(QObject):
             if self.look is None or (span, latest) != (self.look.span, list(self.look.latest[:1])):
                 self.ask()
 
-        self._history.ask(lambda store: store.latest(span, limit=1), compare)
+        question = self._question
+        self._history.ask(
+            lambda store: store.latest(span, limit=1), compare, lambda words: self._refused(question, words)
+        )
 
     def name_of(self, path: str) -> str:
         """The name of a model in `look`."""
@@ -173,8 +180,16 @@ class HistoryViewModel(QObject):
     def _answered(self, question: int, look: Look, names: dict[str, str]) -> None:
         if question != self._question:
             return
+        self.look, self._names, self.problem = look, names, ""
+        self._end_wait()
+
+    def _refused(self, question: int, words: str) -> None:
+        if question == self._question:
+            self.look, self.problem = None, words
+            self._end_wait()
+
+    def _end_wait(self) -> None:
         self._is_waiting = False
-        self.look, self._names = look, names
         self.changed.emit()
         if self._is_old and self._is_shown:
             self._soon.start()

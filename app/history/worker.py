@@ -19,6 +19,7 @@ _HISTORY: Keeping[RequestStore, RequestRecord] = Keeping(
     begin=RequestStore.trim,
     save=RequestStore.add,
     cannot_save="The history of requests cannot be saved right now ({reason}); MLXR keeps trying.",
+    cannot_read="The history of requests cannot be read right now ({reason}).",
     ended="The history of requests is no longer saved ({reason}). Start MLXR again.",
 )
 
@@ -44,4 +45,4 @@ class HistoryWorker(DatabaseWorker[RequestStore, RequestRecord]):
             except AppError as error:  # the file's trouble is not the database's
                 return error
 
-        self.ask(written, then)
+        self.ask(written, then, lambda words: then(AppError(words)))

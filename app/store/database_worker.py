@@ -44,6 +44,7 @@ class Keeping(Generic[S, V]):
         begin: is run once, in a transaction, before everything else.
         save: writes one value.
         cannot_save: for people, with {reason}: it is tried again.
+        cannot_read: for people, with {reason}.
         ended: for people, with {reason}: it is not.
     """
 
@@ -52,7 +53,23 @@ class Keeping(Generic[S, V]):
     begin: Callable[[S], object]
     save: Callable[[S, V], None]
     cannot_save: str
+    cannot_read: str
     ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Change(Generic[S]):
+    """What is to be run in a transaction."""
+
+    run: Callable[[S], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question(Generic[S]):
+    """What only reads; `failed` is told why there is no answer, without it whoever hears of problems."""
+
+    run: Callable[[S], None]
+    failed: Callable[[str], None] | None
 
 
 class DatabaseWorker(Generic[S, V]):
@@ -70,9 +87,10 @@ class DatabaseWorker(Generic[S, V]):
         self._path = path
         self._post = post
         self._on_problem = on_problem
-        self._jobs: SimpleQueue[V | Callable[[S], None] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[V | _Change[S] | _Question[S] | None] = SimpleQueue()
         self._unsaved: dict[str, V] = {}
-        self._failing = False
+        self._is_over = False
+        self._trouble = ""
         self._standing_problem = ""
         self._thread = threading.Thread(target=self._run, name=f"mlxr-{path.stem}", daemon=True)
 
@@ -86,16 +104,27 @@ class DatabaseWorker(Generic[S, V]):
 
     def change(self, change: Callable[[S], None]) -> None:
         """Run a change after everything saved so far."""
-        self._jobs.put(change)
+        self._jobs.put(_Change(change))
 
-    def ask(self, question: Callable[[S], T], then: Callable[[T], None]) -> None:
-        """Answer a question after everything saved so far; `then` gets the answer on the caller's thread."""
+    def ask(
+        self,
+        question: Callable[[S], T],
+        then: Callable[[T], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Answer a question after everything saved so far; `question` only reads.
 
-        def job(store: S) -> None:
+        `then` gets the answer on the caller's thread; where there is none, `failed` gets a line why, or
+        without it `on_problem` does.
+        """
+
+        def run(store: S) -> None:
             answer = question(store)
             self._post(lambda: then(answer))
 
-        self._jobs.put(job)
+        self._jobs.put(_Question(run, failed))
+        if self._is_over:
+            self._give_up()
 
     def close(self, timeout: float | None = None) -> bool:
         """Save what waits, close the database and join. Returns whether the thread ended in time."""
@@ -111,6 +140,18 @@ class DatabaseWorker(Generic[S, V]):
         except Exception as error:  # the top of this thread: what nobody foresaw is told, not lost
             log.exception("the thread of %s ended", self._path.name)
             self._tell(self._keeping.ended.format(reason=error))
+            self._is_over = True
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Nobody will answer what waits."""
+        while not self._jobs.empty():
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:  # the other thread gives up as well
+                return
+            if isinstance(job, _Question) and job.failed is not None:
+                self._refuse(job, "its thread has ended; start MLXR again")
 
     def _work(self) -> None:
         opened = open_database(self._path, self._keeping.kind)
@@ -126,17 +167,20 @@ class DatabaseWorker(Generic[S, V]):
 
     def _serve(self, connection: sqlite3.Connection, store: S) -> bool:
         """Handle everything queued, saves first and in one transaction. False when it is time to end."""
-        changes, running = self._gather()
+        jobs, running = self._gather()
         if self._unsaved:
             saved = self._guard(connection, lambda: self._save_all(store))
             if saved:
                 self._unsaved.clear()
-        for change in changes:
-            self._guard(connection, lambda change=change: change(store))
+        for job in jobs:
+            if isinstance(job, _Question):
+                self._answer(connection, store, job)
+            else:
+                self._guard(connection, lambda job=job: job.run(store))
         return running
 
-    def _gather(self) -> tuple[list[Callable[[S], None]], bool]:
-        """Wait for a job, then take saves up to and including the next change, so that order is kept."""
+    def _gather(self) -> tuple[list[_Change[S] | _Question[S]], bool]:
+        """Wait for a job, then take saves up to and including the next job, so that order is kept."""
         try:
             job = self._jobs.get(timeout=RETRY_SECONDS if self._unsaved else None)
         except Empty:
@@ -144,7 +188,7 @@ class DatabaseWorker(Generic[S, V]):
         while True:
             if job is None:
                 return [], False
-            if callable(job):
+            if isinstance(job, _Change | _Question):
                 return [job], True
             self._unsaved[job.id] = job
             try:
@@ -155,6 +199,26 @@ class DatabaseWorker(Generic[S, V]):
     def _save_all(self, store: S) -> None:
         for value in self._unsaved.values():
             self._keeping.save(store, value)
+
+    def _answer(self, connection: sqlite3.Connection, store: S, question: _Question[S]) -> None:
+        """Run a question; one that fails hurts nobody but who asked."""
+        try:
+            connection.execute("BEGIN")
+            try:
+                question.run(store)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        except Exception as error:
+            log.warning("%s: a question failed", self._path.name, exc_info=error)
+            self._refuse(question, str(error) or repr(error))
+
+    def _refuse(self, question: _Question[S], reason: str) -> None:
+        words, failed = self._keeping.cannot_read.format(reason=reason), question.failed
+        if failed is None:
+            self._note_trouble(words)
+        else:
+            self._post(lambda: failed(words))
 
     def _guard(self, connection: sqlite3.Connection, work: Callable[[], object]) -> bool:
         """Run `work` in a transaction; a failing database is told, not raised."""
@@ -168,15 +232,18 @@ class DatabaseWorker(Generic[S, V]):
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            if not self._failing:  # once: it is tried again several times a second
-                log.warning("%s: %s", self._path.name, error)
-                self._tell(self._keeping.cannot_save.format(reason=error))
-            self._failing = True
+            self._note_trouble(self._keeping.cannot_save.format(reason=error))
             return False
-        if self._failing:
-            self._failing = False
+        if self._trouble:
+            self._trouble = ""
             self._tell(self._standing_problem)
         return True
+
+    def _note_trouble(self, words: str) -> None:
+        if words != self._trouble:  # once: it is tried again several times a second
+            log.warning("%s: %s", self._path.name, words)
+            self._tell(words)
+        self._trouble = words
 
     def _tell(self, problem: str) -> None:
         self._post(lambda: self._on_problem(problem))

@@ -29,6 +29,7 @@ _CHATS: Keeping[ChatStore, Chat | ChatMessage] = Keeping(
     begin=_begin,
     save=_save,
     cannot_save="Chats cannot be saved right now ({reason}). This chat is kept in memory; MLXR keeps trying.",
+    cannot_read="Chats cannot be read right now ({reason}).",
     ended="Chats can no longer be saved ({reason}). Start MLXR again; the screen's are in memory only.",
 )
 

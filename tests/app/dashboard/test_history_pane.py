@@ -295,3 +295,30 @@ def test_a_newer_history_shows_this_session(open_desktop: OpenDesktop, qtbot: Qt
     assert desktop.conversation.send("hello")
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     assert look(desktop, qtbot).cards["requests"].words == "1"
+
+
+def test_a_history_that_cannot_be_read_is_said_until_it_can(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    put(tmp_path / "home", [record(time.time() - 60)])
+    desktop = open_desktop(home=tmp_path / "home")
+    pane = look(desktop, qtbot)
+    pane.spans["week"].click()
+    qtbot.waitUntil(lambda: pane.cards["requests"].words == "1")
+    path = Paths(tmp_path / "home").history
+
+    def rename(name: str, other: str) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"ALTER TABLE {name} RENAME TO {other}")
+
+    rename("requests", "gone")
+    pane.spans["day"].click()
+    qtbot.waitUntil(lambda: pane.empty.isVisible())
+    qtbot.waitUntil(lambda: "no such table: requests" in pane.empty.text())
+    assert pane.empty.text().startswith("The history of requests cannot be read right now")
+    assert {card.words for card in pane.cards.values()} == {"–"}
+    assert pane.panel.isHidden()
+    rename("gone", "requests")
+    pane.history.look_again()
+    qtbot.waitUntil(lambda: pane.cards["requests"].words == "1")
+    assert pane.empty.isHidden()

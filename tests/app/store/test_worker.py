@@ -114,10 +114,45 @@ def test_an_unwritable_home_is_told_and_the_session_works(tmp_path: Path) -> Non
     assert owner.worker.close(PATIENCE)
 
 
-def test_a_failing_question_does_not_end_the_thread(owner: Owner) -> None:
-    owner.worker.ask(lambda store: store._db.execute("SELECT nonsense").fetchall(), lambda answer: None)
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        (lambda store: store._db.execute("SELECT nonsense").fetchall(), "no such column: nonsense"),
+        (lambda store: [][0], "list index out of range"),
+    ],
+)
+def test_who_asks_is_told_why_there_is_no_answer(
+    owner: Owner, question: Callable[[ChatStore], object], reason: str
+) -> None:
+    told: list[object] = []
+    owner.worker.ask(question, lambda answer: told.append(["answered", answer]), told.append)
+    owner.run_until(lambda: bool(told))
+    assert told == [f"Chats cannot be read right now ({reason})."]
+    assert owner.problems == []
+    owner.worker.ask(question, told.append)
     owner.run_until(lambda: bool(owner.problems))
+    assert owner.problems == told
     assert owner.answer(lambda store: store.chats()) == []
+
+
+def test_a_question_that_writes_changes_nothing(owner: Owner) -> None:
+    owner.answer(lambda store: store.save_chat(Chat("Chat")))
+    assert owner.answer(lambda store: store.chats()) == []
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_question_to_a_thread_that_has_ended_is_told(path: Path, is_early: bool) -> None:
+    owner, told = Owner(path), list[str]()
+    owner.worker.change(lambda store: [][0])
+    if is_early:
+        owner.worker.ask(lambda store: store.chats(), lambda answer: None, told.append)
+    owner.worker.start()
+    owner.run_until(lambda: bool(owner.problems))
+    if not is_early:
+        assert owner.worker.close(PATIENCE)
+        owner.worker.ask(lambda store: store.chats(), lambda answer: None, told.append)
+    owner.run_until(lambda: bool(told))
+    assert told == ["Chats cannot be read right now (its thread has ended; start MLXR again)."]
 
 
 def test_an_unforeseen_error_is_told(path: Path) -> None:
