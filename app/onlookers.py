@@ -8,6 +8,7 @@ from collections.abc import Callable
 from app.event_inbox import in_turn
 from app.history.recorder import Recorder
 from app.history.worker import HistoryWorker
+from app.instance.address import Claim
 from app.instance.feed import LiveFeed
 from app.instance.listener import Listener
 from app.paths import Paths
@@ -32,16 +33,17 @@ class Onlookers:
         on_problem: Callable[[str], None],
         on_open: Callable[[str | None], None],
         kv_bits: int | None,
+        claim: Claim | None = None,
     ) -> None:
         """What comes of other threads comes through `post`.
 
         `on_problem`: of the history, as for DatabaseWorker; `kv_bits`: as for Recorder; `on_open`: another
-        program wants the window to be shown, with a model or without.
+        program wants the window to be shown, with a model or without; `claim`: as for Listener.
         """
         self.history = HistoryWorker(paths.history, post, on_problem)
         self.recorder = Recorder(self.history.save, "window", kv_bits)
         self._feed = LiveFeed()
-        self._listener = Listener(paths.home, self._feed, lambda model: post(lambda: on_open(model)))
+        self._listener = Listener(paths.home, self._feed, lambda model: post(lambda: on_open(model)), claim)
 
     def before(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """`emit`, behind them."""

@@ -35,6 +35,7 @@ from app.engine_settings import kv_bits, unload_seconds, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.icons import icon
+from app.instance.address import Claim
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
@@ -76,7 +77,10 @@ MakeEngine = Callable[[Callable[[Event], None]], EngineLike]
 class Desktop:
     """The running window with all that is behind it. `start` sets it going, `close` ends it."""
 
-    def __init__(self, application: QApplication, make_engine: MakeEngine, paths: Paths) -> None:
+    def __init__(
+        self, application: QApplication, make_engine: MakeEngine, paths: Paths, claim: Claim | None = None
+    ) -> None:
+        """`claim`: to be the app of the data folder; taken at the start where it is not held yet."""
         self._paths = paths
         self._garbage = GarbageCollector()
         self._problems: dict[str, str] = {}
@@ -84,7 +88,7 @@ class Desktop:
         self.chosen = ChosenSettings(SettingsFile(paths.settings), self.queue.post)
         bits = kv_bits(self.chosen.values.kv_cache)
         tell = partial(self._tell_problem, "history")
-        self.onlookers = Onlookers(paths, self.queue.post, tell, self._come_forward, bits)
+        self.onlookers = Onlookers(paths, self.queue.post, tell, self._come_forward, bits, claim)
         inbox = EventInbox(self.queue.post, self._dispatch)
         self.engine = make_engine(self.onlookers.before(inbox.emit))
         submit = self.onlookers.recorder.passing(self.engine.submit)
@@ -291,13 +295,13 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
     sys.__excepthook__(kind, error, trace)
 
 
-def run_window(model: Path, settings: EngineSettings | None = None, paths: Paths | None = None) -> int:
+def run_window(model: Path, claim: Claim) -> int:
     """Open the window with the model in folder `model`; returns the exit code when it is closed."""
     sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
     application = make_application()
-    paths = paths or default_paths()
-    settings = settings or window_settings(paths, SettingsFile(paths.settings).load().settings)
-    desktop = Desktop(application, lambda emit: Engine(emit, settings), paths)
+    paths = default_paths()
+    settings = window_settings(paths, SettingsFile(paths.settings).load().settings)
+    desktop = Desktop(application, lambda emit: Engine(emit, settings), paths, claim)
     desktop.start(model)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: application.quit())

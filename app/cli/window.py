@@ -6,7 +6,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from app.display import display_problem
-from app.instance.client import hand_over
+from app.instance.address import Claim
+from app.instance.first import is_first
 from app.model_location import locate
 from app.paths import default_paths
 from app.settings import SettingsFile
@@ -18,7 +19,8 @@ def run(args: Namespace) -> int:
     if problem:
         return _chat_instead(args, problem)
     paths, spec = default_paths(), getattr(args, "model", None)
-    if hand_over(paths.home, locate(spec).absolute() if spec else None):
+    claim, wanted = Claim(paths.home), locate(spec).absolute() if spec else None
+    if not is_first(claim, paths.home, wanted):
         _say("MLXR is running already: its window comes to the front.")
         return 0
     try:
@@ -26,9 +28,10 @@ def run(args: Namespace) -> int:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
             raise
+        claim.release()
         return _chat_instead(args, f"Qt cannot be loaded ({error})")
     settings = SettingsFile(paths.settings).load().settings
-    return run_window(locate(spec, settings.last_model, _say).absolute())
+    return run_window(locate(spec, settings.last_model, _say).absolute(), claim)
 
 
 def _chat_instead(args: Namespace, problem: str) -> int:

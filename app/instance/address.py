@@ -6,8 +6,6 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 LONGEST = 103
@@ -36,20 +34,35 @@ def check_folder(folder: Path) -> None:
         raise PermissionError(f"{folder} is not this account's alone; remove it")
 
 
-@contextmanager
-def held(path: Path) -> Generator[bool]:
-    """Hold the lock file `path`; False when another process does. A process that dies lets go of it.
+class Claim:
+    """The lock of the data folder `home`: the process that holds it is its app, and serves its socket.
 
-    Raises OSError when the file cannot be made.
+    One that dies lets go of it. Used by one thread at a time.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "mlxr.lock"
+        self._handle: int | None = None
+
+    def take(self) -> bool:
+        """Whether it is held now; False when another holds it. Raises OSError when there can be no file."""
+        if self._handle is not None:
+            return True
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(handle)
+            os.close(handle)
+            return False
+        except OSError:
+            os.close(handle)
+            raise
+        self._handle = handle
+        return True
+
+    def release(self) -> None:
+        """Let go of it."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None

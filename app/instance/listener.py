@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from app.instance.address import check_folder, held, socket_path
+from app.instance.address import Claim, check_folder, socket_path
 from app.instance.feed import LiveFeed
 from app.instance.protocol import DONE, LIVE
 
@@ -62,15 +62,23 @@ class _Client:
 
 
 class Listener:
-    """Serves the local socket of the data folder `home`, unless another process does.
+    """Serves the local socket of the data folder `home`, unless another process has the claim to it.
 
     A program asks with one line of JSON: LIVE gets what `feed` has and its news, until it leaves; `opening`
     calls `on_open` with its model, on the listener's thread. Nothing runs while nobody is connected. A socket
     that cannot be made is told to the log: the app does without.
     """
 
-    def __init__(self, home: Path, feed: LiveFeed, on_open: Callable[[str | None], None]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        feed: LiveFeed,
+        on_open: Callable[[str | None], None],
+        claim: Claim | None = None,
+    ) -> None:
+        """`claim`: the folder's, which may be held already; it is released at the end."""
         self._home, self._feed, self._on_open = home, feed, on_open
+        self._claim = claim or Claim(home)
         self._clients: dict[socket.socket, _Client] = {}
         self._selector = selectors.DefaultSelector()
         self._awake, self._waker = socket.socketpair()
@@ -93,9 +101,8 @@ class Listener:
 
     def _run(self) -> None:
         try:
-            with held(self._home / "mlxr.lock") as is_ours:
-                if is_ours:
-                    self._listen(socket_path(self._home))
+            if self._claim.take():
+                self._listen(socket_path(self._home))
         except OSError as error:
             log.warning("the local socket cannot be served: %s", error)
         except Exception:  # the top of this thread
@@ -200,6 +207,7 @@ class Listener:
             self._feed.watch(None)
 
     def _free(self) -> None:
+        self._claim.release()
         self._feed.watch(None)
         for client in self._clients.values():
             client.connection.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.instance import address
-from app.instance.address import LONGEST, check_folder, held, socket_path
+from app.instance.address import LONGEST, Claim, check_folder, socket_path
 
 
 @pytest.mark.parametrize("length", [1, 60, LONGEST - len("/mlxr.sock"), LONGEST, 300])
@@ -55,9 +55,9 @@ def test_only_a_folder_of_ones_own_is_trusted(tmp_path: Path, monkeypatch: pytes
         check_folder(ours)
 
 
-def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "home" / "mlxr.lock"
-    with held(path) as first, held(path) as second:
-        assert (first, second) == (True, False)
-    with held(path) as again:
-        assert again
+def test_a_claim_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    first, second = Claim(tmp_path / "home"), Claim(tmp_path / "home")
+    assert [first.take(), second.take(), first.take()] == [True, False, True]
+    first.release()
+    assert [second.take(), first.take()] == [True, False]
+    second.release()
