@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -64,17 +64,25 @@ def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int, grows: b
         table.setRowCount(len(rows))
         table.setMinimumHeight(_height(table, min(len(rows), most)))
         table.setMaximumHeight(_height(table, len(rows)) if grows else table.minimumHeight())
-    for place, row in enumerate(rows):
-        for column, words in enumerate(row):
-            item = table.item(place, column)
-            if item is None:
-                item = QTableWidgetItem()
-                head = table.horizontalHeaderItem(column)
-                item.setTextAlignment(Qt.AlignmentFlag(head.textAlignment()) if head else _LEFT)
-                table.setItem(place, column, item)
-            if item.text() != words:
-                item.setText(words)
-                item.setToolTip(words if len(words) > LONG else "")
+    model = table.model()
+    with QSignalBlocker(model):  # each word would have all columns measured
+        for place, row in enumerate(rows):
+            for column, words in enumerate(row):
+                _write(table, place, column, words)
+    if rows:
+        model.dataChanged.emit(model.index(0, 0), model.index(len(rows) - 1, table.columnCount() - 1))
+
+
+def _write(table: QTableWidget, place: int, column: int, words: str) -> None:
+    item = table.item(place, column)
+    if item is None:
+        item = QTableWidgetItem()
+        head = table.horizontalHeaderItem(column)
+        item.setTextAlignment(Qt.AlignmentFlag(head.textAlignment()) if head else _LEFT)
+        table.setItem(place, column, item)
+    if item.text() != words:
+        item.setText(words)
+        item.setToolTip(words if len(words) > LONG else "")
 
 
 def _height(table: QTableWidget, rows: int) -> int:
