@@ -31,6 +31,7 @@ from engine.commands import (
     Message,
     Pin,
     Predict,
+    ProfileStep,
     Release,
     Shutdown,
     UnloadModel,
@@ -101,6 +102,7 @@ from engine.preview import (
 from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
+from engine.step_profile import StepPart, StepProfile, StepProfiled
 
 __all__ = [
     "AS_SET",
@@ -176,6 +178,7 @@ __all__ = [
     "Predict",
     "Predicted",
     "PrefillProgress",
+    "ProfileStep",
     "PromptTooLong",
     "Quant",
     "Refusal",
@@ -188,6 +191,9 @@ __all__ = [
     "Shutdown",
     "SsdSettings",
     "Stats",
+    "StepPart",
+    "StepProfile",
+    "StepProfiled",
     "StoredKind",
     "StoredWeights",
     "TextChunk",

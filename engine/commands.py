@@ -202,6 +202,20 @@ class MeasureBandwidth:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileStep:
+    """Measure a decode step of a model in memory part by part. Emits StepProfiled or Failed, carrying `id`.
+
+    It takes about a second, or a few steps where these are long, and fails while a request runs. A command
+    that needs the engine (Generate, Predict, LoadModel, UnloadModel) ends it after the round it is in.
+
+    `model`: its path; "" is the one that was loaded last.
+    """
+
+    id: str
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LetRest:
     """From now on a model leaves memory after `after` seconds without a request; None: it stays.
 
@@ -232,6 +246,7 @@ Command = (
     | Release
     | WatchPages
     | MeasureBandwidth
+    | ProfileStep
     | LetRest
     | Shutdown
 )

@@ -23,11 +23,13 @@ from engine.commands import (
     MeasureBandwidth,
     Pin,
     Predict,
+    ProfileStep,
     Release,
     Shutdown,
     UnloadModel,
     WatchPages,
 )
+from engine.errors import EngineError, NoModel
 from engine.events import (
     Event,
     Failed,
@@ -37,6 +39,7 @@ from engine.events import (
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
 from engine.page_events import Bandwidth
+from engine.profiling import Profiling
 from engine.request import accept_command
 from engine.residents import Residents
 from engine.settings import EngineSettings
@@ -76,6 +79,7 @@ class Engine:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mlxr-engine", daemon=True)
         self._models = Residents(settings or EngineSettings(), self._emit, self._closing.is_set)
+        self._profiling = Profiling(self._emit)
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError when it was started before."""
@@ -106,12 +110,15 @@ class Engine:
             running = self._drain()
             if running and self._models.busy:
                 self._models.take_turn()
+            elif running:
+                self._profiling.go_on()
+        self._profiling.stop("the engine ends")
         self._models.close()
         self._trials.close(_TRIALS_SECONDS)
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
-        wait = not self._models.busy
+        wait = not self._models.busy and not self._profiling.is_running
         if wait:
             self._rest()
         while True:
@@ -146,6 +153,8 @@ class Engine:
                 self._trials.begin(kernels.choice.selection)
 
     def _handle(self, command: Command, arrived: float) -> None:
+        if isinstance(command, Generate | Predict | LoadModel | UnloadModel):
+            self._profiling.stop("the engine was asked for something else")
         match command:
             case LoadModel():
                 self._guard(command.id, lambda: self._models.load(command))
@@ -170,6 +179,8 @@ class Engine:
                 self._models.watch_pages(command.watched)
             case MeasureBandwidth():
                 self._emit(Bandwidth(None if self._models.busy else read_bandwidth()))
+            case ProfileStep():
+                self._guard(command.id, lambda: self._profile(command))
             case LetRest():
                 self._models.after = command.after
             case UnloadModel():
@@ -196,6 +207,14 @@ class Engine:
             command, serving.model, partial(serving.chats.capacity, command.chat), arrived
         )
         self._emit(serving.predict(request))
+
+    def _profile(self, command: ProfileStep) -> None:
+        serving = self._models.find(command.model)
+        if serving is None:
+            raise NoModel("the model is not in memory: ask it something, and then for the profile")
+        if self._models.busy:
+            raise EngineError("a request runs: ask for the profile when it has ended")
+        self._profiling.begin(command.id, serving.profiler())
 
     def _keep(self, command: Keep) -> None:
         serving = self._models.find(command.model)

@@ -9,6 +9,7 @@ from typing import Literal
 from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
 from engine.page_events import Bandwidth, PageMap
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
+from engine.step_profile import StepProfiled
 
 FinishReason = Literal["stop", "length", "cancelled"]
 UnloadReason = Literal["asked", "idle", "room"]
@@ -294,4 +295,5 @@ Event = (
     | Stats
     | PageMap
     | Bandwidth
+    | StepProfiled
 )

@@ -62,12 +62,13 @@ class Runner:
     evaluated first.
 
     Attributes:
+        ops: what computes the linear parts of steps.
         tokens: that decode steps were for: one of each sequence in each step.
     """
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
-        self._ops: LinearOps = BuiltinOps() if model.kernels is None else model.kernels.ops
+        self.ops: LinearOps = BuiltinOps() if model.kernels is None else model.kernels.ops
         self._kernels = model.kernels if model.kernels is not None and model.kernels.is_in_place else None
         self.tokens = 0
         self._is_cpu = device_kind() == "CPU"
@@ -144,7 +145,7 @@ class Runner:
             logits = self._decode(parts, tokens)
         else:
             decoder = self._model.decoder
-            logits = self._logits(parts, decoder.hidden(tokens, self._ops, self._attend(parts[0])))
+            logits = self._logits(parts, decoder.hidden(tokens, self.ops, self.attend(parts[0])))
         for part in parts:
             part.table.length += part.tokens
         return logits
@@ -162,12 +163,12 @@ class Runner:
         if filling.x is None and layers >= self.layers:
             filling.layer = self.layers
             return self.step([part], mx.array(filling.tokens, dtype=mx.uint32))
-        attend = filling.attend = filling.attend or self._attend(part)
+        attend = filling.attend = filling.attend or self.attend(part)
         x = filling.x
         if x is None:
-            x = decoder.embed(mx.array(filling.tokens, dtype=mx.uint32), self._ops)
+            x = decoder.embed(mx.array(filling.tokens, dtype=mx.uint32), self.ops)
         end = min(filling.layer + layers, self.layers)
-        filling.x = decoder.through(x, self._ops, attend, range(filling.layer, end))
+        filling.x = decoder.through(x, self.ops, attend, range(filling.layer, end))
         filling.layer = end
         if not self.queues_prompts:
             mx.eval(filling.x)
@@ -219,16 +220,8 @@ class Runner:
         self._launches.update(PICK_OPERATIONS)
         return pick(logits)
 
-    def _decode(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
-        """As many tokens of each sequence, at most 8: the step that is traced once."""
-        count, tables = parts[0].tokens, [part.table for part in parts]
-        longest = max(table.length for table in tables) + count
-        logits, lengths = self._step(tokens, self._batches.batch(tables, count), longest)
-        self._batches.stepped(lengths)
-        return _wanted(parts, logits)
-
-    def _attend(self, part: Part) -> Attend:
-        """Attention for some tokens of one sequence."""
+    def attend(self, part: Part) -> Attend:
+        """Attention for some tokens of one sequence, for which there is room in its pages."""
         model, kernels, table = self._model, self._kernels, part.table
         if kernels is None:
             return FunctionalStep(model.arena, model.pager, [(table, part.tokens)])
@@ -238,11 +231,19 @@ class Runner:
         batch = BatchTables(model.pager.page_size, kernels.partition).batch([table], part.tokens)
         return InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
 
+    def _decode(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
+        """As many tokens of each sequence, at most 8: the step that is traced once."""
+        count, tables = parts[0].tokens, [part.table for part in parts]
+        longest = max(table.length for table in tables) + count
+        logits, lengths = self._step(tokens, self._batches.batch(tables, count), longest)
+        self._batches.stepped(lengths)
+        return _wanted(parts, logits)
+
     def _functional(self, parts: Sequence[Part], tokens: mx.array, *, is_counted: bool) -> mx.array:
         model, kernels = self._model, self._model.kernels
         before = Counter[str]() if kernels is None else kernels.launches.copy()
         step = FunctionalStep(model.arena, model.pager, [(part.table, part.tokens) for part in parts])
-        logits = self._logits(parts, model.decoder.hidden(tokens, self._ops, step))
+        logits = self._logits(parts, model.decoder.hidden(tokens, self.ops, step))
         self._written = (logits,) if logits.size else tuple(model.arena.written())
         if is_counted:
             self._launches.update(self._operations(step.form, logits))
@@ -254,7 +255,7 @@ class Runner:
         """Of the rows that are wanted; hidden: (tokens, width) of all parts."""
         if not any(part.rows for part in parts):
             return mx.zeros((0, self._model.config.vocab_size))
-        return self._model.decoder.logits(_wanted(parts, hidden), self._ops)
+        return self._model.decoder.logits(_wanted(parts, hidden), self.ops)
 
 
 def _wanted(parts: Sequence[Part], rows: mx.array) -> mx.array:

@@ -23,6 +23,7 @@ from engine.kv.pager import OutOfPages
 from engine.lessons import Lessons
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
+from engine.profiling import StepProfiler
 from engine.request import Request, Sequence
 from engine.sampling import token_logprobs
 from engine.settings import EngineSettings
@@ -151,6 +152,10 @@ class Serving:
     def choose_kernels(self) -> None:
         """Take into use what trials have chosen; for when there is no request."""
         self._live.choose_kernels()
+
+    def profiler(self) -> StepProfiler:
+        """A profile of a decode step, for when there is no request. Raises OutOfPages."""
+        return StepProfiler(self.model, self._live)
 
     def predict(self, request: Request) -> Predicted:
         """What it would find, were it sent now. Where that is on SSD, there will be room for it."""

@@ -1,0 +1,142 @@
+"""Goes through decode steps part by part and waits for each: LinearOps, and an Attend, that take times."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import mlx.core as mx
+
+from engine.graph import operations
+from engine.kernels import Kernels
+from engine.layers.attention import Attend, AttentionLayer
+from engine.layers.linear import Embedding, Linear
+from engine.layers.norm import RMSNorm
+from engine.layers.ops import LinearOps
+from engine.step_profile import StepPart
+
+Result = TypeVar("Result", mx.array, tuple[mx.array, mx.array])
+
+
+@dataclass(slots=True)
+class _Call:
+    """A place in a step: what is computed there, what that launches, and the seconds it took each time."""
+
+    name: str
+    form: str
+    launches: Counter[str]
+    seconds: list[float] = field(default_factory=list[float])
+
+
+class TimedParts:
+    """LinearOps that hand on to others, and wait for what they give.
+
+    The first step only compiles and counts launches; what each part of a later one took is noted. Where steps
+    are compiled as a whole, each part is compiled by itself: MLX then fuses its operations as it does there.
+    """
+
+    def __init__(self, ops: LinearOps, kernels: Kernels | None) -> None:
+        """`ops`: of the model, which runs on `kernels`."""
+        self._ops = ops
+        self._ours = Counter[str]() if kernels is None else kernels.launches
+        self._is_lazy = kernels is None or kernels.is_lazy
+        self._compiles = kernels is not None and kernels.is_lazy and kernels.is_in_place
+        self._compiled: dict[tuple[str, object], Callable[..., mx.array]] = {}
+        self._calls: list[_Call] = []
+        self._place, self._is_counting = 0, True
+
+    def next_step(self) -> None:
+        """All parts of a step were gone through."""
+        self._place, self._is_counting = 0, False
+
+    def parts(self, empty: float) -> tuple[StepPart, ...]:
+        """What was found, in the order of a step; `empty` seconds are taken off each call."""
+        alike: dict[tuple[str, str], list[_Call]] = {}
+        for call in self._calls:
+            alike.setdefault((call.name, call.form), []).append(call)
+        return tuple(_part(calls, empty) for calls in alike.values())
+
+    def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
+        """See LinearOps."""
+        return self._linear("embed", embedding, partial(self._ops.embed, embedding=embedding), ids)
+
+    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return self._linear("project", linear, partial(self._ops.project, norm=norm, linear=linear), x)
+
+    def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return self._linear("gated", linear, partial(self._ops.gated, norm=norm, linear=linear), x)
+
+    def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return self._linear("add", linear, partial(self._ops.add, linear=linear), residual, x)
+
+    def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        return self._linear("logits", linear, partial(self._ops.logits, norm=norm, linear=linear), x)
+
+    def attend(self, attend: Attend) -> Attend:
+        """`attend`, timed."""
+
+        def timed(layer: AttentionLayer, qkv: mx.array) -> mx.array:
+            shape = layer.shape
+            form = f"{shape.heads}/{shape.kv_heads}×{shape.head_dim}"
+            form += f", window {shape.window}" if shape.window else ""
+            return self._timed("attend", form, partial(attend, layer), qkv)
+
+        return timed
+
+    def pick(
+        self,
+        pick: Callable[[mx.array], tuple[mx.array, mx.array]],
+        logits: mx.array,
+        launches: Counter[str],
+    ) -> None:
+        """`pick` (see engine.layers.ops.pick), timed; it is known to launch these."""
+        self._timed("pick", f"{logits.shape[-1]}", pick, logits, launches=launches)
+
+    def _linear(self, name: str, owner: object, run: Callable[..., mx.array], *arrays: mx.array) -> mx.array:
+        if self._compiles:
+            run = self._compiled.setdefault((name, owner), mx.compile(run))
+        return self._timed(name, "", run, *arrays)
+
+    def _timed(
+        self,
+        name: str,
+        form: str,
+        run: Callable[..., Result],
+        *arrays: mx.array,
+        launches: Counter[str] | None = None,
+    ) -> Result:
+        """What `run` gives of `arrays`; a `form` that is "" is the widths of the last of them and of that."""
+        mx.eval(arrays)
+        before = self._ours.copy() if self._is_counting else None
+        called = time.perf_counter()
+        result = run(*arrays)
+        outputs = [result] if isinstance(result, mx.array) else [*result]
+        if before is not None:
+            launched = self._ours - before + operations(outputs) if launches is None else launches
+            self._calls.append(_Call(name, form or _form(arrays[-1], outputs[0]), launched))
+        built = time.perf_counter()
+        mx.eval(outputs)
+        ended = time.perf_counter()
+        if before is None:
+            self._calls[self._place].seconds.append(ended - (built if self._is_lazy else called))
+        self._place += 1
+        return result
+
+
+def _form(x: mx.array, y: mx.array) -> str:
+    return f"{y.shape[-1]}" if x.ndim == 1 else f"{x.shape[-1]}→{y.shape[-1]}"
+
+
+def _part(calls: list[_Call], empty: float) -> StepPart:
+    launches = sum((call.launches for call in calls), Counter[str]())
+    seconds = statistics.median(second for call in calls for second in call.seconds)
+    return StepPart(calls[0].name, calls[0].form, len(calls), dict(launches), max(0.0, seconds - empty))
