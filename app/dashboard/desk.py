@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
@@ -73,23 +72,23 @@ class DashboardDesk(QObject):
 
     def parts(self) -> Generator[None]:
         """Make the page's panes, one after the other, in parts that take less than a frame each."""
-        for name, make in self._makers.items():
-            pane = make()
-            yield
-            self.page.add_pane(name, pane)  # which shows the first one
-            yield
-
-    @property
-    def _makers(self) -> dict[str, Callable[[], QWidget]]:
         page, appearance = self.page, self._appearance
-        return {
-            "Live": lambda: LivePane(appearance, self._live, self._title_of, page),
-            "Cache": self._make_cache,
-            "Kernels": lambda: KernelsPane(appearance, self.kernels, page),
-            "History": lambda: HistoryPane(appearance, self.history, self._title_of, page),
-            "Benchmark": lambda: BenchPane(appearance, self.bench, self.contexts, page),
-            "Logs": lambda: LogsPane(appearance, self.logs, page),
-        }
+        live = LivePane(appearance, self._live, self._title_of, page)
+        yield
+        page.add_pane("Live", live)  # it is shown, which takes as long again
+        yield
+        page.add_pane("Cache", self._make_cache())
+        yield
+        page.add_pane("Kernels", KernelsPane(appearance, self.kernels, page))
+        yield
+        history = HistoryPane(appearance, self.history, self._title_of, page)
+        yield
+        history.complete()
+        page.add_pane("History", history)
+        yield
+        page.add_pane("Benchmark", BenchPane(appearance, self.bench, self.contexts, page))
+        yield
+        page.add_pane("Logs", LogsPane(appearance, self.logs, page))
 
     def _make_cache(self) -> CachePane:
         cache = CachePane(self._appearance, self._cache, self._pins, self._title_of, self.page)

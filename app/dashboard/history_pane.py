@@ -29,7 +29,7 @@ READING = "Reading…"
 
 
 class HistoryPane(Pane):
-    """Shows a HistoryViewModel while it is seen."""
+    """Shows a HistoryViewModel while it is seen, once it is `complete`d."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class HistoryPane(Pane):
     ) -> None:
         """`title_of`: the title of a chat; "" for one that is in no list."""
         super().__init__(parent)
-        self.history = history
+        self.history, self._appearance, self._title_of = history, appearance, title_of
         self.banner = Banner(appearance, parent=self.content)
         self.cards = {card.key: CardButton(card, self.content) for card in CARDS}
         self.spans = {name: TabButton(said, self.content) for name, said in SPAN_WORDS.items()}
@@ -49,21 +49,27 @@ class HistoryPane(Pane):
         self.export_button = QPushButton("Export CSV…", self.content)
         self.export_button.setToolTip("Save the requests of this time as a table, without what was said")
         self.empty = plain_label(self.content, "muted")
-        self.panel = HistoryPanel(appearance, history, self.content)
-        self.tables = HistoryTables(history, title_of, self.content)
         self._grid, self._group = FigureGrid(list(self.cards.values()), most=3), QButtonGroup(self)
         self._arrange()
         self.spans[history.span].setChecked(True)
         self.cards["requests"].setChecked(True)
         for name in SPAN_NAMES:
             self._bind(name)
-        for button in self.cards.values():
-            button.clicked.connect(self._show_chart)
         self.compare.chosen.connect(self._compare)
         self.export_button.clicked.connect(self._save)
-        history.changed.connect(self.refresh)
         history.exported.connect(self.banner.say)
         history.failed.connect(self._say_problem)
+
+    def complete(self) -> None:
+        """Make chart and tables, once; all in one takes longer than a frame."""
+        self.panel = HistoryPanel(self._appearance, self.history, self.content)
+        self.tables = HistoryTables(self.history, self._title_of, self.content)
+        self.column.addWidget(self.panel, 1)
+        self.column.addWidget(self.tables)
+        self.column.addStretch(1)
+        for button in self.cards.values():
+            button.clicked.connect(self._show_chart)
+        self.history.changed.connect(self.refresh)
         self.refresh()
 
     @property
@@ -150,6 +156,3 @@ class HistoryPane(Pane):
         self.column.addWidget(self.banner)
         self.column.addLayout(self._grid)
         self.column.addWidget(self.empty)
-        self.column.addWidget(self.panel, 1)
-        self.column.addWidget(self.tables)
-        self.column.addStretch(1)
