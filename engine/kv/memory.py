@@ -10,12 +10,15 @@ from engine.kv.audit import check_tree
 from engine.kv.branches import let_go
 from engine.kv.chat_pages import PageCount
 from engine.kv.eviction import EvictionOrder
-from engine.kv.page_data import RUN_PAGES, chain_keys
+from engine.kv.page_data import chain_keys
 from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
 from engine.kv.prefix_tree import Node, PrefixTree
 from engine.kv.restoring import Ahead, Restoring, key_before
 from engine.kv.ssd_runs import spill_run
 from engine.kv.stores import Found, MemoryCounts, PageStore, StoredBytes, Tier
+
+_EVICTED_AT_ONCE = 16
+"""Most pages that make room for one that is missing."""
 
 
 class KVMemory:
@@ -38,7 +41,7 @@ class KVMemory:
         self._pager, self._store, self._tier, self._window = pager, store, tier, window
         self.tree = PrefixTree(pager, window)
         self._order = EvictionOrder(self.tree, pager)
-        self._batch = max(1, min(RUN_PAGES, pager.total_pages // 64))
+        self._batch = max(1, min(_EVICTED_AT_ONCE, pager.total_pages // 64))
         self._restoring = Restoring(pager, self.tree, tier, store.page_bytes) if tier else None
         self.counts = MemoryCounts()
 

@@ -23,10 +23,24 @@ KEY_BYTES = 16
 ROOT_KEY = bytes(KEY_BYTES)
 """The parent of a sequence's first page."""
 
-RUN_PAGES = 16
+LONGEST_RUN = 64
 """Most pages in one SpilledRun, and so in one file."""
 
+_SHORTEST_RUN, _RUN_BYTES = 16, 4 << 20
+
 TOKEN_AXIS = 2
+
+
+def run_pages(page_bytes: int) -> int:
+    """How many pages of `page_bytes` bytes are stored together: a power of two, 16 … LONGEST_RUN.
+
+    As many as 4 MiB hold: a file costs the same whatever is in it, and the longer a head's tokens in it are,
+    the fewer pieces they come back in; but all of a file is read for one of its pages.
+    """
+    pages = _SHORTEST_RUN
+    while pages < LONGEST_RUN and 2 * pages * page_bytes <= _RUN_BYTES:
+        pages *= 2
+    return pages
 
 
 def chain_key(parent: bytes, tokens: Sequence[int]) -> bytes:
@@ -34,15 +48,15 @@ def chain_key(parent: bytes, tokens: Sequence[int]) -> bytes:
 
     16 bytes. It names the whole sequence up to the page's end; who finds a page by it still compares tokens.
     """
-    text = parent + struct.pack(f"<{len(tokens)}i", *tokens)
-    return hashlib.blake2b(text, digest_size=KEY_BYTES).digest()
+    return chain_keys(parent, (tokens,))[0]
 
 
 def chain_keys(parent: bytes, pages: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
     """The keys of consecutive full pages that follow the page `parent`."""
-    keys: list[bytes] = []
+    blake2b, pack, keys = hashlib.blake2b, struct.pack, list[bytes]()
     for tokens in pages:
-        parent = chain_key(parent, tokens)
+        text = parent + pack(f"<{len(tokens)}i", *tokens)
+        parent = blake2b(text, digest_size=KEY_BYTES).digest()
         keys.append(parent)
     return tuple(keys)
 
@@ -104,7 +118,7 @@ class SpilledRun:
 
     Attributes:
         parent: key of the page before the first, ROOT_KEY when there is none.
-        keys: `chain_key` of each page; 1 … RUN_PAGES of them.
+        keys: `chain_key` of each page; 1 … LONGEST_RUN of them.
         tokens: ids of each page.
         data: their content. Nobody changes it after this.
         chats: whose each page is; an empty set is nobody's.
@@ -120,10 +134,10 @@ class SpilledRun:
 
     def __post_init__(self) -> None:
         pages = self.data.pages
-        if not (len(self.keys) == len(self.tokens) == len(self.chats) == pages <= RUN_PAGES):
+        if not (len(self.keys) == len(self.tokens) == len(self.chats) == pages <= LONGEST_RUN):
             raise ValueError(
                 f"a run of {pages} pages has {len(self.keys)} keys, tokens of {len(self.tokens)} pages and "
-                f"chats of {len(self.chats)}; all must be the same, at most {RUN_PAGES}"
+                f"chats of {len(self.chats)}; all must be the same, at most {LONGEST_RUN}"
             )
         if any(len(page) != self.data.page_size for page in self.tokens):
             raise ValueError(f"a page of the run does not have {self.data.page_size} tokens")

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from engine.errors import EngineError
-from engine.kv.page_data import RUN_PAGES
+from engine.kv.page_data import LONGEST_RUN
 
 LAYOUT_VERSION = 1
 """Counts up with every change of this file or of what the bytes of a page mean."""
@@ -231,7 +231,7 @@ def _check(header: PageHeader, identity: CacheIdentity | None) -> None:
     pages, page_size = tokens.shape
     if tokens.name != TOKENS or tokens.dtype != np.int32 or not data:
         raise ValueError("it holds no tokens, or nothing else")
-    if not 1 <= pages == len(header.keys) == len(header.chats) <= RUN_PAGES:
+    if not 1 <= pages == len(header.keys) == len(header.chats) <= LONGEST_RUN:
         raise ValueError("its pages are not counted right")
     if _tokens_of(data) != {pages * page_size}:
         raise ValueError("its arrays are not of its pages")

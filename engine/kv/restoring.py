@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.kv.page_data import RUN_PAGES, chain_keys
+from engine.kv.page_data import chain_keys, run_pages
 from engine.kv.pager import Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import StoredRun, stored_run
 from engine.kv.stores import MemoryOf, Tier
 
 BYTES_AT_ONCE, RUNS_AT_ONCE = 32 << 20, 4
-"""What is read before others have their turn: so many bytes, or runs where that is more."""
+"""What is read before others have their turn: so many bytes, or runs where that is more.
+
+The runs are a multiple of RUNS_AT_ONCE, so that those who read side by side end together.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,9 @@ class Restoring:
 
     def __init__(self, pager: Pager, tree: PrefixTree, tier: Tier, page_bytes: int) -> None:
         self._pager, self._tree, self._tier = pager, tree, tier
-        self._pages_at_once = RUN_PAGES * max(RUNS_AT_ONCE, BYTES_AT_ONCE // (RUN_PAGES * page_bytes))
+        self._run_pages = run_pages(page_bytes)
+        runs = BYTES_AT_ONCE // (self._run_pages * page_bytes)
+        self._pages_at_once = self._run_pages * max(RUNS_AT_ONCE, runs - runs % RUNS_AT_ONCE)
         self._expected: _Expected | None = None
 
     def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
@@ -126,7 +131,7 @@ class Restoring:
 
     def _end(self, first: int, tokens: Sequence[int]) -> int:
         """Where a read that begins at page `first` ends: with a run, and before the last token."""
-        end = first - first % RUN_PAGES + self._pages_at_once
+        end = first - first % self._run_pages + self._pages_at_once
         return min(end, (len(tokens) - 1) // self._pager.page_size)
 
 

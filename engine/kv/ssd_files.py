@@ -81,10 +81,10 @@ class SsdFiles:
             self._rescan()
             raise
 
-    def has(self, key: bytes) -> bool:
-        """Whether page `key` is in a file."""
+    def among(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Those of the pages `keys` that are in a file."""
         with self._guard:
-            return self._index.find(key) is not None
+            return {key for key in keys if self._index.find(key)}
 
     def may_hold(self, size: int) -> bool:
         """Whether `size` bytes more are possible, if need be in place of older files."""

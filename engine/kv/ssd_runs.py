@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.kv.page_data import RUN_PAGES, SpilledRun, chain_key
+from engine.kv.page_data import LONGEST_RUN, SpilledRun, chain_keys, run_pages
 from engine.kv.pager import NO_PAGE
 from engine.kv.prefix_tree import Node, Tokens
 from engine.kv.stores import PageStore, Tier
@@ -32,22 +32,24 @@ def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int, most
     keys: list[bytes] = []
     pages: list[Tokens] = []
     count = len(tokens) // size
-    for index in range(count if most is None else min(count, most)):
-        page = tuple(tokens[index * size : (index + 1) * size])
-        parent = chain_key(parent, page)
-        if not tier.find(parent):
+    ends = range(size, size * (count if most is None else min(count, most)) + 1, size)
+    for first in range(0, len(ends), LONGEST_RUN):
+        asked = [tuple(tokens[end - size : end]) for end in ends[first : first + LONGEST_RUN]]
+        asked_keys = chain_keys(keys[-1] if keys else parent, asked)
+        found = tier.count(asked_keys)
+        keys += asked_keys[:found]
+        pages += asked[:found]
+        if found < len(asked):
             break
-        keys.append(parent)
-        pages.append(page)
     return StoredRun(tuple(keys), tuple(pages))
 
 
 def spill_run(tier: Tier, store: PageStore, node: Node) -> int:
     """Offer `node` to the SSD, with those before and behind it in its run that the SSD has not.
 
-    Runs begin at every RUN_PAGES-th page of a sequence. Returns the pages that were taken.
+    Runs begin at every `run_pages`-th page of a sequence. Returns the pages that were taken.
     """
-    nodes = _run_of(tier, node)
+    nodes = _run_of(tier, node, run_pages(store.page_bytes))
     if not nodes:
         return 0
     parent = nodes[0].parent
@@ -65,12 +67,12 @@ def spill_run(tier: Tier, store: PageStore, node: Node) -> int:
     return len(nodes) if is_taken else 0
 
 
-def _run_of(tier: Tier, node: Node) -> list[Node]:
+def _run_of(tier: Tier, node: Node, most: int) -> list[Node]:
     """`node` and its neighbours of the same run that are in memory, full, and not on SSD."""
-    run = node.depth // RUN_PAGES
+    run = node.depth // most
 
     def belongs(other: Node) -> bool:
-        is_here = other.depth // RUN_PAGES == run and other.page != NO_PAGE and bool(other.key)
+        is_here = other.depth // most == run and other.page != NO_PAGE and bool(other.key)
         return is_here and not tier.find(other.key)
 
     if not belongs(node):

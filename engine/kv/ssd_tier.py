@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
-from engine.kv.page_data import RUN_PAGES, SpilledRun
+from engine.kv.page_data import SpilledRun
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles, Tokens
 from engine.kv.ssd_folder import DiskUsage
@@ -95,14 +96,20 @@ class SsdTier:
 
     def find(self, key: bytes) -> bool:
         """Whether page `key` is stored, or waits to be."""
-        return self._writer.find(key) is not None or self._files.has(key)
+        return self._writer.find(key) is not None or self._files.place(key) is not None
+
+    def count(self, keys: Sequence[bytes]) -> int:
+        """How many of the pages `keys`, from the first on, are stored or wait to be."""
+        waiting = self._writer.among(keys)
+        stored = self._files.among(keys)  # after those that wait: one that is written meanwhile is in both
+        return sum(1 for _ in takewhile(lambda key: key in stored or key in waiting, keys))
 
     def put(self, run: SpilledRun) -> bool:
         """Queue `run` for writing; True also when all its pages are there already.
 
         False when it is not taken: writing is off, too much waits, or cap and floor leave no room for it.
         """
-        if all(self.find(key) for key in run.keys):
+        if self.count(run.keys) == len(run.keys):
             for chat in frozenset[str]().union(*run.chats):
                 owned = [key for key, owners in zip(run.keys, run.chats, strict=True) if chat in owners]
                 self.claim(owned, chat)
@@ -169,7 +176,7 @@ class SsdTier:
             source := self._writer.find(keys[first]) or self._files.place(keys[first])
         ):
             run, position = (source.file, source.position) if isinstance(source, Place) else source
-            end = first + _common(run.keys[position:], keys[first : first + RUN_PAGES])
+            end = first + _common(run.keys[position:], keys[first : first + len(run.keys)])
             pieces.append(_Piece(first, tuple(tokens[first:end]), source))
             first = end
         return pieces

@@ -47,6 +47,11 @@ class SsdWriter:
         with self._changed:
             return self._places.get(key)
 
+    def among(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Those of the pages `keys` that wait to be written."""
+        with self._changed:
+            return self._places.keys() & keys
+
     def put(self, run: SpilledRun) -> bool:
         """Queue `run`; False when writing is off or too much waits."""
         with self._changed:

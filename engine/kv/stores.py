@@ -69,6 +69,10 @@ class Tier(Protocol):
         """Whether page `key` is stored, or waits to be."""
         ...
 
+    def count(self, keys: Sequence[bytes]) -> int:
+        """How many of the pages `keys`, from the first on, are stored or wait to be."""
+        ...
+
     def put(self, run: SpilledRun) -> bool:
         """Take `run` for writing; False when it is not taken."""
         ...

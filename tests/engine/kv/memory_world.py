@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.kv.memory import KVMemory
-from engine.kv.page_data import PageData, PageMemory, SpilledRun
+from engine.kv.page_data import PageData, PageMemory, SpilledRun, run_pages
 from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
 from engine.kv.stores import MemoryOf
 
 UNWRITTEN = -1
+
+PAGE_BYTES = 200_000
+"""What a page of the store says that it takes."""
+RUN_PAGES = run_pages(PAGE_BYTES)
 
 
 class Chains:
@@ -42,12 +46,9 @@ class ChainStore:
 
     def __init__(self, page_size: int) -> None:
         self.page_size = page_size
+        self.page_bytes = PAGE_BYTES
         self.slots: list[list[int]] = []
         self.reads = 0
-
-    @property
-    def page_bytes(self) -> int:
-        return 100
 
     def reserve(self, pages: int, limit: int) -> None:
         assert pages <= limit
@@ -114,6 +115,9 @@ class FakeTier:
 
     def find(self, key: bytes) -> bool:
         return key in self.pages
+
+    def count(self, keys: Sequence[bytes]) -> int:
+        return next((index for index, key in enumerate(keys) if key not in self.pages), len(keys))
 
     def put(self, run: SpilledRun) -> bool:
         assert not any(key in self.pages for key in run.keys), "a page was spilled twice"

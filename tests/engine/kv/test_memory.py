@@ -9,11 +9,10 @@ import pytest
 
 from engine.cache_events import ChatMemory
 from engine.kv import prefix_tree
-from engine.kv.page_data import RUN_PAGES
 from engine.kv.pager import NO_PAGE, OutOfPages, PageTable
 from engine.kv.prefix_tree import Node, PrefixTree
 from engine.kv.stores import Found, MemoryCounts
-from tests.engine.kv.memory_world import Shape, World
+from tests.engine.kv.memory_world import PAGE_BYTES, RUN_PAGES, Shape, World
 
 SIZE = 4
 
@@ -289,7 +288,7 @@ def test_a_chat_is_forgotten_but_not_what_others_share() -> None:
     world.memory.forget("a")
     assert world.memory.lookup(prompt(17)) == Found(8, 0)
     assert world.memory.lookup([*prompt(8), 5, 5, 5, 5, 5]) == Found(12, 0)
-    assert world.memory.chats() == {"b": ChatMemory(300, 30, 0)}
+    assert world.memory.chats() == {"b": ChatMemory(3 * PAGE_BYTES, 30, 0)}
     world.check()
 
 
@@ -325,11 +324,14 @@ def test_bytes_of_chats_are_exact_through_sharing_eviction_and_restore() -> None
     world.run(prompt(8), "a")
     world.run(prompt(14), "b")
     world.run(prompt(8), "")  # nobody's request shares too
-    assert world.memory.chats() == {"a": ChatMemory(200, 0, 200), "b": ChatMemory(400, 0, 200)}
+    assert world.memory.chats() == {
+        "a": ChatMemory(2 * PAGE_BYTES, 0, 2 * PAGE_BYTES),
+        "b": ChatMemory(4 * PAGE_BYTES, 0, 2 * PAGE_BYTES),
+    }
     world.memory.evict_all()
     assert world.memory.chats() == {"a": ChatMemory(0, 20, 20), "b": ChatMemory(0, 30, 20)}
     world.run(prompt(9), "a", restore=True)
-    assert world.memory.chats() == {"a": ChatMemory(300, 20, 20), "b": ChatMemory(0, 30, 20)}
+    assert world.memory.chats() == {"a": ChatMemory(3 * PAGE_BYTES, 20, 20), "b": ChatMemory(0, 30, 20)}
     world.check()
 
 
@@ -340,7 +342,7 @@ def test_a_page_on_ssd_gets_its_new_owner() -> None:
     world.run(prompt(8), "b")
     assert world.memory.chats()["b"].ssd_bytes == 20
     world.memory.forget("a")
-    assert world.memory.chats() == {"b": ChatMemory(200, 20, 0)}
+    assert world.memory.chats() == {"b": ChatMemory(2 * PAGE_BYTES, 20, 0)}
 
 
 # SSD

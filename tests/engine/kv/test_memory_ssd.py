@@ -11,23 +11,29 @@ import pytest
 
 from engine.kv import restoring
 from engine.kv.memory import KVMemory
-from engine.kv.page_data import ROOT_KEY, RUN_PAGES, chain_keys
+from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
 from engine.kv.stores import Found
-from tests.engine.kv.memory_world import Chains, Shape, World
+from tests.engine.kv.memory_world import PAGE_BYTES, RUN_PAGES, Chains, Shape, World
 
 SIZE = 4
 
 
 @contextmanager
 def started(
-    folder: Path, chains: Chains, *, cap: int = 1 << 30, pages: int = 64, dtype: str = "uint32"
+    folder: Path,
+    chains: Chains,
+    *,
+    cap: int = 1 << 30,
+    pages: int = 64,
+    dtype: str = "uint32",
+    page_bytes: int = PAGE_BYTES,
 ) -> Iterator[World]:
     """A process's life: a world whose SSD is `folder`, closed at its end. `chains` outlives it."""
     world = World(Shape(pages, SIZE))
-    world.chains = chains
+    world.chains, world.store.page_bytes = chains, page_bytes
     tier = SsdTier(SsdSettings(folder, cap_bytes=cap, floor_bytes=0), CacheIdentity("model", dtype, SIZE))
     world.memory = KVMemory(world.pager, world.store, tier)
     yield world
@@ -69,6 +75,21 @@ def test_what_is_forgotten_is_gone_after_a_restart_too(tmp_path: Path) -> None:
     with started(tmp_path, chains) as world:
         assert world.memory.lookup(prompt(41, 1)) == Found(0, 0)
         assert world.memory.lookup(prompt(41, 2)) == Found(0, 40)
+
+
+@pytest.mark.parametrize(("before", "after"), [(PAGE_BYTES, 100), (100, PAGE_BYTES)])
+@pytest.mark.parametrize("begun", [1, 5])
+def test_files_of_other_lengths_come_back(tmp_path: Path, before: int, after: int, begun: int) -> None:
+    chains, pages = Chains(), 2 * LONGEST_RUN + 6
+    with started(tmp_path, chains, pages=200, page_bytes=before) as world:
+        world.run(prompt(pages * SIZE))
+    files = len(list(tmp_path.glob("*/*.safetensors")))
+    assert files == (3 if before == 100 else 9)
+    with started(tmp_path, chains, pages=200, page_bytes=after) as world:
+        world.run(prompt(begun * SIZE))
+        assert world.run(prompt(pages * SIZE + 1), restore=True) == pages * SIZE
+        assert world.memory.counts.restored_pages == pages - begun
+    assert len(list(tmp_path.glob("*/*.safetensors"))) == files
 
 
 @pytest.fixture

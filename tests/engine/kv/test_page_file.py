@@ -19,7 +19,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from app.measure.verified_read import leave_page_cache
-from engine.kv.page_data import ROOT_KEY, PageData, SpilledRun, chain_key
+from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, PageData, SpilledRun, chain_key
 from engine.kv.page_file import encode, fetch, read_header, write_chats
 from engine.kv.page_header import LAYOUT_VERSION, CacheIdentity, DamagedFile, PageHeader
 from engine.kv.page_reader import Wanted
@@ -42,6 +42,14 @@ def read_run(
     room, header = Room(run.data.arrays), known or encode(run, IDENTITY, 12).header
     read_into(path, identity, Wanted(header, 0, run.tokens, room.memory(0, run.data.pages)))
     return room.data
+
+
+def test_the_longest_run_comes_back_and_a_longer_one_is_none(tmp_path: Path) -> None:
+    run = spilled(ROOT_KEY, pages(0, LONGEST_RUN))
+    path = written(tmp_path, run)
+    assert_holds(read_run(path, IDENTITY, run, read_header(path, IDENTITY)), run.keys)
+    with pytest.raises(ValueError, match=f"at most {LONGEST_RUN}"):
+        spilled(ROOT_KEY, pages(0, LONGEST_RUN + 1))
 
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:

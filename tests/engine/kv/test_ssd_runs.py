@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from engine.kv.page_data import ROOT_KEY, RUN_PAGES, chain_keys
+import pytest
+
+from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys, run_pages
 from engine.kv.pager import Pager, PageTable
 from engine.kv.prefix_tree import Node, PrefixTree
 from engine.kv.ssd_runs import StoredRun, spill_run, stored_run
-from tests.engine.kv.memory_world import ChainStore, FakeTier
+from tests.engine.kv.memory_world import RUN_PAGES, ChainStore, FakeTier
 
 SIZE = 2
 
 
 def planted(pages: int, window: int | None = None) -> tuple[PrefixTree, ChainStore, list[Node]]:
     """A tree with one sequence of `pages` full pages, and its nodes in order."""
-    pager, store, table = Pager(64, SIZE), ChainStore(SIZE), PageTable()
+    pager, store, table = Pager(200, SIZE), ChainStore(SIZE), PageTable()
     tree, tokens = PrefixTree(pager, window), [*range(pages * SIZE)]
     pager.grow(table, len(tokens))
     store.reserve(pages, pages)
@@ -26,6 +28,21 @@ def planted(pages: int, window: int | None = None) -> tuple[PrefixTree, ChainSto
 
 def stored_pages(tier: FakeTier) -> list[int]:
     return sorted(page.tokens[0] // SIZE for page in tier.pages.values())
+
+
+@pytest.mark.parametrize(
+    ("page_bytes", "pages"),
+    [(1, 64), (65_536, 64), (65_537, 32), (131_072, 32), (131_073, 16), (262_144, 16), (1 << 30, 16)],
+)
+def test_small_pages_are_stored_in_longer_runs(page_bytes: int, pages: int) -> None:
+    assert run_pages(page_bytes) == pages
+
+
+def test_the_store_says_how_long_a_run_is() -> None:
+    _, store, nodes = planted(2 * LONGEST_RUN + 3)
+    tier, store.page_bytes = FakeTier(), 100
+    assert spill_run(tier, store, nodes[LONGEST_RUN + 5]) == LONGEST_RUN
+    assert stored_pages(tier) == list(range(LONGEST_RUN, 2 * LONGEST_RUN))
 
 
 def test_a_run_is_what_lies_between_multiples_of_its_length() -> None:
@@ -61,6 +78,22 @@ def test_what_is_refused_counts_as_offered() -> None:
     _, store, nodes = planted(3)
     assert spill_run(FakeTier(is_full=True), store, nodes[2]) == 0
     assert all(node.offered for node in nodes)
+
+
+@pytest.mark.parametrize("stored", [LONGEST_RUN - 1, LONGEST_RUN, LONGEST_RUN + 1, 2 * LONGEST_RUN, 150])
+def test_stored_pages_are_counted_however_many_there_are(stored: int) -> None:
+    _, store, nodes = planted(150)
+    tier = FakeTier()
+    for node in nodes:
+        if not tier.find(node.key):
+            spill_run(tier, store, node)
+    for node in nodes[stored : stored + 1]:
+        del tier.pages[node.key]
+    tokens = [*range(150 * SIZE + 1)]
+    run = stored_run(tier, ROOT_KEY, tokens, SIZE, None)
+    assert run.keys == tuple(node.key for node in nodes[:stored])
+    assert run.tokens == tuple(node.tokens for node in nodes[:stored])
+    assert stored_run(tier, ROOT_KEY, tokens, SIZE, 100).keys == run.keys[:100]
 
 
 def test_stored_pages_are_counted_up_to_the_first_that_is_missing() -> None:
