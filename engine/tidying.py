@@ -27,6 +27,9 @@ CLOSING_SECONDS = 5.0
 
 SPILL_PAGES = 64
 
+STORED_TOKENS = 8192
+"""Most tokens for which an arena is built before anything is asked."""
+
 _NEXT_SPILL = 0.02
 
 
@@ -35,6 +38,7 @@ class Tidying:
 
     Before that it doubles an arena that is more than half full, once a rest, and builds it for a prompt that
     is expected, so that no request has to wait for it; not where the system would be short of memory then.
+    One is expected as soon as a model is loaded that has chats on SSD: the longest, STORED_TOKENS of it.
     Without an SSD cache pages leave memory only when the system is short of it: what is freed is lost then.
     """
 
@@ -46,6 +50,7 @@ class Tidying:
         self._is_tight = False
         self._expected = 0
         self._built_at = 0.0
+        self.expect(self._stored_pages)
 
     @property
     def due(self) -> float | None:
@@ -87,6 +92,13 @@ class Tidying:
                 self._model.arena.release()
             mx.clear_cache()
         self._due = LOOK_EVERY if self._model.arena.pages else None
+
+    @property
+    def _stored_pages(self) -> int:
+        """Pages of the longest chat on SSD, as far as an arena is built for it."""
+        model, tier = self._model, self._model.tier
+        stored = [] if tier is None else [chat.total for chat in tier.chat_bytes().values()]
+        return min(max(stored, default=0) // model.arena.page_bytes, STORED_TOKENS // model.pager.page_size)
 
     @property
     def _missing_pages(self) -> int:

@@ -37,18 +37,19 @@ class Model:
         self.serving = Serving(self.model, settings, self.events.append)
 
     def ask(
-        self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6
+        self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6, chat: str = ""
     ) -> tuple[Finished, CacheReport]:
-        self.serving.add(self.request(name, tokens, answer))
+        self.serving.add(self.request(name, tokens, answer, chat))
         while self.serving.busy:
             self.serving.work()
         (end,) = (event for event in self.events if isinstance(event, Finished) and event.id == name)
         (report,) = (event for event in self.events if isinstance(event, CacheReport) and event.id == name)
         return end, report
 
-    def request(self, name: str, tokens: tuple[int, ...], answer: int = 6) -> Request:
+    def request(self, name: str, tokens: tuple[int, ...], answer: int = 6, chat: str = "") -> Request:
+        greedy = SamplingParams(temperature=0)
         command = Generate(
-            name, tokens=tokens, max_tokens=answer, sampling=SamplingParams(temperature=0), ignore_eos=True
+            name, tokens=tokens, max_tokens=answer, sampling=greedy, ignore_eos=True, chat=chat
         )
         return accept_command(
             command, self.model, lambda prompt: self.serving.chats.capacity(), time.perf_counter()
@@ -187,7 +188,7 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
         assert report.restored_tokens == 16 * 49
         assert len(sizes) > 1
         assert set(sizes) == {expected}
-        assert ahead[0] == 4  # runs of 49 pages: the system reads their files while the arena is built
+        assert ahead[0] == 1  # a run of 49 pages: the system reads its file while the arena is built
         sizes.clear()
         ahead.clear()
         fetched.clear()
@@ -222,6 +223,30 @@ def test_the_arena_is_there_before_a_prompt_that_was_asked_about(
     assert report.restored_tokens == 16 * 59
     assert again.tokens == first.tokens
     assert set(sizes) == {built}
+    model.serving.close()
+
+
+@pytest.mark.parametrize(("most", "built"), [(8192, 59 + 59 // 16), (16 * 40, 40 + 40 // 16)])
+def test_the_arena_is_there_before_a_stored_chat_is_sent_to_a_model_just_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, built: int
+) -> None:
+    restore_always(monkeypatch)
+    monkeypatch.setattr("engine.tidying.STORED_TOKENS", most)
+    before = Model(tmp_path, tmp_path / "kv")
+    assert before.serving.next_tidying is None  # nothing is stored
+    first, _ = before.ask("a", long_prompt(0, 60), chat="long")
+    before.ask("b", long_prompt(1, 20), chat="short")
+    before.serving.close()
+    model = Model(tmp_path, tmp_path / "kv")
+    assert model.model.arena.pages == 0
+    assert model.serving.next_tidying == 0
+    model.serving.tidy(0.0)
+    assert model.model.arena.pages == built
+    again, report = model.ask("b", long_prompt(0, 60), chat="long")
+    assert report.restored_tokens == 16 * 59
+    assert again.tokens == first.tokens
+    model.rest(FREE_AFTER)
+    assert model.model.arena.pages == 0
     model.serving.close()
 
 
