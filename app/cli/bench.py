@@ -62,7 +62,9 @@ def _cache(args: Namespace, terminal: Terminal) -> Report:
     if args.shape is None and getattr(args, "model", None) is None:
         args.shape = SHAPE
     with _model_named(args, plan.longest, terminal):
-        _try_kernels(args, terminal)
+        _try_kernels(locate(args.model), terminal)
+        if args.shape is not None:  # whose weights write no text: the guide does, where text is measured
+            _try_kernels(GUIDE, terminal)
         return cache_report(args, plan, terminal)
 
 
@@ -85,7 +87,7 @@ def _model_named(args: Namespace, longest: int, terminal: Terminal) -> Generator
 
 def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal) -> Report:
     began = datetime.now().astimezone()
-    _try_kernels(args, terminal)
+    _try_kernels(locate(args.model), terminal)
     with open_session(args, terminal, is_measured=True) as (session, model):
         check_plan(plan, model)
         peer = _peer(args.vs, args.peer, model, terminal)
@@ -103,10 +105,10 @@ def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal
     return Report(model, args.shape, subject, machine, version, plan, began, rows)
 
 
-def _try_kernels(args: Namespace, terminal: Terminal) -> None:
-    """What is measured is what runs on a machine that had time to try kernels."""
+def _try_kernels(model: Path, terminal: Terminal) -> None:
+    """What is measured is what runs on a machine that had time to try kernels, and tries none meanwhile."""
     try:
-        table = kernel_table(default_paths().kernels, locate(args.model), terminal.progress)
+        table = kernel_table(default_paths().kernels, model, terminal.progress)
         if table.problem:
             terminal.say(table.problem)
     except EngineError as error:
