@@ -30,12 +30,6 @@ class StepPart:
         """Of all its calls in a step: an estimate, since together they overlap."""
         return self.calls * self.alone
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether kernels of ours compute it, or most of it."""
-        ours = sum(count for name, count in self.launches.items() if not name.startswith("mlx."))
-        return 2 * ours > sum(self.launches.values())
-
 
 @dataclass(frozen=True, slots=True)
 class StepProfile:
@@ -69,10 +63,6 @@ class StepProfile:
         """Of `step` what no part explains: the host's, or below 0 where parts overlap in a step."""
         return self.step - sum(part.seconds for part in self.parts)
 
-    def share(self, seconds: float) -> float:
-        """`seconds` as a part of `step`."""
-        return seconds / self.step
-
     @property
     def between(self) -> Mapping[str, int]:
         """Launches of a step that belong to none of its parts."""
@@ -80,7 +70,7 @@ class StepProfile:
         for part in self.parts:
             for name, count in part.launches.items():
                 rest[name] = rest.get(name, 0) - count
-        return {name: count for name, count in rest.items() if count}
+        return {name: count for name, count in rest.items() if count > 0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`mlxr kernels`: each operation's candidates on this machine, the one that runs, and why; or a check."""
+"""`mlxr kernels`: each operation's candidates on this machine, which runs and why; a check, or a profile."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from app import VERSION
+from app.cli import kernels_profile
+from app.cli.columns import terminal_width
 from app.cli.model_option import add_model_option
 from app.cli.terminal import Terminal, one_line
 from app.errors import AppError
@@ -34,18 +36,26 @@ _GOOD = frozenset({"chosen", "slower", "untried", "trying"})
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options."""
     add_model_option(parser, otherwise="all that was measured before is shown")
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
         "--check",
         action="store_true",
         help="run every kernel on many shapes and compare with float64; 1 is returned when one is wrong",
+    )
+    kinds.add_argument(
+        "--profile",
+        action="store_true",
+        help="measure a decode step of the model (otherwise the last used) part by part",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: Namespace) -> int:
-    """Print the table, or check; 1 when a kernel failed the check."""
+    """Print the table, check, or profile; 1 when a kernel failed the check."""
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
+        if args.profile:
+            return kernels_profile.run(args, terminal, terminal_width(sys.stdout))
         return _check(args, terminal) if args.check else _table(args, terminal)
     except EngineError as error:
         raise AppError(str(error)) from None

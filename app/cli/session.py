@@ -26,7 +26,10 @@ from engine import (
     Generate,
     ModelInfo,
     ModelReady,
+    ProfileStep,
     Stats,
+    StepProfile,
+    StepProfiled,
 )
 
 CLOSE_SECONDS = 10.0
@@ -93,6 +96,15 @@ class Session:
             raise TypeError(f"a request ended in {type(finished).__name__}")
         return finished
 
+    def profile(self) -> StepProfile:
+        """Measure a decode step of the model part by part. Raises RequestFailed."""
+        request = f"profile-{next(self._numbers)}"
+        self._engine.submit(ProfileStep(request))
+        profiled = self._follow(request, lambda _event: None)
+        if not isinstance(profiled, StepProfiled):
+            raise TypeError(f"a profile ended in {type(profiled).__name__}")
+        return profiled.profile
+
     def _follow(self, request: str, on_event: OnEvent) -> Event:
         """Hand on the events of `request` up to and without the one that ends it, which is returned."""
         while True:
@@ -103,7 +115,7 @@ class Session:
                 continue
             if isinstance(event, Failed):
                 raise RequestFailed(event.error, event.kind, event.detail)
-            if isinstance(event, Finished | ModelReady):
+            if isinstance(event, Finished | ModelReady | StepProfiled):
                 return event
             on_event(event)
 

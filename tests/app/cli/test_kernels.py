@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from app.cli.kernels import check_line, check_summary, table_lines
+from app.profile_words import ESTIMATE
 from engine import KernelCheck, KernelMachine, KernelOp, KernelTable, kernel_machine
 from metal.trial_record import CandidateRecord
 from tests.app.cli.conftest import Run
@@ -109,6 +111,29 @@ def test_the_ops_of_a_model_are_listed_untried_by_the_emulator(
     assert names == {"rms_norm", "matvec", "embed", "pick"}
     assert all(op["chosen"] == "mlx" for op in table["ops"])
     assert {one["status"] for op in table["ops"] for one in op["candidates"]} <= {"untried", "chosen"}
+
+
+@no_gpu
+def test_a_step_of_a_model_is_profiled_in_words_and_in_json(mlxr_here: Run, random_model: Path) -> None:
+    done = mlxr_here("kernels", "--profile", "--model", random_model)
+    assert done.returncode == 0
+    about, said, _, heads, *rows = done.stdout.splitlines()
+    assert about.startswith(f"{random_model.name}: reference on CPU")
+    assert ESTIMATE in said
+    assert heads.split()[:2] == ["Part", "Runs"]
+    values = json.loads(mlxr_here("kernels", "--profile", "--model", random_model, "--json").stdout)
+    assert (values["model"], values["executor"]) == (random_model.name, "reference")
+    parts = [f"{part['name']} {part['form']}" for part in values["parts"]]
+    assert [row[: len(part)] for row, part in zip(rows, parts, strict=False)] == parts
+    launched = sum((Counter(part["launches"]) for part in values["parts"]), Counter[str]())
+    assert launched == Counter(values["launches"])
+    assert sum(part["seconds"] for part in values["parts"]) + values["left"] == pytest.approx(values["step"])
+
+
+def test_a_profile_and_a_check_are_two_things(mlxr_here: Run) -> None:
+    done = mlxr_here("kernels", "--profile", "--check")
+    assert done.returncode == 2
+    assert "not allowed with" in done.stderr
 
 
 def test_a_model_that_is_nowhere_is_an_error(mlxr_here: Run) -> None:
