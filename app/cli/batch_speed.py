@@ -57,7 +57,10 @@ def _cached_rows(
 
     at = f"{new} new tokens on {cached} cached"
     mine, peers = interleave(
-        pairs, timed(ours), timed(theirs) if theirs else None, lambda number: say(f"{at}: pair {number}")
+        pairs,
+        timed(ours),
+        timed(theirs) if theirs else None,
+        lambda number: say(f"{at}: pair {number} of {pairs}"),
     )
     yield Row(f"first token, {at}", "s", tuple(mine), group=CACHED)
     if peers:
@@ -86,7 +89,10 @@ def batch_rows(
         return lambda number: runner.run_batch(prompts(number), plan.decoded)
 
     mine, peers = interleave(
-        plan.pairs, side(ours), side(theirs) if theirs else None, lambda number: say(f"{at}: pair {number}")
+        plan.pairs,
+        side(ours),
+        side(theirs) if theirs else None,
+        lambda number: say(f"{at}: pair {number} of {plan.pairs}"),
     )
     speeds = tuple(run.decode_tps for run in mine)
     yield Row(at, "tok/s", speeds, group=BATCH)
@@ -107,7 +113,7 @@ def _host_rows(plan: Plan, ours: RunnerBench, targets: Targets, say: Callable[[s
         plan.pairs,
         lambda number: ours.host_seconds(prompt_tokens(context, number), plan.decoded),
         None,
-        lambda number: say(f"{at}: {number}"),
+        lambda number: say(f"{at}: pair {number} of {plan.pairs}"),
     )
     host = tuple(1000 * seconds for seconds in found if seconds is not None)
     if host:

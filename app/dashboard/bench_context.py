@@ -9,16 +9,18 @@ from types import MappingProxyType
 
 from app.amounts import size
 from app.errors import AppError
-from app.library.library import open_library
+from app.library.importing import take_in
+from app.library.library import Library, open_library
+from app.library.look import look
 from app.library.model_settings import with_setting
-from app.library.records import ModelSettings
+from app.library.records import Model, ModelSettings
 from app.paths import Paths
 from app.settings import KvCache
 from engine import EngineError, EngineSettings, ModelError, inspect_model, machine_report, model_fit
 
 BITS: Mapping[KvCache, int | None] = MappingProxyType({"full": None, "8": 8})
 NAMES: Mapping[KvCache, str] = MappingProxyType({"full": "KV cache in full", "8": "KV cache in 8 bits"})
-UNLISTED = "{name} is in no list yet; open the models page once, then try again"
+UNLISTED = "{name} cannot be listed among your models, so nothing can be set for it; look at {path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +91,23 @@ def _safe_context(path: Path, kv_cache: KvCache, settings: EngineSettings, memor
 
 
 def apply_context(path: Path, name: str, choice: SafeContext, paths: Paths) -> ModelSettings:
-    """Let it be set for the model at `path`; returns all that is set for it. Raises AppError."""
+    """Let it be set for the model at `path`, which is listed if it was not; returns all that is set.
+
+    Raises AppError.
+    """
     with open_library(paths, must_save=True) as library:
-        model = library.model_at(path)
+        model = _listed(library, path)
         if model is None:
-            raise AppError(UNLISTED.format(name=name))
+            raise AppError(UNLISTED.format(name=name, path=path))
         own = choice.within(model.settings)
         library.save_settings(model, own)
     return own
+
+
+def _listed(library: Library, path: Path) -> Model | None:
+    if model := library.model_at(path):
+        return model
+    library.refresh(look)  # as the models page would, when it is opened
+    if library.model_at(path) is None:
+        take_in(library, path, look)
+    return library.model_at(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSignalBlocker, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -36,6 +36,8 @@ RUN, STOP = "Run", "Stop"
 MEANWHILE = "It rests while the benchmark runs in a process of its own; leave chats alone until it is done."
 NONE_KEPT = "No benchmark was run yet."
 MOST_ROWS, MOST_KEPT = 14, 8
+STEPS = 1000
+"""Of the bar."""
 
 
 class BenchPane(Pane):
@@ -55,6 +57,7 @@ class BenchPane(Pane):
         self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind, self._panel)
         self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length, self._panel)
         self.about, self.usual, self.progress = (plain_label(self._panel, role) for role in ("", "muted", ""))
+        self.bar = QProgressBar(self._panel)
         self.run_button = QPushButton(RUN, self._panel)
         self._result = Section("", self.content)
         self.heading, self.compared = self._result.heading, plain_label(self._result, "muted")
@@ -94,12 +97,20 @@ class BenchPane(Pane):
         self.progress.setText(
             progress_words(bench.phase, bench.seconds, bench.usual_seconds, bench.said) if not is_idle else ""
         )
+        self._show_share(bench.share, is_idle)
         self.run_button.setText(RUN if is_idle else STOP)
         self.run_button.setEnabled(bench.phase != "stopping")
         for part in (self.kinds, self.lengths, self.delete_button, self.context_panel):
             part.setEnabled(is_idle)
         self._show_result()
         self._show_kept()
+
+    def _show_share(self, share: float | None, is_idle: bool) -> None:
+        """How far it is; before it measures, only that something goes on."""
+        self.bar.setVisible(not is_idle)
+        self.bar.setRange(0, 0 if share is None else STEPS)
+        if share is not None:
+            self.bar.setValue(round(STEPS * share))
 
     def _show_result(self) -> None:
         shown = self.bench.shown
@@ -174,6 +185,10 @@ class BenchPane(Pane):
         for part in (self.kinds, self.lengths, self.about, self.usual):
             self._panel.column.addWidget(part)
         self._panel.column.addLayout(buttons)
+        self.bar.setAccessibleName("How far the benchmark is")
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(6)
+        self._panel.column.addWidget(self.bar)
         self._result.head.addWidget(self.copy_button)
         self._result.head.addWidget(self.delete_button)
         self._result.column.addWidget(self.compared)

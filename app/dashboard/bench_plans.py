@@ -71,6 +71,14 @@ class BenchPlan:
         )
         return f"{words} Each is measured {sizes.pairs} times."
 
+    def quantities(self, sizes: Sizes) -> int:
+        """How many `mlxr bench` measures, each in pairs: those that it tells of."""
+        if self.kind == "cache":
+            return 2  # a chat's turns, and a restart
+        if self.kind == "batches":
+            return 2 + len(sizes.batches)  # one answer alone before them, and the host's time behind them
+        return len(sizes.contexts)
+
     def arguments(self, sizes: Sizes) -> tuple[str, ...]:
         """Those of `mlxr bench`."""
         common = ("--model", self.model, "--pairs", str(sizes.pairs), "--vs", "none", "--json", "--progress")

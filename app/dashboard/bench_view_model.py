@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.dashboard.bench_child import PATIENCE, BenchChild
 from app.dashboard.bench_plans import SIZES, BenchPlan, Kind, Length
+from app.dashboard.bench_progress import BenchProgress
 from app.dashboard.bench_results import BenchResult, Kept, delete, keep, read_kept
 from app.errors import AppError
 from app.models.background import Background
@@ -31,6 +32,7 @@ class BenchViewModel(QObject):
         kind, length: what is to be run.
         phase: "waiting" until the window's own models have left memory.
         said: what the benchmark told last.
+        share: how much of it is done, from 0 to 1; None before it measures.
         kept: the results in the folder.
         shown: the one that is looked at.
     """
@@ -55,6 +57,7 @@ class BenchViewModel(QObject):
         self.length: Length = "short"
         self.phase: Phase = "idle"
         self.said = ""
+        self.share: float | None = None
         self.kept = Kept()
         self.shown: BenchResult | None = None
         self._child = BenchChild(paths.home)
@@ -118,7 +121,7 @@ class BenchViewModel(QObject):
         """Run the plan as soon as the window's own models have left memory."""
         if self.phase == "idle":
             self._wanted = self.plan
-            self.phase, self.said, self._is_disturbed = "waiting", "", False
+            self.phase, self.said, self.share, self._is_disturbed = "waiting", "", None, False
             self._submit(LetRest(AT_ONCE))
             self._look_at_models()
             self.changed.emit()
@@ -152,7 +155,8 @@ class BenchViewModel(QObject):
 
         def work() -> tuple[BenchResult, Kept]:
             sizes = SIZES[plan.length].within(_context_length(plan.model))
-            report = child.run(plan.arguments(sizes), self._hear)
+            progress = BenchProgress(plan.quantities(sizes))
+            report = child.run(plan.arguments(sizes), lambda line: self._hear(line, progress))
             return self._keep(plan, report), read_kept(self._paths.benchmarks)
 
         self._background.ask(work, self._done, self._end)
@@ -164,9 +168,12 @@ class BenchViewModel(QObject):
             self._paths.benchmarks, plan.kind, plan.length, plan.model, seconds, self._is_disturbed, report
         )
 
-    def _hear(self, line: str) -> None:
+    def _hear(self, line: str, progress: BenchProgress) -> None:
+        progress.hear(line)
+        share = progress.share
+
         def take() -> None:
-            self.said = line
+            self.said, self.share = line, share
 
         self._background.tell(take)
 
@@ -176,7 +183,7 @@ class BenchViewModel(QObject):
 
     def _end(self, problem: str) -> None:
         was_stopped = self.phase == "stopping"
-        self.phase, self.said = "idle", ""
+        self.phase, self.said, self.share = "idle", "", None
         self._tick.stop()
         self._submit(LetRest(self._rest_after()))
         self.changed.emit()

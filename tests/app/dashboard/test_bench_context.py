@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -76,10 +77,10 @@ class Stage:
         self.qtbot = qtbot
         qtbot.addWidget(self.panel)
 
-    def open(self) -> None:
-        """The guide is loaded and looked at."""
-        self.models.open(str(GUIDE))
-        self.models.handle(ModelReady(self.loads[-1].id, model_info(str(GUIDE))))
+    def open(self, path: Path = GUIDE) -> None:
+        """A model, the guide, is loaded and looked at."""
+        self.models.open(str(path))
+        self.models.handle(ModelReady(self.loads[-1].id, model_info(str(path))))
         self.contexts.look(True)
         self.qtbot.waitUntil(lambda: bool(self.contexts.choices), timeout=PATIENCE)
 
@@ -118,9 +119,28 @@ def test_what_is_chosen_is_set_beside_what_was_and_loaded(stage: Stage) -> None:
     assert stage.panel.buttons["full"].isEnabled()
 
 
-def test_a_model_in_no_list_is_left_as_it_is(stage: Stage) -> None:
-    stage.open()
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_model_in_no_list_is_listed_with_what_is_chosen(stage: Stage, tmp_path: Path, is_own: bool) -> None:
+    path = GUIDE
+    if is_own:
+        path = tmp_path / "somewhere" / "own"
+        shutil.copytree(GUIDE, path)
+    stage.open(path)
+    full = stage.contexts.choices[0]
+    stage.panel.buttons["full"].click()
+    stage.qtbot.waitUntil(lambda: len(stage.loads) == 2, timeout=PATIENCE)
+    assert (stage.problems, stage.loads[1].path) == ([], str(path))
+    assert settings_at(path, stage.paths) == ModelSettings(context=full.tokens, kv_cache="full")
+    with open_library(stage.paths) as library:
+        assert library.places() == ([path] if is_own else [])
+
+
+def test_a_model_that_has_gone_is_said(stage: Stage, tmp_path: Path) -> None:
+    path = tmp_path / "own"
+    shutil.copytree(GUIDE, path)
+    stage.open(path)
+    shutil.rmtree(path)
     stage.panel.buttons["full"].click()
     stage.qtbot.waitUntil(lambda: bool(stage.problems), timeout=PATIENCE)
-    assert "open the models page once" in stage.problems[0]
+    assert str(path) in stage.problems[0]
     assert len(stage.loads) == 1

@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from app.appearance import Appearance
 from app.bridge import FrameQueue
 from app.dashboard.bench_context_view_model import ContextViewModel
-from app.dashboard.bench_pane import BenchPane
+from app.dashboard.bench_pane import STEPS, BenchPane
 from app.dashboard.bench_plans import Sizes
 from app.dashboard.bench_results import read_kept
 from app.dashboard.bench_view_model import AT_ONCE, BenchViewModel
@@ -93,11 +93,16 @@ def test_a_benchmark_waits_for_the_model_to_rest_runs_and_is_kept(stage: Stage) 
     stage.pane.run_button.click()
     assert (stage.bench.phase, stage.rests) == ("waiting", [AT_ONCE])
     assert stage.pane.progress.text().startswith("Waiting")
+    assert (stage.pane.bar.isVisible(), stage.pane.bar.maximum()) == (True, 0), "nobody knows how long"
     stage.rest()
     assert stage.bench.phase == "running"
     assert stage.pane.run_button.text() == "Stop"
     stage.qtbot.waitUntil(lambda: "16 tokens of prompt: pair" in stage.bench.said, timeout=PATIENCE)
+    shares: set[int] = set()
+    stage.bench.changed.connect(lambda: shares.add(stage.pane.bar.value() if stage.bench.share else 0))
     stage.wait_for("idle")
+    assert stage.pane.bar.isHidden()
+    assert all(0 <= share < STEPS for share in shares)
     assert stage.rests == [AT_ONCE, 60.0]
     (path,) = stage.paths.benchmarks.iterdir()
     written = json.loads(path.read_text())
