@@ -97,12 +97,15 @@ def opened_header(
 def fetch(path: Path) -> None:
     """Let the system read the file into its own memory meanwhile; where it does not, nothing is lost."""
     try:
-        with path.open("rb", buffering=0) as file:
+        file = os.open(path, os.O_RDONLY)
+        try:
             if sys.platform == "darwin":
-                size = os.fstat(file.fileno()).st_size
+                size = os.fstat(file).st_size
                 fcntl.fcntl(file, _F_RDADVISE, struct.pack("qi4x", 0, min(size, _MOST_ADVISED)))
             else:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(file)
     except OSError:
         return
 

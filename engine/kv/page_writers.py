@@ -78,11 +78,6 @@ class StagedWriter:
 
 def page_spans(pages: Sequence[int], page_size: int) -> list[Span]:
     """The slots of `pages`, in their order, neighbours merged."""
-    spans: list[Span] = []
-    for page in pages:
-        begin = page * page_size
-        if spans and spans[-1].end == begin:
-            spans[-1] = Span(spans[-1].begin, begin + page_size)
-        else:
-            spans.append(Span(begin, begin + page_size))
-    return spans
+    breaks = [index for index in range(1, len(pages)) if pages[index] != pages[index - 1] + 1]
+    rows = zip([0, *breaks], [*breaks, len(pages)], strict=True) if pages else ()
+    return [Span(pages[first] * page_size, (pages[end - 1] + 1) * page_size) for first, end in rows]
