@@ -108,6 +108,7 @@ class TierMachine(RuleBasedStateMachine):
             self.tiers[0].quarantine(run.keys[-1:])
             assert not all(self.tiers[0].find(key) for key in run.keys)
         elif how == "chat":
+            self.wait()  # a writer that catches up would find what the other process has just written
             self.tiers[0].forget_chat("a")
             assert "a" not in self.tiers[0].chat_bytes()
         elif how == "claim":
