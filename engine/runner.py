@@ -14,7 +14,7 @@ from engine.kv.in_place import BatchTables, InPlacePrefill, InPlaceStep
 from engine.kv.pager import PageTable
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
-from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, pick
+from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps, pick
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from metal.decode_attention import MAX_TOKENS
@@ -72,9 +72,11 @@ class Runner:
         self._kernels = model.kernels if model.kernels is not None and model.kernels.is_in_place else None
         self.tokens = 0
         self._is_cpu = device_kind() == "CPU"
+        self._prompt_ops = WaitingOps() if self._is_cpu and model.kernels is None else self.ops
         self._written: tuple[mx.array, ...] = ()
         self._launches: Counter[str] = Counter()
         self._operations = GraphCounter()
+        self._no_logits = mx.zeros((0, model.config.vocab_size))
         model.arena.copiers = None
         if self._kernels is not None:
             attention = self._kernels.attention
@@ -166,9 +168,9 @@ class Runner:
         attend = filling.attend = filling.attend or self.attend(part)
         x = filling.x
         if x is None:
-            x = decoder.embed(mx.array(filling.tokens, dtype=mx.uint32), self.ops)
+            x = decoder.embed(mx.array(filling.tokens, dtype=mx.uint32), self._prompt_ops)
         end = min(filling.layer + layers, self.layers)
-        filling.x = decoder.through(x, self.ops, attend, range(filling.layer, end))
+        filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
         filling.layer = end
         if not self.queues_prompts:
             mx.eval(filling.x)
@@ -224,7 +226,7 @@ class Runner:
         """Attention for some tokens of one sequence, for which there is room in its pages."""
         model, kernels, table = self._model, self._kernels, part.table
         if kernels is None:
-            return FunctionalStep(model.arena, model.pager, [(table, part.tokens)])
+            return self._functional_step([part])
         angles = model.decoder.rope.table(table.length + part.tokens)
         if part.tokens > MAX_TOKENS:
             return InPlacePrefill(kernels.attention, model.arena, model.pager, table, part.tokens, angles)
@@ -242,8 +244,12 @@ class Runner:
     def _functional(self, parts: Sequence[Part], tokens: mx.array, *, is_counted: bool) -> mx.array:
         model, kernels = self._model, self._model.kernels
         before = Counter[str]() if kernels is None else kernels.launches.copy()
-        step = FunctionalStep(model.arena, model.pager, [(part.table, part.tokens) for part in parts])
-        logits = self._logits(parts, model.decoder.hidden(tokens, self.ops, step))
+        step, ops = self._functional_step(parts), self.ops if is_counted else self._prompt_ops
+        if any(part.rows for part in parts):
+            logits = self._logits(parts, model.decoder.hidden(tokens, ops, step))
+        else:
+            model.decoder.store(tokens, ops, step, step.write)
+            logits = self._no_logits
         self._written = (logits,) if logits.size else tuple(model.arena.written())
         if is_counted:
             self._launches.update(self._operations(step.form, logits))
@@ -251,10 +257,16 @@ class Runner:
                 self._launches.update(kernels.launches - before)
         return logits
 
+    def _functional_step(self, parts: Sequence[Part]) -> FunctionalStep:
+        # A CPU is asked for a prompt's next step when this one has ended: it may wait in the middle of it.
+        waits = self._is_cpu and any(part.rows < part.tokens for part in parts)
+        tables = [(part.table, part.tokens) for part in parts]
+        return FunctionalStep(self._model.arena, self._model.pager, tables, waits=waits)
+
     def _logits(self, parts: Sequence[Part], hidden: mx.array) -> mx.array:
         """Of the rows that are wanted; hidden: (tokens, width) of all parts."""
         if not any(part.rows for part in parts):
-            return mx.zeros((0, self._model.config.vocab_size))
+            return self._no_logits
         return self._model.decoder.logits(_wanted(parts, hidden), self.ops)
 
 

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from typing import cast
 
 import mlx.core as mx
 import numpy as np
 
+from engine.host_view import host_view
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
 from engine.kv.page_writers import HostWriter, StagedWriter, page_spans
@@ -180,7 +180,7 @@ class Arena:
         """
         self.synchronize()
         if device_kind() == "CPU":
-            views = {name: [_host_view(pool) for pool in pools] for name, pools in self._pools.items()}
+            views = {name: [host_view(_bits(pool)) for pool in pools] for name, pools in self._pools.items()}
             return HostWriter(views, pages, self.page_size)
         planes: dict[str, Array] = {
             name: np.array(_bits(mx.zeros((self._layers, self._kv_heads, 1, plane.width), plane.dtype)))
@@ -239,7 +239,7 @@ class Arena:
                 pools.append(self._pool(plane))
         mx.eval(pools)
         for old, pool in zip(olds, pools, strict=True):
-            _host_view(pool)[:, : old.shape[1]] = _host_view(old)
+            host_view(_bits(pool))[:, : old.shape[1]] = host_view(_bits(old))
         return pools
 
     def _pool(self, plane: Plane) -> mx.array:
@@ -262,8 +262,3 @@ def _write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Sp
 def _bits(array: mx.array) -> mx.array:
     """The same memory as integers, for what numpy has no type for."""
     return array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
-
-
-def _host_view(pool: mx.array) -> Array:
-    """The memory of an evaluated array, to be written."""
-    return cast("Array", np.array(_bits(pool), copy=False))

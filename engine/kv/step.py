@@ -12,8 +12,10 @@ from itertools import groupby
 import mlx.core as mx
 
 from engine.kv.arena import Arena
+from engine.kv.block_attention import attend_in_blocks
 from engine.kv.pager import Pager, PageTable, Span
 from engine.layers.attention import AttentionLayer
+from engine.layers.host_exp import FEWEST
 
 MOST_FOLDED = 8
 """Most query rows for which MLX's GPU attention has a kernel for short queries."""
@@ -46,12 +48,19 @@ class FunctionalStep:
     next write.
     """
 
-    def __init__(self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]]) -> None:
-        """`parts`: the sequences' tables, and how many tokens each gets, all as many; their rows follow."""
+    def __init__(
+        self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]], *, waits: bool = False
+    ) -> None:
+        """`parts`: the sequences' tables, and how many tokens each gets, all as many; their rows follow.
+
+        `waits`: on a CPU, whether it may be evaluated in the middle: not a decode step, whose tokens nobody
+        has waited for yet, and whose operations are counted.
+        """
         self._arena = arena
         # Half precision would lose some between the parts, and GPUs copy fast.
         in_parts = arena.coding.dtype == mx.float32
         self._parts = [_Part(pager, table, tokens, in_parts=in_parts) for table, tokens in parts]
+        self._waits = waits and arena.coding.dtype == mx.float32
         self._are_singles = len(parts) > 1 and parts[0][1] == 1
         if self._are_singles:
             self._starts = mx.array([part.start for part in self._parts], dtype=mx.int32)
@@ -64,6 +73,12 @@ class FunctionalStep:
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend. A token at position p sees positions max(0, p - window + 1) … p, or all of 0 … p."""
+        queries = self.write(layer, qkv)
+        outs = [self._attend(layer, part, q) for part, q in zip(self._parts, queries, strict=True)]
+        return outs[0] if len(outs) == 1 else mx.concatenate(outs)
+
+    def write(self, layer: AttentionLayer, qkv: mx.array) -> list[mx.array]:
+        """See Write; the queries of each part, (1, heads, tokens, head_dim), normed and rotated."""
         queries: list[mx.array] = []
         if self._are_singles:
             q, k, v = _heads(layer, qkv[:, None], self._starts)
@@ -75,8 +90,7 @@ class FunctionalStep:
                 q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
                 self._arena.write_layer(layer.index, k[0], v[0], part.written)
                 queries.append(q)
-        outs = [self._attend(layer, part, q) for part, q in zip(self._parts, queries, strict=True)]
-        return outs[0] if len(outs) == 1 else mx.concatenate(outs)
+        return queries
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
         shape, visible = layer.shape, part.sees(layer.shape.window)
@@ -85,6 +99,9 @@ class FunctionalStep:
             rows = q.reshape(shape.kv_heads, shape.group, -1)
             return attend_in_parts(rows, seen, shape.scale).reshape(1, -1)
         keys, values = seen[0]
+        if self._waits and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
+            out = attend_in_blocks(q[0], keys, values, shape.scale, shape.window)
+            return out.swapaxes(0, 1).reshape(part.tokens, -1)
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)

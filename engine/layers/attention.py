@@ -33,6 +33,9 @@ From projections (tokens, (heads + 2 kv_heads) · head_dim), queries then keys t
 (tokens, heads · head_dim). Keys and values live in pages only.
 """
 
+Write = Callable[[AttentionLayer, mx.array], object]
+"""Writes a step's keys and values to pages, from the same projections."""
+
 
 def attention_shape(
     config: DecoderConfig, window: int | None, page_size: int, dtype: mx.Dtype
@@ -75,3 +78,7 @@ class Attention:
     def __call__(self, x: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
         """x and the result: (tokens, width)."""
         return ops.add(x, attend(self.layer, ops.project(x, self._norm, self._qkv)), self._output)
+
+    def store(self, x: mx.array, ops: LinearOps, write: Write) -> None:
+        """Only write the keys and values of x, (tokens, width)."""
+        write(self.layer, ops.project(x, self._norm, self._qkv))

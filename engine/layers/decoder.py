@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.layers.attention import Attend, Attention, AttentionLayer
+from engine.layers.attention import Attend, Attention, AttentionLayer, Write
 from engine.layers.linear import load_embedding, load_linear
 from engine.layers.mlp import SwiGLU
 from engine.layers.norm import RMSNorm
@@ -32,6 +32,10 @@ class DecoderBlock:
 
     def __call__(self, x: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
         return self._mlp(self._attention(x, ops, attend), ops)
+
+    def store(self, x: mx.array, ops: LinearOps, write: Write) -> None:
+        """Only write the keys and values of x, (tokens, width)."""
+        self._attention.store(x, ops, write)
 
 
 class Decoder:
@@ -63,6 +67,11 @@ class Decoder:
     def hidden(self, tokens: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
         """Last hidden states (tokens, width) of int32 ids (tokens,); writes their keys and values."""
         return self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks)))
+
+    def store(self, tokens: mx.array, ops: LinearOps, attend: Attend, write: Write) -> None:
+        """Only write the keys and values of int32 ids (tokens,), the last layer's too."""
+        x = self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks) - 1))
+        self._blocks[-1].store(x, ops, write)
 
     def embed(self, tokens: mx.array, ops: LinearOps) -> mx.array:
         """What goes into the first layer, (tokens, width), of int32 ids (tokens,)."""

@@ -11,6 +11,7 @@ import pytest
 
 from engine.kv.pager import PageTable
 from engine.kv.step import attend_in_parts
+from engine.layers.host_exp import FEWEST
 from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
 from engine.runner import Runner
@@ -187,6 +188,18 @@ def test_the_arena_grows_with_use_and_not_with_the_context(tmp_path: Path) -> No
     runner.prefill(table, prompt())
     assert model.pager.pages_used == -(-PROMPT_TOKENS // 16)
     assert model.arena.pages < 200
+
+
+@pytest.mark.skipif(device_kind() != "CPU", reason="elsewhere nothing waits")
+def test_decode_steps_are_counted_whole_however_many_rows_they_have(tmp_path: Path) -> None:
+    """None of it is computed before it is counted, as steps of a prompt are on a CPU."""
+    model = load_model(write_random_model(tmp_path / "model"), EngineSettings(), lambda done, total: None)
+    runner, tables = Runner(model), [PageTable() for _ in range(80)]
+    for table in tables:
+        runner.prefill(table, [5] * 8)
+    mx.eval(runner.decode(tables, mx.array([7] * len(tables), dtype=mx.uint32)))
+    assert len(tables) * model.config.intermediate_size >= FEWEST
+    assert runner.launches["mlx.Sigmoid"] == runner.layers
 
 
 @pytest.mark.usefixtures("settled_memory")

@@ -1,0 +1,58 @@
+"""What needs an exponential of each of many numbers, on a CPU: by numpy, in place.
+
+MLX's CPU build computes exponentials one at a time, 19 to 40 ns each; numpy's vector code takes 1 ns. To get
+at the numbers the step is evaluated as far as them: this is for steps that somebody waits for anyway.
+"""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.host_view import host_view
+
+FEWEST = 4096
+"""Exponentials from which waiting for their arguments costs less than MLX's own take.
+
+silu(g) · u of 1,024, 2,048, 4,096, 8,192 and 16,384 numbers took MLX 75, 80, 127, 230 and 567 µs, and this
+way 62, 56, 60, 79 and 175 (medians of 15, two virtual cores of an Intel Xeon with AVX-512, MLX 0.32.4).
+"""
+
+_CACHED = 1 << 16
+"""Numbers that are worked on at a time, and stay in the processor's second cache: 256 KiB."""
+
+Floats = NDArray[np.float32]
+
+
+def exponentiate(scores: Floats) -> Floats:
+    """Replace each row of (rows, width) by exp(score - the row's largest).
+
+    Returns:
+        Their sums, (rows, 1): softmax is the rows divided by these. NaN for a row that has NaN, or infinity.
+    """
+    sums = np.empty((len(scores), 1), np.float32)
+    rows = max(1, _CACHED // scores.shape[1])
+    with np.errstate(invalid="ignore"):  # the request ends where its logits are found not to be finite
+        for begin in range(0, len(scores), rows):
+            part = scores[begin : begin + rows]
+            part -= part.max(axis=-1, keepdims=True)
+            np.exp(part, out=part)
+            part.sum(axis=-1, keepdims=True, out=sums[begin : begin + rows])
+    return sums
+
+
+def gated(both: mx.array) -> mx.array:
+    """silu(g) · u, where g and u are the two halves of each row of float32 (rows, 2 · width); evaluated."""
+    gate, up = mx.split(both, 2, axis=-1)
+    out = gate * up
+    mx.eval(gate, out)
+    gates, outs = host_view(gate), host_view(out)
+    rows = max(1, _CACHED // out.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):  # g · u / infinity is the 0 that silu comes to
+        for begin in range(0, len(outs), rows):
+            part = np.negative(gates[begin : begin + rows])
+            np.exp(part, out=part)
+            part += 1
+            outs[begin : begin + rows] /= part
+    return out

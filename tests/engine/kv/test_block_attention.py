@@ -1,0 +1,123 @@
+"""Attention in blocks against numpy's in float64."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.kv import block_attention
+from engine.kv.arena import Arena
+from engine.kv.block_attention import FEWEST_QUERIES, MOST_QUERIES, attend_in_blocks
+from engine.kv.pager import Pager, PageTable
+from engine.kv.step import FunctionalStep
+from engine.layers.attention import AttentionLayer
+from engine.layers.rope import Rope
+from engine.loading.config import RopeConfig
+from engine.machine import device_kind
+from metal.attention_shape import AttentionShape
+
+pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")
+
+DIM, SCALE = 16, 0.25
+KV_HEADS = 2
+
+
+def random(*shape: int, seed: int, size: float = 1.0) -> mx.array:
+    return mx.array((size * np.random.default_rng(seed).standard_normal(shape)).astype(np.float32))
+
+
+def expected(q: mx.array, keys: mx.array, values: mx.array, window: int | None) -> np.ndarray:
+    """All of it at once, in float64."""
+    q64, k64, v64 = (np.array(each, dtype=np.float64) for each in (q, keys, values))
+    group, tokens, seen = q.shape[0] // keys.shape[0], q.shape[1], keys.shape[1]
+    scores = SCALE * q64 @ np.repeat(k64, group, axis=0).swapaxes(1, 2)
+    position, key = np.arange(seen - tokens, seen)[:, None], np.arange(seen)
+    hidden = (key > position) | (False if window is None else key <= position - window)
+    scores[:, hidden] = -np.inf
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights @ np.repeat(v64, group, axis=0) / weights.sum(axis=-1, keepdims=True)
+
+
+def assert_right(
+    heads: int, history: int, tokens: int, window: int | None, *, size: float = 1.0, most: float = 1e-5
+) -> None:
+    q = random(heads, tokens, DIM, seed=1, size=size)
+    keys = random(KV_HEADS, history + tokens, DIM, seed=2, size=size)
+    values = random(KV_HEADS, history + tokens, DIM, seed=3)
+    found = np.array(attend_in_blocks(q, keys, values, SCALE, window))
+    assert np.abs(found - expected(q, keys, values, window)).max() <= most
+
+
+@pytest.mark.parametrize("heads", [2, 4, 16])
+@pytest.mark.parametrize("history", [0, 1, 75])
+@pytest.mark.parametrize("window", [None, 1, 9, 76, 1000])
+def test_of_any_heads_history_and_window(heads: int, history: int, window: int | None) -> None:
+    for tokens in (1, 2, 33):
+        assert_right(heads, history, tokens, window)
+
+
+@pytest.mark.parametrize("window", [None, 40, MOST_QUERIES, MOST_QUERIES + 1])
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_where_blocks_end(blocks: int, more: int, window: int | None) -> None:
+    assert_right(4, 70, blocks * MOST_QUERIES + more, window)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_where_the_smallest_blocks_end(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_attention, "SCORES", 1)
+    assert_right(4, 70, 2 * FEWEST_QUERIES + more, None)
+    assert_right(4, 70, 2 * FEWEST_QUERIES + more, 50)
+
+
+def test_scores_of_ten_thousand_stay_finite() -> None:
+    """Most weights are 0 or 1 then. Where two scores are close, float32 of that size is too coarse."""
+    q, keys = random(2, 200, DIM, seed=1, size=100), random(KV_HEADS, 200, DIM, seed=2, size=100)
+    scores = SCALE * np.array(q @ keys.swapaxes(1, 2))
+    assert np.abs(scores).max() > 1e4
+    assert_right(2, 0, 200, None, size=100, most=2e-2)
+
+
+def test_what_is_not_finite_stays_in_its_row() -> None:
+    q, keys, values = (random(2, 64, DIM, seed=seed) for seed in (1, 2, 3))
+    q[0, 5, 0] = float("inf")
+    found = np.isfinite(np.array(attend_in_blocks(q, keys, values, SCALE, None))).all(axis=-1)
+    assert [tuple(row) for row in np.argwhere(~found)] == [(0, 5)]
+
+
+def test_only_a_block_of_scores_is_in_memory() -> None:
+    heads, tokens = 4, 2048
+    q = random(heads, tokens, DIM, seed=1)
+    keys, values = (random(KV_HEADS, tokens, DIM, seed=seed) for seed in (2, 3))
+    mx.eval(q, keys, values)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    mx.eval(attend_in_blocks(q, keys, values, SCALE, None))
+    block, whole = 4 * heads * MOST_QUERIES * tokens, 4 * heads * tokens * tokens
+    assert mx.get_peak_memory() - before < 3 * block < whole / 5
+
+
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("window", [None, 50])
+def test_a_step_that_waits_equals_one_that_does_not(bits: int | None, window: int | None) -> None:
+    shape = AttentionShape(4, KV_HEADS, 32, 32, 16, mx.float32, SCALE, window, None)
+    layer = AttentionLayer(0, shape, Rope(RopeConfig(), 32), None)
+    arena, pager, table, other = (
+        Arena(1, KV_HEADS, 32, 16, mx.float32, bits),
+        Pager(40, 16),
+        PageTable(),
+        PageTable(),
+    )
+    arena.reserve(40, 40)
+    for tokens in (60, 100, 1, 200):
+        pager.grow(other, other.length + 16)  # so that pages are no neighbours
+        other.length += 16
+        pager.grow(table, table.length + tokens)
+        qkv = random(tokens, 8 * 32, seed=tokens)
+        outs = [
+            np.array(FunctionalStep(arena, pager, [(table, tokens)], waits=waits)(layer, qkv))
+            for waits in (False, True)
+        ]
+        np.testing.assert_allclose(outs[1], outs[0], atol=2e-6)
+        table.length += tokens
