@@ -37,8 +37,7 @@ class CachePane(Pane):
         self._appearance, self._cache, self._pins = appearance, cache, pins
         self._has_changed = True
         self._panel = Panel(self.content)
-        self.gauge, self._unseen = plain_label(self._panel), QLabel(self._panel)
-        self._unseen.setProperty("role", "muted")
+        self.gauge, self._unseen = plain_label(self._panel), plain_label(self._panel, "muted")
         self.bar = OccupancyBar(appearance, self._panel)
         self.map = PageMapView(appearance, cache, title_of, self._panel)
         self.facts = [_FactPanel(fact, self.content) for fact in facts(None)]
@@ -85,6 +84,7 @@ class CachePane(Pane):
             panel.show_value(fact)
         self.map.refresh()
         unseen = self.map.unseen
+        self._unseen.setVisible(unseen > 0)
         self._unseen.setText(f"and {unseen:,} free pages that were never used" if unseen else "")
         self.chats.show_chats(self._cache.chats, self._pins.pinned)
 
@@ -125,9 +125,8 @@ class CachePane(Pane):
             legend.addWidget(said)
             legend.addSpacing(10)
         legend.addStretch(1)
-        legend.addWidget(self._unseen)
         self._panel.column.setSpacing(10)
-        for item in (self.gauge, self.bar, self.map):
+        for item in (self.gauge, self.bar, self.map, self._unseen):
             self._panel.column.addWidget(item)
         self._panel.column.addLayout(legend)
         below.column.addWidget(self.chats)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.widgets.tabbed_page import TabbedPage
@@ -19,8 +20,10 @@ class DashboardPage(TabbedPage):
         self.setObjectName("dashboardPage")
         self._model = QLabel(self)
         self._model.setProperty("role", "muted")
-        self.bar.addWidget(self._model)
-        self.bar.addSpacing(8)
+        self._model.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._model.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.end.addWidget(self._model)
+        self.end.addSpacing(8)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -30,3 +33,5 @@ class DashboardPage(TabbedPage):
     def show_model(self, words: str) -> None:
         """Name the model that is told of."""
         self._model.setText(words)
+        self._model.setToolTip(words)
+        self.fit()

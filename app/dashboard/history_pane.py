@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Slot
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QButtonGroup, QFileDialog, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QFileDialog, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -26,6 +26,8 @@ from app.widgets.tab_button import TabButton
 FILE = "mlxr-history.csv"
 EMPTY = "Nothing was asked in {phrase}. What you ask is counted here, without its words."
 READING = "Reading…"
+ROOM_FOR_BAR = 700
+"""Pixels; in a narrower pane what is compared stands below the spans."""
 
 
 class HistoryPane(Pane):
@@ -50,6 +52,7 @@ class HistoryPane(Pane):
         self.export_button.setToolTip("Save the requests of this time as a table, without what was said")
         self.empty = plain_label(self.content, "muted")
         self._grid, self._group = FigureGrid(list(self.cards.values()), most=3), QButtonGroup(self)
+        self._bar = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._arrange()
         self.spans[history.span].setChecked(True)
         self.cards["requests"].setChecked(True)
@@ -92,6 +95,9 @@ class HistoryPane(Pane):
         """All cards in two rows, or in a narrow window in three."""
         super().resizeEvent(event)
         self._grid.fit(self.width())
+        wide = self.width() >= ROOM_FOR_BAR
+        down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._bar.setDirection(across if wide else down)
 
     @Slot()
     def refresh(self) -> None:
@@ -142,17 +148,19 @@ class HistoryPane(Pane):
         self.banner.say(text.sentence(words))
 
     def _arrange(self) -> None:
-        bar = QHBoxLayout()
+        spans, tools = QHBoxLayout(), QHBoxLayout()
         for tab in self.spans.values():
             self._group.addButton(tab)
-            bar.addWidget(tab)
-        bar.addStretch(1)
+            spans.addWidget(tab)
+        spans.addStretch(1)
+        self._bar.addLayout(spans, 1)
+        self._bar.addLayout(tools)
         compare = QLabel("Compare by", self.content)
         compare.setProperty("role", "muted")
-        bar.addWidget(compare)
-        bar.addWidget(self.compare)
-        bar.addWidget(self.export_button)
-        self.column.addLayout(bar)
+        tools.addWidget(compare)
+        tools.addWidget(self.compare, 1)
+        tools.addWidget(self.export_button)
+        self.column.addLayout(self._bar)
         self.column.addWidget(self.banner)
         self.column.addLayout(self._grid)
         self.column.addWidget(self.empty)

@@ -11,7 +11,9 @@ from pytestqt.qtbot import QtBot
 
 from app.dashboard.dashboard_page import PANES
 from app.dashboard.logs_pane import LogsPane
+from app.dashboard.pane import Pane
 from app.dashboard.tables import fill, plain_table
+from app.window import SMALLEST
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 
@@ -52,6 +54,35 @@ def test_a_tab_may_be_chosen_before_its_pane_is_there(open_desktop: OpenDesktop,
     (pane,) = page.findChildren(LogsPane)
     assert pane.isVisible()
     assert page.stack.currentWidget() is pane
+
+
+def test_every_pane_fits_the_smallest_window(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
+    desktop = open_desktop()
+    desktop.pane.dashboard_wanted.emit()
+    qtbot.waitUntil(lambda: bool(desktop.dashboard.desk and desktop.dashboard.desk.page.is_whole))
+    assert desktop.dashboard.desk
+    page = desktop.dashboard.desk.page
+    desktop.window.resize(*SMALLEST)
+    widths: dict[str, tuple[int, int]] = {}
+    for name in PANES:
+        page.show_tab(name)
+        for _ in range(3):  # the layout settles in steps
+            QApplication.processEvents()
+        pane = page.stack.currentWidget()
+        content = pane.content if isinstance(pane, Pane) else pane
+        widths[name] = (content.width(), content.minimumSizeHint().width())
+    assert all(needed <= width <= SMALLEST[0] for width, needed in widths.values()), widths
+    for name in ("Guide", "A model with a name that is far too long for a line of a window " * 2):
+        page.show_model(name)
+        QApplication.processEvents()
+        assert page.minimumSizeHint().width() <= page.width() == SMALLEST[0]
+        tab = page.tab_button(PANES[-1])
+        assert tab.mapTo(page, tab.rect().bottomRight()).x() < page.width()
+    desktop.window.resize(1080, 720)
+    page.show_model("Guide")
+    QApplication.processEvents()
+    assert page.tab_button("Live").y() == page.tab_button("Logs").y()
+    assert page.stack.geometry().y() < 60, "tabs stand beside the title again"
 
 
 @pytest.mark.parametrize("grows", [False, True])

@@ -79,12 +79,8 @@ def test_colours_stand_out_from_the_ground_and_from_each_other(theme: Theme) -> 
     found = colours(theme)
     assert all(contrast(one, theme.surface) >= 3 for one in found)
     assert all(_apart(one, other) > 60 for one in found for other in found if one != other)
-    assert all(
-        _apart(_without_red(one), _without_red(other)) > 20
-        for one in found
-        for other in found
-        if one != other
-    )
+    for seen in (_without_red, _without_green):
+        assert all(_apart(seen(one), seen(other)) > 20 for one in found for other in found if one != other)
 
 
 def _apart(one: str, other: str) -> float:
@@ -94,7 +90,16 @@ def _apart(one: str, other: str) -> float:
 
 def _without_red(colour: str) -> str:
     """As an eye without red cones sees it, after Viénot, Brettel and Mollon (1999), on linear light."""
-    red, green, blue = ((int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5))
-    yellow = 0.11238 * red + 0.88762 * green
-    shown = (yellow, yellow, 0.00401 * red - 0.00401 * green + blue)
+    return _seen(colour, red=0.11238, blue=0.00401)
+
+
+def _without_green(colour: str) -> str:
+    """As an eye without green cones sees it, after the same."""
+    return _seen(colour, red=0.29275, blue=-0.02234)
+
+
+def _seen(colour: str, red: float, blue: float) -> str:
+    linear = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
+    yellow = red * linear[0] + (1 - red) * linear[1]
+    shown = (yellow, yellow, blue * (linear[0] - linear[1]) + linear[2])
     return "#" + "".join(f"{round(255 * min(1.0, max(0.0, c)) ** (1 / 2.2)):02x}" for c in shown)
