@@ -28,7 +28,8 @@ class Row:
 
     Attributes:
         what: the quantity, for people.
-        unit: of all values: "tok/s", "GB/s", "s", "ms", "µs", "share", "x" for a ratio, or "" for a count.
+        unit: of all values: "tok/s", "GB/s", "s", "ms", "µs", "share", "core" for a share of
+            a processor core, "x" for a ratio, or "" for a count.
         samples: the measurements, in the order taken.
         target: what it should reach, or None where nothing is promised.
         group: the heading it stands under.

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.cli.rows import Row, Target
+from app.measure.dashboard_cost import BUSY_TARGET, IDLE_TARGET, measure_dashboard_cost
+from app.measure.dashboard_cost import TARGET as DASHBOARD_TARGET
 from app.measure.decode_ratio import TARGET, measure_decode_ratio
 from app.measure.first_window import TARGET_SECONDS, measure_first_window
 from app.measure.stall import PER_SECOND, TARGET_MS, measure_stall
 
-WINDOW = "window"
+WINDOW, DASHBOARD = "window", "dashboard"
 
 
 def measure_window(model: Path, runs: int, say: Callable[[str], None]) -> Iterator[Row]:
@@ -18,7 +20,7 @@ def measure_window(model: Path, runs: int, say: Callable[[str], None]) -> Iterat
 
     Args:
         model: a model that can chat.
-        runs: starts of the window, and pairs with and without it.
+        runs: starts of the window, pairs with and without it, and rounds of the dashboard's panes.
 
     Raises:
         AppError: a window ended badly.
@@ -34,3 +36,16 @@ def measure_window(model: Path, runs: int, say: Callable[[str], None]) -> Iterat
     say("decoding with the window and without")
     ratio = measure_decode_ratio(model, runs).ratios
     yield Row("decode, window open to headless", "x", ratio, Target("at least", TARGET), WINDOW)
+    yield from _dashboard(model, runs, say)
+
+
+def _dashboard(model: Path, rounds: int, say: Callable[[str], None]) -> Iterator[Row]:
+    say("decoding with each pane of the dashboard and without")
+    cost = measure_dashboard_cost(model, rounds)
+    least, most = Target("at least", DASHBOARD_TARGET), Target("at most", BUSY_TARGET)
+    for pane in cost.panes:
+        yield Row(f"decode, {pane} open to closed", "x", cost.ratios(pane), least, DASHBOARD)
+    for pane in cost.panes:
+        what = f"window's thread, {pane} more than closed"
+        yield Row(what, "core", cost.more_busy(pane), most, DASHBOARD)
+    yield Row("whole app at rest, open", "core", cost.idle, Target("at most", IDLE_TARGET), DASHBOARD)

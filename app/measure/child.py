@@ -20,11 +20,11 @@ class MeasureFailed(AppError):
     """The child process of a measurement ended badly; the text ends with what it said."""
 
 
-def run_child(module: str, *arguments: str) -> dict[str, Any]:
+def run_child(module: str, *arguments: str, patience: float = PATIENCE) -> dict[str, Any]:
     """Run `python -m module arguments` in an empty data home without a screen; returns the JSON it prints.
 
     The environment's QT_QPA_PLATFORM is kept where it is set. Raises MeasureFailed when the child fails or is
-    not done within PATIENCE.
+    not done within `patience` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="mlxr-measure-") as home:
         environment = {"QT_QPA_PLATFORM": "offscreen", **os.environ, "MLXR_HOME": home}
@@ -35,11 +35,11 @@ def run_child(module: str, *arguments: str) -> dict[str, Any]:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=PATIENCE,
+                timeout=patience,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise MeasureFailed(f"{module} was not done after {PATIENCE:.0f} s; end other programs") from None
+            raise MeasureFailed(f"{module} was not done after {patience:.0f} s; end other programs") from None
     if done.returncode:
         raise MeasureFailed(f"{module} ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -5,33 +5,17 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
 from app.measure.child import MeasureFailed, run_child
-from engine import (
-    Command,
-    Engine,
-    EngineSettings,
-    Event,
-    Failed,
-    Finished,
-    Generate,
-    LoadModel,
-    Message,
-    ModelReady,
-    SamplingParams,
-)
+from app.measure.fixed_length import QUESTION, FixedLength
+from engine import Event, Failed, Finished, Generate, LoadModel, Message, ModelReady
 
 TARGET = 0.97
 PAIRS = 7
 TOKENS = 256
-QUESTION = "What is a page?"
-KV_BYTES = 256 << 20
-SAMPLING = SamplingParams(temperature=2.0, seed=7)
-"""Hot: after an answer's end the likeliest token is that end again, without text for the window to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +42,12 @@ def measure_decode_ratio(model: Path, pairs: int = PAIRS, tokens: int = TOKENS) 
     return DecodeRatio(tuple(found["headless"]), tuple(found["window"]))
 
 
-class _FixedLength:
-    """An engine that answers every request with the same tokens."""
-
-    def __init__(self, emit: Callable[[Event], None], tokens: int) -> None:
-        self._engine = Engine(emit, EngineSettings(kv_bytes=KV_BYTES, speculation=False))
-        self._tokens = tokens
-        self.start = self._engine.start
-        self.close = self._engine.close
-
-    def submit(self, command: Command) -> None:
-        """Queue a command; a Generate gets the fixed length."""
-        if isinstance(command, Generate):
-            command = replace(command, max_tokens=self._tokens, ignore_eos=True, sampling=SAMPLING)
-        self._engine.submit(command)
-
-
 class _Headless:
     """An engine whose events nobody looks at but to see the end."""
 
     def __init__(self, tokens: int) -> None:
         self._events: SimpleQueue[Event] = SimpleQueue()
-        self.engine = _FixedLength(self._events.put, tokens)
+        self.engine = FixedLength(self._events.put, tokens)
         self._runs = 0
 
     def load(self, model: str) -> None:
@@ -110,13 +78,14 @@ def _child(model: str, pairs: int, tokens: int) -> None:
     from app.wiring import Desktop, make_application
 
     application = make_application()
-    desktop = Desktop(application, lambda emit: _FixedLength(emit, tokens), default_paths())
+    desktop = Desktop(application, lambda emit: FixedLength(emit, tokens), default_paths())
     headless = _Headless(tokens)
     headless.load(model)
     desktop.models.state_changed.connect(
-        lambda state: state.phase in ("ready", "failed") and application.quit()
+        lambda state: state.phase in ("ready", "failed") and application.exit()
     )
-    desktop.conversation.state_changed.connect(lambda state: state.busy or application.quit())
+    # exit() and not quit(), which would close the window
+    desktop.conversation.state_changed.connect(lambda state: state.busy or application.exit())
     desktop.start(Path(model))
     application.exec()
 
@@ -125,6 +94,8 @@ def _child(model: str, pairs: int, tokens: int) -> None:
         if not desktop.conversation.send(QUESTION):
             raise MeasureFailed(f"the window cannot send: {desktop.models.state.error or 'no model'}")
         application.exec()
+        if not desktop.window.isVisible():
+            raise MeasureFailed("the window was closed while it was measured; leave it open")
         return desktop.conversation.messages[-1].decode_tps
 
     in_window()  # the first runs warm up

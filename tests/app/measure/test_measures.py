@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.measure.child import MeasureFailed, run_child
+from app.measure.dashboard_cost import CLOSED, DashboardCost, measure_dashboard_cost
 from app.measure.paced_engine import PacedEngine
 from app.measure.stall import lateness, measure_stall, percentile
+from app.model_location import GUIDE
 from engine import Event, Finished, Generate, Message, TextChunk
 
 
@@ -40,6 +42,26 @@ def test_a_stall_is_measured_in_the_real_window() -> None:
     assert found.tokens == 60
     assert found.beats > 20
     assert 0 <= found.median_ms <= found.p99_ms <= found.max_ms
+
+
+def test_a_pane_is_compared_with_the_closed_dashboard_of_its_round() -> None:
+    decode = {CLOSED: (100.0, 50.0), "Live": (99.0, 51.0)}
+    busy = {CLOSED: (0.01, 0.03), "Live": (0.02, 0.02)}
+    cost = DashboardCost(decode, busy, (0.01,))
+    assert cost.panes == ("Live",)
+    assert cost.ratios("Live") == pytest.approx((0.99, 1.02))
+    assert cost.more_busy("Live") == pytest.approx((0.01, -0.01))
+
+
+@pytest.mark.long
+def test_every_pane_of_the_dashboard_is_measured() -> None:
+    cost = measure_dashboard_cost(GUIDE, rounds=1, tokens=16)
+    assert cost.panes == ("Live", "Cache", "Kernels", "History", "Benchmark", "Logs")
+    for side in (CLOSED, *cost.panes):
+        assert len(cost.decode[side]) == len(cost.busy[side]) == 1
+        assert cost.decode[side][0] > 0
+        assert 0 < cost.busy[side][0] < 1
+    assert 0 < cost.idle[0] < 1
 
 
 def test_a_child_that_fails_is_one_line() -> None:
