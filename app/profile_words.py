@@ -31,7 +31,7 @@ def profile_rows(profile: StepProfile) -> list[Row]:
         rows.append(("between them", runs_words(between), f"{sum(between.values())}", NONE, NONE, NONE))
     launches = f"{sum(profile.launches.values())}"
     rows.append(("all parts", "", "", "", *_of_step(profile, profile.step - profile.left)))
-    left = "left over, for the host" if profile.left >= 0 else "less where they overlap"
+    left = "left over: host, waiting" if profile.left >= 0 else "less where they overlap"
     rows.append((left, "", "", "", *_of_step(profile, profile.left)))
     rows.append(("the step, measured whole", "", launches, "", *_of_step(profile, profile.step)))
     return rows

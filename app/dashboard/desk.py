@@ -58,7 +58,11 @@ class DashboardDesk(QObject):
         self._appearance, self._live, self._cache, self._pins = appearance, live, cache, pins
         self._title_of = title_of
         self.kernels = KernelsViewModel(
-            background, cache, lambda: kernel_table(paths.kernels), lambda: check_kernels(paths.kernels)
+            background,
+            cache,
+            lambda: kernel_table(paths.kernels),
+            lambda: check_kernels(paths.kernels),
+            submit,
         )
         self.history = HistoryViewModel(onlookers.history, onlookers.recorder, models.name_of)
         own = Background("mlxr-logs", background.tell)  # a check of kernels keeps the other one busy

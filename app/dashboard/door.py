@@ -86,6 +86,7 @@ class DashboardDoor(QObject):
         self.cache.handle(event)
         if self._desk is not None:
             self._desk.history.handle(event)
+            self._desk.kernels.handle(event)
 
     def flush(self) -> None:
         """Tell the views what has changed."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from app import VERSION
 from app.dashboard.axis import number_words
-from engine import KernelCheck, KernelTable, ModelInfo, Stats
+from app.profile_words import COLUMNS, profile_rows, profile_values, profile_words
+from engine import KernelCheck, KernelTable, ModelInfo, Stats, StepProfile
 
 NONE = "–"
 _TROUBLES = frozenset({"disagrees", "does not compile", "hangs", "died"})
@@ -94,7 +95,11 @@ def check_words(checks: Sequence[KernelCheck], is_over: bool) -> str:
 
 
 def report(
-    info: ModelInfo | None, stats: Stats | None, table: KernelTable, checks: Sequence[KernelCheck]
+    info: ModelInfo | None,
+    stats: Stats | None,
+    table: KernelTable,
+    checks: Sequence[KernelCheck],
+    profile: StepProfile | None,
 ) -> dict[str, Any]:
     """All of it as plain values. A model is named, its folder is not: that may tell who somebody is."""
     model = asdict(info) | {"path": info.name} if info else None
@@ -106,6 +111,7 @@ def report(
         "launches": dict(stats.launches) if stats else {},
         "own_launches_per_token": stats.own_launches_per_token if stats else None,
         "mlx_launches_per_token": stats.mlx_launches_per_token if stats else None,
+        "profile": profile_values(profile) if profile else None,
         "operations": [asdict(op) for op in table.ops],
         "checks": [asdict(check) for check in checks],
     }
@@ -117,7 +123,11 @@ def report_json(values: dict[str, Any]) -> str:
 
 
 def report_markdown(
-    info: ModelInfo | None, stats: Stats | None, table: KernelTable, checks: Sequence[KernelCheck]
+    info: ModelInfo | None,
+    stats: Stats | None,
+    table: KernelTable,
+    checks: Sequence[KernelCheck],
+    profile: StepProfile | None,
 ) -> str:
     """The report, to be pasted into a bug report."""
     lines = [f"# MLXR {VERSION}: kernels", "", table_words(table), "", f"Runs: {runs_words(info)}"]
@@ -125,6 +135,8 @@ def report_markdown(
         lines += [f"Model: {info.name}, {info.family}, {info.dtype}", *info.kernel_notes]
     lines += ["", "## Launches", "", launch_words(stats)]
     lines += _markdown(("Operation", "Whose", "Launches", "For each token"), launch_rows(stats))
+    lines += ["", "## A step, part by part", "", profile_words(profile) if profile else "Not measured"]
+    lines += _markdown(COLUMNS, profile_rows(profile) if profile else ())
     lines += ["", "## Choices", *_markdown(CHOICE_COLUMNS, choice_rows(table))]
     lines += ["", "## Check", "", check_words(checks, is_over=True) if checks else "Not run"]
     failed = [(check.op, check.candidate, check.reason) for check in checks if not check.passed]

@@ -1,4 +1,4 @@
-"""The kernels: what runs and why, how often, what was chosen on this machine, and a check of all of them."""
+"""The kernels: what runs and why, how often and for how long, what was chosen here, and a check of them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from app.dashboard.kernel_figures import (
 from app.dashboard.kernels_view_model import KernelsViewModel
 from app.dashboard.pane import Pane, Panel, Section, plain_label
 from app.dashboard.tables import fill, plain_table
+from app.profile_words import COLUMNS, profile_rows, profile_words
 from app.widgets.banner import Banner
 
 LAUNCH_COLUMNS = ("Operation", "Whose", "Launches", "For each token")
 REPORT = "mlxr-kernels.md"
+PROFILE = "Profile a step"
 
 
 class KernelsPane(Pane):
@@ -42,14 +44,24 @@ class KernelsPane(Pane):
             plain_label(self._panel, role) for role in ("strong", "", "", "", "")
         )
         self.check_button = QPushButton("Check kernels", self._panel)
+        self.profile_button = QPushButton(PROFILE, self._panel)
         self.report_button = QPushButton("Export report…", self._panel)
         self.check_button.setToolTip("Run every kernel on many shapes and compare it with its reference")
+        self.profile_button.setToolTip("Measure a step of this model part by part; a message goes first")
         self.report_button.setToolTip("Save all of this as Markdown and JSON, for a bug report")
-        launched, chosen = Section("Launches", self.content), Section("Chosen on this machine", self.content)
+        profiled, launched, chosen = (
+            Section(title, self.content)
+            for title in ("A step, part by part", "Launches", "Chosen on this machine")
+        )
         self.launch_table = plain_table(launched, LAUNCH_COLUMNS, "Launches by operation", words=(0, 1))
+        self.profiled = plain_label(profiled, "muted")
+        self.profile_table = plain_table(
+            profiled, COLUMNS, "Parts of a decode step and their times alone", words=(0, 1), wide=1
+        )
         self.choice_table = plain_table(
             chosen, CHOICE_COLUMNS, "Kernels chosen on this machine", words=(0, 1, 4), wide=4
         )
+        self._profiled = profiled
         self._sections = (launched, chosen)
         self._arrange()
         kernels.changed.connect(self.refresh)
@@ -57,6 +69,7 @@ class KernelsPane(Pane):
         kernels.failed.connect(self._say_problem)
         kernels.saved.connect(self._say_saved)
         self.check_button.clicked.connect(self._start_or_stop)
+        self.profile_button.clicked.connect(self._start_profile)
         self.report_button.clicked.connect(self._save)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
@@ -86,6 +99,7 @@ class KernelsPane(Pane):
         fill(self.choice_table, chosen, most=6, grows=True)
         for rows, section in zip((launched, chosen), self._sections, strict=True):
             section.setVisible(bool(rows))
+        self._show_profile()
         is_said = kernels.is_checking or bool(kernels.checks)
         self.checked.setText(check_words(kernels.checks, not kernels.is_checking) if is_said else "")
         self.check_button.setText("Stop" if kernels.is_checking else "Check kernels")
@@ -97,6 +111,21 @@ class KernelsPane(Pane):
             self._kernels.stop_check()
         else:
             self._kernels.start_check()
+
+    @Slot()
+    def _start_profile(self) -> None:
+        self.banner.hide()
+        self._kernels.start_profile()
+
+    def _show_profile(self) -> None:
+        kernels, profile = self._kernels, self._kernels.profile
+        self.profile_button.setEnabled(kernels.engine.info is not None and not kernels.is_profiling)
+        self.profile_button.setText("Measuring…" if kernels.is_profiling else PROFILE)
+        self._profiled.setVisible(profile is not None)
+        if profile is not None:
+            self.profiled.setText(profile_words(profile))
+            rows = profile_rows(profile)
+            fill(self.profile_table, rows, most=len(rows))
 
     @Slot()
     def _save(self) -> None:
@@ -113,10 +142,11 @@ class KernelsPane(Pane):
         self.banner.say(f"Saved as {path}, and as JSON beside it")
 
     def _arrange(self) -> None:
-        for label in (self.runs, self.notes, self.launches, self.choices, self.checked):
+        for label in (self.runs, self.notes, self.launches, self.choices, self.checked, self.profiled):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons = QHBoxLayout()
         buttons.addWidget(self.check_button)
+        buttons.addWidget(self.profile_button)
         buttons.addWidget(self.report_button)
         buttons.addWidget(self.checked, 1)
         for label in (self.runs, self.notes, self.launches, self.choices):
@@ -124,7 +154,11 @@ class KernelsPane(Pane):
         self._panel.column.addLayout(buttons)
         self.column.addWidget(self.banner)
         self.column.addWidget(self._panel)
-        for section, table in zip(self._sections, (self.launch_table, self.choice_table), strict=True):
-            section.column.addWidget(table)
+        launched, chosen = self._sections
+        launched.column.addWidget(self.launch_table)
+        self._profiled.column.addWidget(self.profiled)
+        self._profiled.column.addWidget(self.profile_table)
+        chosen.column.addWidget(self.choice_table)
+        for section in (self._profiled, launched, chosen):  # what was just asked for is seen first
             self.column.addWidget(section)
         self.column.addStretch(1)

@@ -29,7 +29,7 @@ def test_each_part_has_whose_it_is_its_launches_times_and_share() -> None:
         ("gated 64→96", "MLX: Matmul, Sigmoid", "8", "300.0 µs", "1.20 ms", "60 %"),
         ("between them", "MLX: Add", "1", "–", "–", "–"),
         ("all parts", "", "", "", "1.60 ms", "80 %"),
-        ("left over, for the host", "", "", "", "400.0 µs", "20 %"),
+        ("left over: host, waiting", "", "", "", "400.0 µs", "20 %"),
         ("the step, measured whole", "", "13", "", "2.00 ms", "100 %"),
     ]
     assert len(COLUMNS) == len(profile_rows(PROFILE)[0])

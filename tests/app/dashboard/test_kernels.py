@@ -17,15 +17,23 @@ from app.dashboard.kernel_figures import choice_rows, launch_rows, launch_words,
 from app.dashboard.kernels_pane import KernelsPane
 from app.dashboard.kernels_view_model import KernelsViewModel
 from app.models.background import Background
+from app.profile_words import profile_rows, profile_words
 from engine import (
+    Command,
     EngineError,
+    Failed,
     Finished,
     KernelCheck,
     KernelMachine,
     KernelOp,
+    KernelsChosen,
     KernelTable,
     ModelReady,
+    ProfileStep,
     Stats,
+    StepPart,
+    StepProfile,
+    StepProfiled,
 )
 from metal.trial_record import CandidateRecord
 from tests.app.conftest import OpenDesktop
@@ -59,6 +67,21 @@ CHECKS = (
 )
 
 
+PROFILE = StepProfile(
+    INFO.path,
+    511,
+    25,
+    2e-3,
+    3e-4,
+    1e-5,
+    (
+        StepPart("project", "64→128", 4, {"matvec": 4}, 1e-4),
+        StepPart("gated", "64→96", 4, {"mlx.Add": 4}, 3e-4),
+    ),
+    {"matvec": 4, "mlx.Add": 4},
+)
+
+
 class Stage:
     """The pane on a table and a check that a test writes."""
 
@@ -70,7 +93,10 @@ class Stage:
         self.engine = CacheViewModel(lambda command: None)
         self.engine.show(INFO.path)
         self.background = Background("mlxr-test-kernels", lambda call: self.calls.append(call) or None)
-        self.kernels = KernelsViewModel(self.background, self.engine, lambda: TABLE, self.check)
+        self.commands: list[Command] = []
+        self.kernels = KernelsViewModel(
+            self.background, self.engine, lambda: TABLE, self.check, self.commands.append
+        )
         self.pane = KernelsPane(appearance, self.kernels)
         self.qtbot = qtbot
         qtbot.addWidget(self.pane)
@@ -124,11 +150,11 @@ def test_a_check_that_finds_something(stage: Stage) -> None:
 
 
 def test_a_check_is_stopped(stage: Stage) -> None:
-    stage.checks = [CHECKS[0]] * 1000
+    stage.checks = [CHECKS[0]] * 1_000_000  # more than are done before the other thread has its turn
     stage.kernels.start_check()
     stage.kernels.stop_check()
     stage.run()
-    assert len(stage.kernels.checks) < 1000
+    assert len(stage.kernels.checks) < len(stage.checks)
     assert not stage.kernels.is_checking
 
 
@@ -141,8 +167,9 @@ def test_a_check_that_cannot_run_says_why(stage: Stage) -> None:
 
 
 def test_the_report_has_all_of_it_and_no_folder(stage: Stage, tmp_path: Path) -> None:
-    stage.engine.handle(ModelReady("", INFO))
+    profile(stage)
     stage.engine.handle(STATS)
+    stage.kernels.handle(StepProfiled("kernels-profile-1", PROFILE))
     stage.kernels.start_check()
     stage.run()
     stage.kernels.save(tmp_path / "report.md")
@@ -150,12 +177,64 @@ def test_the_report_has_all_of_it_and_no_folder(stage: Stage, tmp_path: Path) ->
     assert "somebody" not in words + json.dumps(values)
     assert "| decode_attention 32x64 float16 | split 4 | 21.5 µs |" in words
     assert "differs \\| by half" in words
+    assert "| gated 64→96 | MLX: Add | 4 | 300.0 µs | 1.20 ms | 60 % |" in words
+    assert values["profile"]["step"] == 2e-3
+    assert [part["name"] for part in values["profile"]["parts"]] == ["project", "gated"]
     assert "layer 3 is not a kernel's" in words
     assert values["launches"] == STATS.launches
     assert [op["key"] for op in values["operations"]] == [op.key for op in TABLE.ops]
     assert [check["passed"] for check in values["checks"]] == [True, False]
     stage.kernels.save(tmp_path / "gone" / "report.md")
     assert "cannot be written" in _banner(stage)
+
+
+def test_a_step_is_profiled_and_shown_until_other_kernels_run(stage: Stage) -> None:
+    stage.engine.flush()
+    assert not stage.pane.profile_button.isEnabled()
+    assert not stage.pane.profile_table.isVisible()
+    profile(stage)
+    assert stage.commands == [ProfileStep("kernels-profile-1", INFO.path)]
+    assert (stage.pane.profile_button.text(), stage.pane.profile_button.isEnabled()) == ("Measuring…", False)
+    stage.kernels.handle(StepProfiled("another's", replace(PROFILE, step=9.0)))
+    assert not stage.pane.profile_table.isVisible()
+    stage.kernels.handle(StepProfiled("kernels-profile-1", PROFILE))
+    assert shown(stage.pane) == profile_rows(PROFILE)
+    assert stage.pane.profiled.text() == profile_words(PROFILE)
+    assert stage.pane.profile_button.isEnabled()
+    stage.engine.show("/another/model")
+    stage.engine.flush()
+    stage.qtbot.waitUntil(lambda: not stage.pane.profile_table.isVisible())
+    stage.engine.show(INFO.path)
+    stage.engine.flush()
+    stage.qtbot.waitUntil(stage.pane.profile_table.isVisible)
+    stage.kernels.handle(KernelsChosen(INFO))
+    assert not stage.pane.profile_table.isVisible()
+
+
+def test_a_profile_that_a_message_ends_says_so_and_the_last_one_stays(stage: Stage) -> None:
+    profile(stage)
+    stage.kernels.handle(StepProfiled("kernels-profile-1", PROFILE))
+    stage.pane.profile_button.click()
+    stage.kernels.handle(Failed("kernels-profile-2", "the profile was stopped", "EngineError"))
+    assert "profile was stopped" in _banner(stage)
+    assert stage.pane.profile_button.isEnabled()
+    assert stage.pane.profile_table.isVisible()
+
+
+def test_the_real_engine_s_step_is_profiled_at_a_click(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    watched = Watched(open_desktop, qtbot, tmp_path)
+    watched.say("What is a page?")
+    watched.settle()
+    watched.look("Kernels")
+    (pane,) = watched.page.findChildren(KernelsPane)
+    watched.wait(pane.profile_button.isEnabled)
+    pane.profile_button.click()
+    watched.wait(pane.profile_table.isVisible)
+    told = next(event for event in watched.events if isinstance(event, StepProfiled))
+    assert shown(pane) == profile_rows(told.profile)
+    assert watched.say("And a token?")  # the engine goes on
 
 
 def test_with_the_real_engine_it_says_what_runs_here(
@@ -177,6 +256,23 @@ def test_with_the_real_engine_it_says_what_runs_here(
         }
     )
     assert shown == Counter({name.removeprefix("mlx."): count for name, count in end.launches.items()})
+
+
+def profile(stage: Stage) -> None:
+    """The model is in memory, and its profile is asked for."""
+    stage.engine.handle(ModelReady("", INFO))
+    stage.engine.flush()
+    stage.qtbot.waitUntil(stage.pane.profile_button.isEnabled)
+    stage.pane.profile_button.click()
+
+
+def shown(pane: KernelsPane) -> list[tuple[str, ...]]:
+    """The rows of the profile on show."""
+    table = pane.profile_table
+    return [
+        tuple(table.item(row, column).text() for column in range(table.columnCount()))
+        for row in range(table.rowCount())
+    ]
 
 
 def _banner(stage: Stage) -> str:
