@@ -26,7 +26,7 @@ ROOT_KEY = bytes(KEY_BYTES)
 LONGEST_RUN = 64
 """Most pages in one SpilledRun, and so in one file."""
 
-_SHORTEST_RUN, _RUN_BYTES = 16, 4 << 20
+_SHORTEST_RUN, _RUN_BYTES = 16, 8 << 20
 
 TOKEN_AXIS = 2
 
@@ -34,7 +34,7 @@ TOKEN_AXIS = 2
 def run_pages(page_bytes: int) -> int:
     """How many pages of `page_bytes` bytes are stored together: a power of two, 16 … LONGEST_RUN.
 
-    As many as 4 MiB hold: a file costs the same whatever is in it, and the longer a head's tokens in it are,
+    As many as 8 MiB hold: a file costs the same whatever is in it, and the longer a head's tokens in it are,
     the fewer pieces they come back in; but all of a file is read for one of its pages.
     """
     pages = _SHORTEST_RUN

@@ -19,7 +19,7 @@ from engine.kv.stores import MemoryOf
 
 UNWRITTEN = -1
 
-PAGE_BYTES = 200_000
+PAGE_BYTES = 400_000
 """What a page of the store says that it takes."""
 RUN_PAGES = run_pages(PAGE_BYTES)
 

@@ -32,7 +32,7 @@ def stored_pages(tier: FakeTier) -> list[int]:
 
 @pytest.mark.parametrize(
     ("page_bytes", "pages"),
-    [(1, 64), (65_536, 64), (65_537, 32), (131_072, 32), (131_073, 16), (262_144, 16), (1 << 30, 16)],
+    [(1, 64), (131_072, 64), (131_073, 32), (262_144, 32), (262_145, 16), (524_288, 16), (1 << 30, 16)],
 )
 def test_small_pages_are_stored_in_longer_runs(page_bytes: int, pages: int) -> None:
     assert run_pages(page_bytes) == pages
