@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.utils import load_model as load_peer
 
 from engine.kv.pager import PageTable
 from engine.kv.step import attend_in_parts
@@ -16,6 +17,7 @@ from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
 from engine.runner import Runner
 from engine.settings import EngineSettings
+from tests.engine.oracle import GUIDE
 from tests.engine.parity import (
     GREEDY_TOKENS,
     PROMPT_TOKENS,
@@ -87,6 +89,19 @@ def test_logits_and_greedy_tokens_equal_mlx_lm_in_every_chunking(name: str, tmp_
         ends = [min(begin + chunk, PROMPT_TOKENS) - 1 for begin in range(0, PROMPT_TOKENS, chunk)]
         assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])
         assert our_greedy(model, tokens, chunk) == greedy
+
+
+@pytest.mark.skipif(device_kind() != "CPU", reason="elsewhere the guide computes in half precision")
+def test_a_long_prompt_to_the_guide_equals_mlx_lm() -> None:
+    """In blocks of queries, several to a chunk."""
+    tokens = [int(token) for token in np.random.default_rng(2).integers(8, 3000, 700)]
+    peer, _ = load_peer(GUIDE)
+    peer.set_dtype(mx.float32)
+    theirs = peer(mx.array(tokens)[None])[0]
+    model = load_model(GUIDE, EngineSettings(), lambda done, total: None)
+    for chunk in (150, 512):
+        ends = [min(begin + chunk, len(tokens)) - 1 for begin in range(0, len(tokens), chunk)]
+        assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -193,8 +208,9 @@ def test_the_arena_grows_with_use_and_not_with_the_context(tmp_path: Path) -> No
 @pytest.mark.skipif(device_kind() != "CPU", reason="elsewhere nothing waits")
 def test_decode_steps_are_counted_whole_however_many_rows_they_have(tmp_path: Path) -> None:
     """None of it is computed before it is counted, as steps of a prompt are on a CPU."""
-    model = load_model(write_random_model(tmp_path / "model"), EngineSettings(), lambda done, total: None)
-    runner, tables = Runner(model), [PageTable() for _ in range(80)]
+    folder = write_random_model(tmp_path / "model", intermediate_size=256)
+    model = load_model(folder, EngineSettings(), lambda done, total: None)
+    runner, tables = Runner(model), [PageTable() for _ in range(FEWEST // 256)]
     for table in tables:
         runner.prefill(table, [5] * 8)
     mx.eval(runner.decode(tables, mx.array([7] * len(tables), dtype=mx.uint32)))
