@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from app.dashboard.kernels_pane import KernelsPane
 from engine import Generate
 from tests.app.conftest import OpenDesktop
 from tests.app.dashboard.watched import Watched
@@ -45,5 +46,12 @@ def test_every_pane_while_answers_are_written(
             desktop.window.resize(*size)
             save(desktop, f"{look}-dashboard-{tab.lower()}{card and '-' + card}-{size[0]}")
         watched.settle()
+    (kernels,) = watched.page.findChildren(KernelsPane)
+    watched.wait(kernels.profile_button.isEnabled)
+    kernels.profile_button.click()
+    watched.wait(kernels.profile_table.isVisible)
+    for size in SIZES:
+        desktop.window.resize(*size)
+        save(desktop, f"{look}-dashboard-profile-{size[0]}")
     desktop.window.show_chat()
     save(desktop, f"{look}-dashboard-strip")
