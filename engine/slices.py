@@ -1,0 +1,206 @@
+"""How much of a prompt's chunk goes into a step beside running answers, by what steps before took."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+DISPATCH_SECONDS = 0.25
+"""How long one step may take, so that cancel, other work and the screen stay responsive."""
+
+BESIDE = 1.9
+"""How many times as long as without it a step may take that computes part of a prompt beside answers."""
+
+MORE = 0.25
+"""The share of what a step with the thinnest slice takes that may be added for what the slice computes."""
+
+_FIRST = 0.5
+"""Of what would fill a step at the rate of prompts alone: the first slice."""
+_FEW, _KEPT = 5, 15
+"""Steps after which a size is judged, and the latest of which it is."""
+_FRESH, _THIN_FRESH = 60, 500
+"""Steps for which what was measured of a size says something of now, and what is known of any."""
+_UNDER, _OVER = 0.9, 1.05
+"""Of what a step may take: between them slices stay what they are."""
+_LEAST, _MOST = 0.5, 8.0
+"""What a slice's work is multiplied by at a time."""
+_RESTS = 50, 800
+"""Steps after which a size that was too much is tried again: at first, and when it often was."""
+_APART = 2
+"""How many times the work of one size another must be for a line through both to say something."""
+_FIRST_LAYERS = 4
+"""Of a short chunk, before it is known what a layer of few tokens costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a slice: so many layers of a chunk of so many tokens."""
+
+    tokens: int
+    layers: int
+
+    @property
+    def work(self) -> int:
+        """Tokens times layers."""
+        return self.tokens * self.layers
+
+
+class SliceSizer:
+    """The most work, of some sizes, with which steps last no longer than they may: BESIDE times as long.
+
+    Each size is judged by what it added to steps that had it, by their median, since some compile or wait.
+    What a slice costs for being there, that a GPU computes many tokens in the time of a few, that tokens cost
+    more behind a long history: none of it needs a model then. Only from one size to the next, where that one
+    was not measured of late, a token is taken to cost what it costs in a prompt alone.
+
+    Where a slice takes longer than it may however thin it is, the step may take MORE of what it takes anyway:
+    thinner slices would hold answers up as long, and more often.
+    """
+
+    def __init__(self, sizes: Sequence[Size]) -> None:
+        """`sizes`: ascending; those of the most tokens, with one layer, with two and so on, come last."""
+        self._sizes = sizes
+        self._top = next(at for at, size in enumerate(sizes) if size.tokens == sizes[-1].tokens)
+        self._at: int | None = None
+        self._since = 0
+        self._steps = 0
+        self._added = defaultdict[int, deque[tuple[int, float]]](lambda: deque(maxlen=_KEPT))
+        self._thin = 0, 0.0
+        self._short = deque[float](maxlen=_FEW)
+        self._short_layers = _FIRST_LAYERS
+        self._tired = dict[int, _Tired]()
+
+    def next(self, alone: float, token: float) -> Size:
+        """Of the next slice.
+
+        Args:
+            alone: seconds of a step of the answers without one; 0 where that is not known.
+            token: seconds of a layer of a token in a prompt alone; 0 likewise.
+        """
+        return self._sizes[self._first(alone, token) if self._at is None else self._at]
+
+    def most_layers(self, tokens: int) -> int:
+        """Of a chunk of fewer tokens than `next` says: a layer costs something whatever is in it."""
+        work = self._sizes[0 if self._at is None else self._at].work
+        return max(1, min(self._short_layers, work // tokens))
+
+    def took(self, size: Size, seconds: float, alone: float, token: float) -> None:
+        """A step with a slice of that size took `seconds`; see `next`."""
+        self._steps += 1
+        if self._at is None:
+            self._at = self._first(alone, token)
+        if size.tokens < self._sizes[self._at].tokens and size.layers > 1:
+            self._took_short(size, seconds - alone, alone)
+            return
+        at = self._nearest(size)
+        self._added[at].append((self._steps, seconds - alone))
+        self._since += at == self._at
+        if self._since >= _FEW and (added := self._known(self._at)) is not None:
+            chosen = self._chosen(self._at, alone + added, alone, token)
+            self._since = self._since if chosen == self._at else 0
+            self._at = chosen
+
+    def _first(self, alone: float, token: float) -> int:
+        """Before anything is measured."""
+        return self._below(_FIRST * (BESIDE - 1) * alone / token) if token else 0
+
+    def _took_short(self, size: Size, added: float, alone: float) -> None:
+        self._short.append(added / size.layers)
+        fits = (self._may(alone) - alone) / max(median(self._short), 1e-9)
+        self._short_layers = int(max(1, min(fits, 2 * size.layers)))
+
+    def _chosen(self, at: int, takes: float, alone: float, token: float) -> int:
+        """The size to go on with, after steps with that one took so long."""
+        may = self._may(alone)
+        if takes > _OVER * may and at:
+            tired = self._tired.get(at)
+            rest = _RESTS[0] if tired is None else min(2 * tired.rest, _RESTS[1])
+            self._tired[at] = _Tired(self._steps + rest, rest)
+            return self._smaller(at, takes, may, alone, token)
+        self._tired.pop(at, None)
+        return self._larger(at, takes, may, alone, token)
+
+    def _smaller(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
+        """The largest below that is known to fit, or that should; half the work at least."""
+        least = min(at - 1, self._below(_LEAST * self._sizes[at].work))
+        for other in range(at - 1, least, -1):
+            known = self._known(other)
+            if known is not None and alone + known <= may:
+                return other
+            if known is None and takes - self._between(other, at, takes - alone, token) <= may:
+                return other
+        return least
+
+    def _larger(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
+        """The largest that should fit and is not tired; with room to spare the next, if it is no layer more."""
+        found, work = at, self._sizes[at].work
+        for other in range(at + 1, len(self._sizes)):
+            if self._is_tired(other) or self._sizes[other].work > max(_MOST * work, self._sizes[at + 1].work):
+                break
+            if takes + self._between(at, other, takes - alone, token) <= may:
+                found = other
+        is_next_dear = at >= self._top or self._is_tired(at + 1)
+        return at + 1 if found == at and takes <= _UNDER * may and not is_next_dear else found
+
+    def _between(self, low: int, high: int, added: float, token: float) -> float:
+        """Seconds by which a slice of size `high` should take longer; one of the two adds `added` to a step.
+
+        Tokens by what they cost alone, layers by what these cost beside answers.
+        """
+        less, more = self._sizes[low], self._sizes[high]
+        if less.layers == more.layers:
+            return token * (more.work - less.work)
+        tokens = token * (more.tokens - less.tokens)
+        return tokens + max(0.0, added / max(1, less.layers)) * (more.layers - less.layers)
+
+    def _may(self, alone: float) -> float:
+        """Seconds that a step may take."""
+        return min(max(BESIDE * alone, (1 + MORE) * (alone + self._least())), DISPATCH_SECONDS)
+
+    def _least(self) -> float:
+        """What a slice adds to a step however thin it is; 0 where nobody knows.
+
+        On the line through the thinnest and the thickest size that were measured of late.
+        """
+        known = {at: added for at in self._added if (added := self._known(at)) is not None}
+        low, high = min(known, default=0), max(known, default=0)
+        less, more = self._sizes[low].work, self._sizes[high].work
+        if known and more >= _APART * less:
+            slope = max(0.0, known[high] - known[low]) / (more - less)
+            self._thin = self._steps, known[low] - slope * (less - self._sizes[0].work)
+        elif 0 in known:
+            self._thin = self._steps, known[0]
+        step, added = self._thin
+        return added if self._steps - step <= _THIN_FRESH else 0.0
+
+    def _known(self, at: int) -> float | None:
+        """What a slice of that size adds to a step, as far as that was measured of late."""
+        fresh = [added for step, added in self._added[at] if self._steps - step <= _FRESH]
+        return median(fresh) if len(fresh) >= _FEW else None
+
+    def _is_tired(self, at: int) -> bool:
+        """Whether that size was too much a short time ago."""
+        tired = self._tired.get(at)
+        return tired is not None and self._steps < tired.until
+
+    def _below(self, work: float) -> int:
+        """The largest size that is no more work, or the least."""
+        return max((at for at, size in enumerate(self._sizes) if size.work <= work), default=0)
+
+    def _nearest(self, size: Size) -> int:
+        """The one that comes nearest to that size."""
+        return min(
+            range(len(self._sizes)),
+            key=lambda at: abs(math.log(self._sizes[at].work / max(size.work, 1))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tired:
+    """A size that was too much: not before step `until`, `rest` steps from then, is it tried again."""
+
+    until: int
+    rest: int
