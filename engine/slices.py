@@ -135,7 +135,7 @@ class SliceSizer:
         return least
 
     def _larger(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
-        """The largest that should fit and is not tired; with room to spare the next, if it is no layer more."""
+        """The largest that should fit and is not tired; with room to spare the next, if no layer more."""
         found, work = at, self._sizes[at].work
         for other in range(at + 1, len(self._sizes)):
             if self._is_tired(other) or self._sizes[other].work > max(_MOST * work, self._sizes[at + 1].work):
