@@ -31,7 +31,7 @@ from engine import (
 )
 from engine.batch import Sent
 from engine.failure import GOOD_STEPS
-from engine.kv import restoring
+from engine.kv import page_data, restoring
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
 from engine.kv.pager import PageTable
@@ -324,6 +324,7 @@ def test_a_request_that_is_cancelled_while_its_pages_come_back_leaves_nothing(
     runs: int, model: Checked, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its prompt is three runs of pages long, and one is read at once."""
+    monkeypatch.setattr(page_data, "_RUN_BYTES", 0)
     monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
     monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
     restore, read = KVMemory.restore, list[int]()
