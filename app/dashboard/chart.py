@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.appearance import Appearance
@@ -46,6 +46,8 @@ class Chart(QWidget):
         self._card: Card | None = None
         self._points: Sequence[Point] = ()
         self._now = 0.0
+        self._grid: tuple[object, QPixmap] | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         appearance.changed.connect(self._repaint)
 
     @property
@@ -57,9 +59,11 @@ class Chart(QWidget):
         """Draw `points`, samples of the card's lines; `now` is the right end of the time axis, in seconds."""
         is_new = (card, points) != (self._card, self._points)
         self._card, self._points, self._now = card, points, now
-        self.update()
         if not is_new:
+            if points and now - points[-1].at <= max(SPANS):  # what is older has left the chart
+                self.update()
             return
+        self.update()
         self.setAccessibleName(f"Chart: {card.title}")
         self.setAccessibleDescription(self.words)
 
@@ -94,19 +98,37 @@ class Chart(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
         """Draw grid, lines and legend."""
-        if self._card is None:
-            return
         painter = QPainter(self)
+        if self._card is None:
+            painter.fillRect(self.rect(), QColor(self._appearance.theme.surface))
+            painter.end()
+            return
         painter.setFont(_small(self.font()))
         marks = ticks(max((v for point in self._points for v in point.values if v is not None), default=0.0))
         names = [value_words(mark, self._card.unit) for mark in marks]
         metrics = QFontMetrics(painter.font())
         left = LEFT + max(metrics.horizontalAdvance(name) for name in names) + 8
         plot = QRectF(left, TOP, self.width() - left - RIGHT, self.height() - TOP - BOTTOM)
-        self._paint_grid(painter, plot, list(zip(marks, names, strict=True)))
+        painter.drawPixmap(0, 0, self._ground(plot, marks, names))
         self._paint_lines(painter, plot, marks[-1])
-        self._paint_legend(painter, left, metrics)
         painter.end()
+
+    def _ground(self, plot: QRectF, marks: Sequence[float], names: Sequence[str]) -> QPixmap:
+        """Grid and legend, drawn anew only when they are others: words take most of a picture's time."""
+        scale, theme = self.devicePixelRatioF(), self._appearance.theme
+        key = (self._card, plot.getRect(), tuple(names), self.span, scale, theme)
+        if self._grid is None or self._grid[0] != key:
+            ground = QPixmap(self.size() * scale)
+            ground.setDevicePixelRatio(scale)
+            ground.fill(QColor(theme.surface))
+            painter = QPainter(ground)
+            painter.setFont(_small(self.font()))
+            self._paint_grid(painter, plot, list(zip(marks, names, strict=True)))
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            self._paint_legend(painter, plot.left(), QFontMetrics(painter.font()))
+            painter.end()
+            self._grid = (key, ground)
+        return self._grid[1]
 
     def _paint_grid(self, painter: QPainter, plot: QRectF, marks: Sequence[tuple[float, str]]) -> None:
         theme = self._appearance.theme
@@ -144,7 +166,6 @@ class Chart(QWidget):
                     for at, value in thinned(run, COLUMN * span / max(1.0, width))
                 ]
                 _draw(painter, drawn, is_solid=pen.style() == Qt.PenStyle.SolidLine)
-        painter.setClipping(False)
 
     def _paint_legend(self, painter: QPainter, left: float, metrics: QFontMetrics) -> None:
         assert self._card is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
 
@@ -28,6 +28,8 @@ from app.widgets.banner import Banner
 LAUNCH_COLUMNS = ("Operation", "Whose", "Launches", "For each token")
 REPORT = "mlxr-kernels.md"
 PROFILE = "Profile a step"
+REFRESH_MS = 500
+"""At least between two looks at counts that change with every step."""
 
 
 class KernelsPane(Pane):
@@ -63,9 +65,13 @@ class KernelsPane(Pane):
         )
         self._profiled = profiled
         self._sections = (launched, chosen)
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(REFRESH_MS)
+        self._soon.timeout.connect(self.refresh)
         self._arrange()
         kernels.changed.connect(self.refresh)
-        kernels.engine.changed.connect(self.refresh)
+        kernels.engine.changed.connect(self._refresh_soon)
         kernels.failed.connect(self._say_problem)
         kernels.saved.connect(self._say_saved)
         self.check_button.clicked.connect(self._start_or_stop)
@@ -86,7 +92,7 @@ class KernelsPane(Pane):
     @Slot()
     def refresh(self) -> None:
         """Show what is known now."""
-        if self.isHidden():
+        if not self.isVisible():
             return
         kernels, info, stats = self._kernels, self._kernels.engine.info, self._kernels.engine.stats
         self.runs.setText(runs_words(info))
@@ -103,6 +109,11 @@ class KernelsPane(Pane):
         is_said = kernels.is_checking or bool(kernels.checks)
         self.checked.setText(check_words(kernels.checks, not kernels.is_checking) if is_said else "")
         self.check_button.setText("Stop" if kernels.is_checking else "Check kernels")
+
+    @Slot()
+    def _refresh_soon(self) -> None:
+        if self.isVisible() and not self._soon.isActive():
+            self._soon.start()
 
     @Slot()
     def _start_or_stop(self) -> None:

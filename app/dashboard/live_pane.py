@@ -20,13 +20,13 @@ from app.dashboard.requests_table import RequestsTable
 from app.dashboard.series_table import SeriesTable
 from app.dashboard.tables import dress
 
-REFRESH_MS = 200
+REFRESH_MS = 250
 CHART_SECONDS = 0.5
 """Between drawings of the chart, on which less would not be seen."""
 
 
 class LivePane(Pane):
-    """Shows a LiveViewModel, at most five times a second, while it is seen."""
+    """Shows a LiveViewModel, at most four times a second, while it is seen."""
 
     def __init__(
         self,
