@@ -28,6 +28,8 @@ LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "mlxr-setup"
 FETCHED_PYTHON = "3.12"
 PYTHON_VARIABLE = "MLXR_PYTHON"
+OWN_MODULES = ("linux_libraries", "pythons", "running", "setup", "uv_tool")
+"""The set-up; the other files of this folder make the app, and change nothing in the environment."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def fingerprint() -> str:
     """A hash of everything that decides what the environment holds."""
     digest = hashlib.sha256(str(ROOT).encode())  # a moved checkout has to be installed again
-    for path in (ROOT / "pyproject.toml", LOCK, *sorted(Path(__file__).parent.glob("*.py"))):
+    own = (Path(__file__).with_name(f"{name}.py") for name in OWN_MODULES)
+    for path in (ROOT / "pyproject.toml", LOCK, *own):
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
 
