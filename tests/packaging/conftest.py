@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -37,3 +37,15 @@ def setup_modules(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[d
     forget_modules()
     yield {name: importlib.import_module(name) for name in MODULES}
     forget_modules()
+
+
+@pytest.fixture
+def macos_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Loads a module of packaging/macos by its name."""
+    before = set(sys.modules)
+    folder = ROOT / "packaging" / "macos"
+    monkeypatch.syspath_prepend(str(folder))
+    yield importlib.import_module
+    for path in folder.glob("*.py"):
+        if path.stem not in before:
+            sys.modules.pop(path.stem, None)
