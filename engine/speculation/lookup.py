@@ -11,6 +11,8 @@ RUNS = (16, 8, 4, 2)
 
 _ABSENT = -1
 
+_PRIME, _BASE = (1 << 61) - 1, 0x9E3779B97F4A7C15 % ((1 << 61) - 1)
+
 
 class PromptLookup:
     """A drafter without a model, for text that repeats itself or copies from its prompt.
@@ -45,7 +47,9 @@ class PromptLookup:
     def draft(self, most: int) -> Draft:
         """See Drafter. A copy that reaches the sequence's end goes on with what it has copied: a loop."""
         known = self._tokens
-        for runs in self._runs if most > 0 else ():
+        if most <= 0 or self._runs[-1].find(known) == _ABSENT:
+            return Draft((), 0)  # where no short run stood before, no longer one did
+        for runs in self._runs:
             begin = runs.find(known)
             if begin != _ABSENT:
                 copied = known[begin : begin + most]
@@ -57,21 +61,30 @@ class PromptLookup:
 class _Runs:
     """Where each run of `size` tokens that has a successor was seen last: the successor's place.
 
-    Runs are known by their hashes, which are smaller; what is found is compared.
+    Runs are known by their hashes, which roll on from token to token; what is found is compared. The hash is
+    Karp and Rabin's (https://doi.org/10.1147/rd.312.0249), a polynomial over the integers modulo a prime.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._successor: dict[int, int] = {}
+        self._newest = 0  # the hash of the newest `size` tokens
+        self._leaving = pow(_BASE, size, _PRIME)
 
     def find(self, known: list[int]) -> int:
         """The place after the last earlier run that equals the newest tokens, or _ABSENT."""
-        newest = known[-self.size :]
-        place = self._successor.get(hash(tuple(newest)), _ABSENT)
-        return place if place != _ABSENT and known[place - self.size : place] == newest else _ABSENT
+        place = self._successor.get(self._newest, _ABSENT)
+        if place == _ABSENT or len(known) < self.size:
+            return _ABSENT
+        return place if known[place - self.size : place] == known[-self.size :] else _ABSENT
 
     def add(self, known: list[int], begin: int) -> None:
         """Take in the tokens from place `begin` on."""
-        size, successor = self.size, self._successor
-        for place in range(max(begin, size), len(known)):
-            successor[hash(tuple(known[place - size : place]))] = place
+        size, newest, leaving = self.size, self._newest, self._leaving
+        for place in range(begin, len(known)):
+            if place < size:
+                newest = (newest * _BASE + known[place]) % _PRIME
+            else:
+                self._successor[newest] = place
+                newest = (newest * _BASE + known[place] - leaving * known[place - size]) % _PRIME
+        self._newest = newest
