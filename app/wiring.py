@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 from app import text
 from app.appearance import Appearance
+from app.application import Application
 from app.bridge import FrameQueue
 from app.chat.cache_words import freed_words
 from app.chat.chat_list import ChatListViewModel
@@ -88,7 +89,7 @@ class Desktop:
         self.chosen = ChosenSettings(SettingsFile(paths.settings), self.queue.post)
         bits = kv_bits(self.chosen.values.kv_cache)
         tell = partial(self._tell_problem, "history")
-        self.onlookers = Onlookers(paths, self.queue.post, tell, self._come_forward, bits, claim)
+        self.onlookers = Onlookers(paths, self.queue.post, tell, self.come_forward, bits, claim)
         inbox = EventInbox(self.queue.post, self._dispatch)
         self.engine = make_engine(self.onlookers.before(inbox.emit))
         submit = self.onlookers.recorder.passing(self.engine.submit)
@@ -226,8 +227,8 @@ class Desktop:
         stop.setEnabled(False)
         self.conversation.state_changed.connect(lambda state: stop.setEnabled(state.busy))
 
-    def _come_forward(self, model: str | None) -> None:
-        """Another `mlxr` was started, and has left it to this one."""
+    def come_forward(self, model: str | None) -> None:
+        """Show the window, with a model where another `mlxr`, or the Finder, has left one to this app."""
         self.window.come_forward()
         if model is not None:
             self.models.open(model)
@@ -280,10 +281,10 @@ class Desktop:
         self.pane.store_banner.say(next(filter(None, known), ""))
 
 
-def make_application() -> QApplication:
-    """The process's QApplication, set up for MLXR; made on the first call."""
+def make_application() -> Application:
+    """The process's application, set up for MLXR; made on the first call."""
     existing = QApplication.instance()
-    application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
+    application = existing if isinstance(existing, Application) else Application(sys.argv[:1])
     application.setApplicationName(text.APP_NAME)
     application.setStyle("Fusion")
     application.setWindowIcon(icon("mark", LIGHT.accent, 64))
@@ -302,6 +303,7 @@ def run_window(model: Path, claim: Claim) -> int:
     paths = default_paths()
     settings = window_settings(paths, SettingsFile(paths.settings).load().settings)
     desktop = Desktop(application, lambda emit: Engine(emit, settings), paths, claim)
+    application.file_opened.connect(desktop.come_forward)
     desktop.start(model)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: application.quit())

@@ -47,6 +47,14 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect_here_only)
 
 
+@pytest.fixture(scope="session")
+def qapp_cls() -> type:
+    """What pytest-qt makes the application of: ours."""
+    from app.application import Application
+
+    return Application
+
+
 @pytest.fixture
 def settled_memory() -> None:
     """Nothing of earlier tests waits to be collected: MLX's count of memory moves with this test alone."""
