@@ -32,7 +32,10 @@ screenshots: setup
 	$(BIN)/pytest -q tests/app/test_screenshots.py tests/app/test_models_screenshots.py tests/app/test_readme_picture.py tests/app/dashboard/test_dashboard_pictures.py $(ARGS)
 	@ls build/screenshots/*.png
 
-app dmg:
+app: setup
+	@$(BIN)/python packaging/freeze.py $(ARGS)
+
+dmg:
 	@echo "make $@: not there yet; this version runs from the checkout (make run)" >&2; exit 1
 
 lock:

@@ -1,0 +1,93 @@
+"""What goes into the frozen app: decided from the declared dependencies and the code."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MODULES = ("app_contents", "frozen_main", "size_report", "linux_libraries", "running")
+PLUGINS = "PySide6/Qt/plugins"
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
+    """The modules that build the app, as they import each other."""
+    monkeypatch.syspath_prepend(str(ROOT / "packaging"))
+    yield {name: importlib.import_module(name) for name in MODULES}
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def is_program(path: Path) -> bool:
+    """Whether `python -m` of this module does something."""
+    tests = (node.test for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.If))
+    return any(ast.unparse(test) == "__name__ == '__main__'" for test in tests)
+
+
+def test_every_module_that_is_a_program_can_be_run_by_the_app(build: dict[str, ModuleType]) -> None:
+    paths = [path for folder in ("app", "engine", "metal") for path in (ROOT / folder).rglob("*.py")]
+    programs = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths if is_program(path)}
+    by_hand = {"metal.roofline"}  # for whoever works on kernels; MLXR never starts it
+    assert {name.removesuffix(".__main__") for name in programs} - by_hand == build["frozen_main"].MODULES
+
+
+def test_what_mlxr_declares_is_in_and_what_only_developers_need_is_out(build: dict[str, ModuleType]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    declared = [Requirement(line) for line in project["project"]["dependencies"]]
+    here = {canonicalize_name(one.name) for one in declared if one.marker is None or one.marker.evaluate()}
+    assert here <= build["app_contents"].runtime_distributions()
+    left_out = set(build["app_contents"].left_out())
+    assert {"mlx_lm", "transformers", "pytest", "ruff", "PyInstaller", "PySide6.QtQml"} <= left_out
+    assert not left_out & {"mlx", "numpy", "keyring", "app", "engine", "metal", "PySide6", "PySide6.QtSvg"}
+
+
+def test_files_that_are_read_beside_the_code_are_in(build: dict[str, ModuleType]) -> None:
+    inside = {f"{folder}/{Path(path).name}" for path, folder in build["app_contents"].data_files()}
+    kernels = {str(path.relative_to(ROOT)) for path in (ROOT / "metal").rglob("*.metal")}
+    assert kernels
+    assert kernels <= inside
+    assert {"resources/guide/model/model.safetensors", "metal/emulator/emulator.cpp"} <= inside
+    assert not {name for name in inside if name.endswith((".py", ".pyc", ".jsonl"))}
+
+
+def test_a_library_goes_with_the_last_plugin_that_needs_it(build: dict[str, ModuleType]) -> None:
+    linked = {"/xcb": ["libX11.so.6"], "/gtk": ["libgtk.so.3", "libX11.so.6"], "/libgtk": ["libcairo.so.2"]}
+    entries = [
+        (f"{PLUGINS}/platforms/libqxcb.so", "/xcb", "BINARY"),
+        (f"{PLUGINS}/platformthemes/libqgtk3.so", "/gtk", "BINARY"),
+        ("libX11.so.6", "/libX11", "BINARY"),
+        ("libgtk.so.3", "/libgtk", "BINARY"),
+        ("libcairo.so.2", "/libcairo", "BINARY"),
+        ("libopenblas.so.0", "/libopenblas", "BINARY"),
+        ("PySide6/Qt/lib/libQt6Pdf.so.6", "/libQt6Pdf", "BINARY"),
+        ("libQt6Pdf.so.6", "PySide6/Qt/lib/libQt6Pdf.so.6", "SYMLINK"),
+        ("PySide6/Qt/translations/qtbase_de.qm", "/de", "DATA"),
+        ("base_library.zip", "/base", "DATA"),
+    ]
+    kept = build["app_contents"].wanted(entries, lambda path: [(name, None) for name in linked.get(path, ())])
+    names = ["libqxcb.so", "libX11.so.6", "libopenblas.so.0", "base_library.zip"]
+    assert [Path(name).name for name, _, _ in kept] == names
+
+
+def test_sizes_add_up_and_links_count_nothing(build: dict[str, ModuleType], tmp_path: Path) -> None:
+    for name, size in {
+        "mlxr": 5,
+        "lib/numpy/core.so": 10,
+        "lib/numpy.libs/blas.so": 20,
+        "lib/libz.so.1": 7,
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"\0" * size)
+    (tmp_path / "lib" / "libz.so").symlink_to("libz.so.1")
+    found = build["size_report"].sizes(tmp_path)
+    assert found == {"numpy": 30, "libraries of the system": 7, "program and Python modules": 5}
