@@ -4,6 +4,7 @@
 BIN := .venv/bin
 ARGS ?=
 SETUP := python3 packaging/setup.py
+SYSTEM := $(shell uname)
 
 .PHONY: setup run test test-long lint bench screenshots app dmg lock clean
 
@@ -32,11 +33,19 @@ screenshots: setup
 	$(BIN)/pytest -q tests/app/test_screenshots.py tests/app/test_models_screenshots.py tests/app/test_readme_picture.py tests/app/dashboard/test_dashboard_pictures.py $(ARGS)
 	@ls build/screenshots/*.png
 
+ifeq ($(SYSTEM),Darwin)
+app: setup
+	$(BIN)/python -m PyInstaller --noconfirm --log-level WARN --distpath build/app --workpath build/freezing packaging/macos/app.spec
+
+dmg: app
+	$(BIN)/python packaging/macos/disk_image.py build/app/MLXR.app build/app/MLXR.dmg
+else
 app: setup
 	@$(BIN)/python packaging/freeze.py $(ARGS)
 
 dmg:
-	@echo "make $@: not there yet; this version runs from the checkout (make run)" >&2; exit 1
+	@echo "error: make dmg needs a Mac: codesign, hdiutil and the Finder" >&2; exit 1
+endif
 
 lock:
 	@$(SETUP) --lock
