@@ -35,7 +35,7 @@ from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, unload_seconds, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
-from app.icons import icon
+from app.icons import app_icon
 from app.instance.address import Claim
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
@@ -47,7 +47,6 @@ from app.settings import SettingsFile
 from app.settings_desk import SettingsDesk
 from app.store.records import Chat
 from app.store.worker import StoreWorker
-from app.theme import LIGHT
 from app.window import MainWindow
 from engine import Command, Engine, EngineSettings, Event, Failed, Freed
 
@@ -287,7 +286,7 @@ def make_application() -> Application:
     application = existing if isinstance(existing, Application) else Application(sys.argv[:1])
     application.setApplicationName(text.APP_NAME)
     application.setStyle("Fusion")
-    application.setWindowIcon(icon("mark", LIGHT.accent, 64))
+    application.setWindowIcon(app_icon())
     return application
 
 

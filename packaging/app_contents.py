@@ -21,7 +21,7 @@ DATA_FILES = (
     "metal/**/*.h",
     "metal/**/*.cpp",
     "resources/guide/model/*",
-    "resources/icons/*.svg",
+    "resources/icons/**/*.svg",
     "resources/models/*.json",
     "resources/themes/*.qss",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.icons import ICONS_FOLDER, SCALES, icon, pixmap
+from app.icons import APP_SIZES, ICONS_FOLDER, SCALES, app_icon, icon, pixmap
 
 NAMES = sorted(path.stem for path in ICONS_FOLDER.glob("*.svg"))
 
@@ -30,6 +30,16 @@ def test_drawings_have_no_colours_of_their_own(name: str) -> None:
 def test_icons_are_sharp_on_every_screen(application: QApplication) -> None:
     sizes = {(size.width(), size.height()) for size in icon("send", "#000000", 20).availableSizes()}
     assert sizes == {(20 * scale, 20 * scale) for scale in SCALES}
+
+
+def test_the_apps_icon_is_in_colours_of_its_own_at_every_size(application: QApplication) -> None:
+    for size in APP_SIZES:
+        image = app_icon().pixmap(size, size).toImage()
+        assert image.width() == size
+        assert image.pixelColor(0, 0).alpha() == 0
+        ground = image.pixelColor(size // 2, size // 5)
+        assert (ground.alpha(), ground.blue() > ground.red() + 60) == (255, True)
+    assert not application.windowIcon().isNull()
 
 
 def test_an_unknown_icon_is_an_error(application: QApplication) -> None:
