@@ -1,6 +1,6 @@
 """`make app`: MLXR as a folder that needs no Python, the sizes of its parts, and an archive of it.
 
-Linux only so far. It freezes the environment it runs in, which `make setup` made from requirements.lock.
+On Linux; on a Mac `make app` runs packaging/macos/app.spec. Both freeze what `make setup` made from the lock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def freeze(out: Path) -> Path:
     """Build the folder `out`/MLXR anew and return it. Raises FreezeError."""
     if sys.platform != "linux":
-        raise FreezeError("make app: only Linux so far; this version runs from the checkout (make run)")
+        raise FreezeError("this builds the folder for Linux; on a Mac make app builds MLXR.app")
     app = out / "MLXR"
     shutil.rmtree(app, ignore_errors=True)
     command = [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "ERROR"]
