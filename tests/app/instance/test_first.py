@@ -81,7 +81,9 @@ def test_of_two_started_at_once_one_opens_the_window(tmp_path: Path) -> None:
         first = started[1 - place]
         assert first.poll() is None
         first.terminate()
-        assert ended.get(timeout=PATIENCE) == (1 - place, "")
+        place, words = ended.get(timeout=PATIENCE)
+        offscreen = ("This plugin does not support raise()", "QBackingStore::flush()")  # Qt, without a screen
+        assert not [line for line in words.splitlines() if not line.startswith(offscreen)]
         assert first.returncode == 0
     finally:
         for process in started:
