@@ -56,7 +56,9 @@ class Peer:
             from mlx_lm.models.cache import make_prompt_cache
             from mlx_lm.utils import load_model  # pyright: ignore[reportUnknownVariableType]
         except ImportError as error:
-            raise EngineError(f"mlx-lm is not installed ({error}); `make setup` installs it") from None
+            raise EngineError(
+                f"mlx-lm is not installed ({error}); a checkout has it after `make setup`"
+            ) from None
         self.version: str = __version__
         try:
             self._model: Any = load_model(path)[0]
