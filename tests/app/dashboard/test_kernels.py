@@ -118,8 +118,10 @@ class Stage:
 
 
 @pytest.fixture
-def stage(appearance: Appearance, qtbot: QtBot) -> Stage:
-    return Stage(appearance, qtbot)
+def stage(appearance: Appearance, qtbot: QtBot) -> Iterator[Stage]:
+    stage = Stage(appearance, qtbot)
+    yield stage
+    assert stage.background.close(10)
 
 
 def test_launches_add_up_to_those_of_a_token() -> None:
