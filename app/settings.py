@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
+
+from app.whole_file import write_whole
 
 Theme = Literal["system", "light", "dark"]
 Switch = Literal["on", "off"]
@@ -98,7 +97,7 @@ class SettingsFile:
         # Only what changed is written: a value that another version understands stays.
         values |= {name: getattr(new, name) for name in SETTINGS if getattr(new, name) != getattr(old, name)}
         try:
-            _write_whole(self._path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+            write_whole(self._path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
         except OSError as error:
             return f"{self._path} cannot be written: {error.strerror}; settings last until you quit"
         return ""
@@ -133,26 +132,3 @@ def _accepted(values: Mapping[str, Any], problem: str, path: Path) -> tuple[Sett
     if refused and not problem:
         problem = f"{path}: {', '.join(refused)} has no valid value; the default is used"
     return Settings(**{name: values[name] for name in present if name not in refused}), problem
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Replace `path` by `text` so that a crash leaves the old file or the new one. Raises OSError."""
-    target = path.resolve()  # a link stays a link
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-    with suppress(OSError):  # some file systems cannot sync a folder; the file itself is safe
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
