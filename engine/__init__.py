@@ -79,6 +79,7 @@ from engine.kernel_report import (
     check_kernels,
     kernel_machine,
     kernel_table,
+    kernel_texts,
     known_kernels,
 )
 from engine.kv.ssd_settings import SsdSettings
@@ -210,6 +211,7 @@ __all__ = [
     "inspect_model",
     "kernel_machine",
     "kernel_table",
+    "kernel_texts",
     "known_kernels",
     "machine_report",
     "measure_kv_loss",

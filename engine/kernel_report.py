@@ -21,6 +21,7 @@ from metal import agreement, candidates
 from metal.errors import KernelError
 from metal.executors import Executor
 from metal.selection import Selection
+from metal.source import kernel_files
 from metal.trial_case import Case, CaseSpec
 from metal.trial_record import OpRecord as KernelOp
 from metal.trial_runner import TrialRunner
@@ -169,6 +170,14 @@ def model_cases(model: Path, executor: Executor) -> tuple[list[Case], list[str]]
 def known_kernels() -> tuple[str, ...]:
     """The ops that there are kernels for."""
     return tuple(candidates.CASES)
+
+
+def kernel_texts() -> dict[str, str]:
+    """Each kernel's file, such as "pick.metal", and the digest of its text. Raises EngineError."""
+    try:
+        return kernel_files()
+    except KernelError as error:
+        raise EngineError(str(error)) from None
 
 
 def _scope(machine: KernelMachine) -> Scope | None:

@@ -79,6 +79,14 @@ def load_source(
     return KernelSource(name, helpers, body, line, tuple((features or {}).items()))
 
 
+def kernel_files() -> dict[str, str]:
+    """Each `.metal` file of this installation, and the digest of its text for Apple's GPUs.
+
+    Raises KernelError when a text says something that MLX would misread.
+    """
+    return {path.name: load_source(path.stem).digest("metal") for path in sorted(KERNELS.glob("*.metal"))}
+
+
 @cache
 def _own(name: str) -> tuple[str, str, int]:
     """`_read` of a kernel of this project, for which each layer of a model asks: what it was at first."""

@@ -27,6 +27,7 @@ from engine import (
     check_kernels,
     kernel_machine,
     kernel_table,
+    kernel_texts,
     known_kernels,
 )
 
@@ -66,7 +67,8 @@ def _table(args: Namespace, terminal: Terminal) -> int:
     model = locate(spec) if spec is not None else None
     table = kernel_table(default_paths().kernels, model, terminal.progress)
     if args.json:
-        _answer_json(terminal, {**asdict(table.machine), "problem": table.problem, "ops": _ops(table)})
+        found = {"problem": table.problem, "ops": _ops(table), "texts": kernel_texts()}
+        _answer_json(terminal, {**asdict(table.machine), **found})
     else:
         terminal.answer("".join(f"{line}\n" for line in table_lines(table)))
     return 0

@@ -16,6 +16,7 @@ from engine import KernelCheck, KernelMachine, KernelOp, KernelTable, kernel_mac
 from metal.trial_record import CandidateRecord
 from tests.app.cli.conftest import Run
 
+METAL = Path(__file__).resolve().parents[3] / "metal"
 MACHINE = KernelMachine("metal", "kernels where they are faster", "Apple M4, 16 GiB, macOS 15.1", "0.32.4")
 OP = KernelOp(
     "rms_norm float16 width2048 rows1",
@@ -79,6 +80,12 @@ def test_without_an_executor_one_line_says_that_nothing_is_chosen(mlxr_here: Run
     assert done.stdout.startswith("no kernels to choose from on this machine: MLX")
     assert "rms_norm" in done.stdout.splitlines()[1]
     assert json.loads(mlxr_here("kernels", "--json").stdout)["executor"] is None
+
+
+def test_every_text_of_a_kernel_is_listed_with_a_digest_of_its_own(mlxr_here: Run) -> None:
+    texts = json.loads(mlxr_here("kernels", "--json").stdout)["texts"]
+    assert set(texts) == {path.name for path in METAL.glob("*.metal")}
+    assert len(set(texts.values())) == len(texts) > 0
 
 
 @no_gpu
