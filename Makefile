@@ -34,11 +34,14 @@ screenshots: setup
 	@ls build/screenshots/*.png
 
 ifeq ($(SYSTEM),Darwin)
+# MACOS=26 makes the app of MLX's wheels for macOS 26, which only that and later systems load.
+MACOS ?= 14
+app dmg: export MLXR_MACOS := $(MACOS)
 app: setup
-	$(BIN)/python -m PyInstaller --noconfirm --log-level WARN --distpath build/app --workpath build/freezing packaging/macos/app.spec
+	$(BIN)/python packaging/macos/freezing.py
 
 dmg: app
-	$(BIN)/python packaging/macos/disk_image.py build/app/MLXR.app build/app/MLXR.dmg
+	$(BIN)/python packaging/macos/disk_image.py build/app/macos$(MACOS)/MLXR.app build/app/MLXR-macos$(MACOS)-arm64.dmg
 else
 app: setup
 	@$(BIN)/python packaging/freeze.py $(ARGS)

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from targets import chosen
+
 from app import VERSION
 
 NAME = "MLXR"
 IDENTIFIER = "app.mlxr.MLXR"
-OLDEST_MACOS = "14.0"
 
 # No privacy strings: the app asks for no camera, microphone, place, contacts or other program.
 INFO: dict[str, Any] = {
@@ -28,7 +29,7 @@ INFO: dict[str, Any] = {
     "CFBundleDevelopmentRegion": "en",
     "CFBundleShortVersionString": VERSION,
     "CFBundleVersion": VERSION,
-    "LSMinimumSystemVersion": OLDEST_MACOS,
+    "LSMinimumSystemVersion": chosen().oldest,
     "LSArchitecturePriority": ["arm64"],
     "LSRequiresNativeExecution": True,  # never under Rosetta: there is no MLX for it
     "LSApplicationCategoryType": "public.app-category.productivity",

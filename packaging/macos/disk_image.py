@@ -1,6 +1,6 @@
 """Makes MLXR.dmg of MLXR.app: checked, signed, laid out for dragging to Applications, notarised.
 
-python packaging/macos/disk_image.py build/app/MLXR.app build/MLXR.dmg
+python packaging/macos/disk_image.py build/app/macos14/MLXR.app build/app/MLXR-macos14-arm64.dmg
 """
 
 from __future__ import annotations

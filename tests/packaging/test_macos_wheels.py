@@ -1,4 +1,4 @@
-"""Every locked package has a wheel that macOS 14 on Apple silicon takes, for each Python."""
+"""Every locked package has a wheel for Apple silicon on macOS 14, and on macOS 26, for each Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Load = Callable[[str], ModuleType]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-TABLE = ROOT / "packaging" / "macos" / "wheels.txt"
+TARGETS = {"14": (14, 0), "26": (26, 0)}
 PYTHONS = ["3.11", "3.12", "3.13"]
 RENEW = "run .venv/bin/python packaging/macos/wheels.py"
 
@@ -48,24 +48,29 @@ def locked_for(python: str) -> dict[str, tuple[str, set[str]]]:
     return found
 
 
-def tags_of_macos_14(python: str) -> set[Tag]:
+def tags_of(macos: tuple[int, int], python: str) -> set[Tag]:
     version = tuple(map(int, python.split(".")))
-    platforms = list(mac_platforms((14, 0), "arm64"))
+    platforms = list(mac_platforms(macos, "arm64"))
     interpreter = "cp" + python.replace(".", "")
     return {*cpython_tags(version, platforms=platforms), *compatible_tags(version, interpreter, platforms)}
 
 
-def table() -> list[tuple[str, str]]:
+def table_of(target: str) -> Path:
+    return ROOT / "packaging" / "macos" / f"wheels-macos{target}.txt"
+
+
+def table(target: str) -> list[tuple[str, str]]:
     """Hash and file name of every wheel."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    lines = table_of(target).read_text(encoding="utf-8").splitlines()
     return [(digest, name) for digest, _, name in (line.partition("  ") for line in lines)]
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_every_locked_package_has_a_wheel_for_macos_14(python: str) -> None:
-    supported = tags_of_macos_14(python)
+def test_every_locked_package_has_a_wheel(python: str, target: str) -> None:
+    supported = tags_of(TARGETS[target], python)
     usable: set[tuple[str, str, str]] = set()
-    for digest, file_name in table():
+    for digest, file_name in table(target):
         name, version, _, tags = parse_wheel_filename(file_name)
         if tags & supported:
             usable.add((name, str(version), digest))
@@ -73,17 +78,28 @@ def test_every_locked_package_has_a_wheel_for_macos_14(python: str) -> None:
     assert {"mlx", "mlx-metal", "pyside6-essentials", "sentencepiece"} <= set(locked)
     for name, (version, hashes) in locked.items():
         fits = [digest for of, at, digest in usable if (of, at) == (name, version) and digest in hashes]
-        assert fits, (
-            f"{name} {version} has no wheel for macOS 14 and Python {python} in {TABLE.name}: {RENEW}"
-        )
+        assert fits, f"{name} {version} has no wheel for macOS {target} and Python {python}: {RENEW}"
 
 
-def test_the_table_holds_nothing_that_is_not_locked() -> None:
+@pytest.mark.parametrize(("target", "others"), [("14", ["26"]), ("26", [])])
+def test_shaders_are_those_of_the_system(target: str, others: list[str]) -> None:
+    names = {name for _, name in table(target)}
+    for package in ("mlx_metal", "mlx"):
+        mine = [name for name in names if name.startswith(f"{package}-") and f"macosx_{target}_0" in name]
+        assert mine, RENEW
+        for other in others:
+            assert not [name for name in names if name.startswith(package) and f"macosx_{other}" in name]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_table_holds_nothing_that_is_not_locked(target: str) -> None:
     hashes = set(re.findall(r"--hash=sha256:([0-9a-f]{64})", LOCK))
-    assert [name for digest, name in table() if digest not in hashes] == [], RENEW
+    assert [name for digest, name in table(target) if digest not in hashes] == [], RENEW
 
 
 @pytest.mark.long
-def test_the_table_is_what_the_index_says_today(macos_module: Load) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_table_is_what_the_index_says_today(macos_module: Load, target: str) -> None:
     """Needs the network: uv asks the package index."""
-    assert macos_module("wheels").table() == TABLE.read_text(encoding="utf-8")
+    wanted = macos_module("targets").TARGETS[target]
+    assert macos_module("wheels").table(wanted) == table_of(target).read_text(encoding="utf-8")

@@ -53,15 +53,20 @@ def test_every_make_target_is_one() -> None:
         assert result.returncode == 0, f"make {target}: {result.stderr}"
 
 
-def test_make_builds_and_images_with_these_files_on_a_mac() -> None:
-    command = ["make", "--dry-run", "--no-print-directory", "SYSTEM=Darwin", "dmg"]
+@pytest.mark.parametrize("macos", ["14", "26"])
+def test_make_builds_and_images_with_these_files_on_a_mac(macos: str) -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "SYSTEM=Darwin", f"MACOS={macos}", "dmg"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    build, image = lines[-2:]
-    assert " -m PyInstaller " in build
-    assert {"packaging/macos/app.spec", "build/app"} <= set(build.split())
-    assert image.split()[1:] == ["packaging/macos/disk_image.py", "build/app/MLXR.app", "build/app/MLXR.dmg"]
-    assert (ROOT / build.split()[-1]).is_file()
-    assert (ROOT / image.split()[1]).is_file()
+    build, image = (line.split()[1:] for line in lines[-2:])
+    assert build == ["packaging/macos/freezing.py"]
+    folder = f"build/app/macos{macos}"
+    assert image == [
+        "packaging/macos/disk_image.py",
+        f"{folder}/MLXR.app",
+        f"build/app/MLXR-macos{macos}-arm64.dmg",
+    ]
+    assert (ROOT / build[0]).is_file()
+    assert (ROOT / image[0]).is_file()
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="it says what it needs where that is not")
