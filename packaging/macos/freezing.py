@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def check_machine(target: Target, macos: str) -> None:
-    """Raises ValueError where the target's MLX cannot be loaded, as freezing does; `macos` is "15.5" or ""."""
+    """Raises ValueError where the target's MLX cannot be loaded, as freezing does. `macos`: "15.5", or ""."""
     if not macos:
         raise ValueError("MLXR.app is made on a Mac")
     if int(macos.split(".")[0]) < int(target.name):

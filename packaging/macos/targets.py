@@ -1,7 +1,7 @@
 """The two MLXR.app that are made, and which of them the environment asks for.
 
-MLX's shaders for the matrix units of an M5 are only in its wheels for macOS 26, and those need macOS 26. So one
-app is made of the wheels for the oldest macOS that MLXR runs on, and one of those for macOS 26.
+MLX's shaders for the matrix units of an M5 are only in its wheels for macOS 26, and those need macOS 26. So
+one app is made of the wheels for the oldest macOS that MLXR runs on, and one of those for macOS 26.
 """
 
 from __future__ import annotations
