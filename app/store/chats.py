@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from array import array
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -55,6 +56,19 @@ class ChatStore:
             f"SELECT {CHAT_COLUMNS} FROM chats WHERE trashed IS NULL ORDER BY updated DESC"
         )
         return [_chat(row) for row in rows]
+
+    def find(self, chat_id: str) -> Chat | None:
+        """The chat with this id; None where there is none, or it is in the trash."""
+        row = self._db.execute(
+            f"SELECT {CHAT_COLUMNS} FROM chats WHERE id = ? AND trashed IS NULL", (chat_id,)
+        ).fetchone()
+        return _chat(row) if row else None
+
+    def add(self, chat: Chat, messages: Iterable[ChatMessage]) -> None:
+        """Insert a whole chat, parents before what is below them; for a transaction."""
+        self.save_chat(chat)
+        for message in messages:
+            self.save_message(message)
 
     def messages(self, chat_id: str) -> list[ChatMessage]:
         """All messages of the chat, on show or not, in the order in which they were made."""
