@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from app import VERSION
 from app.cli.commands import COMMANDS, Subcommand
 from app.errors import AppError, RequestFailed, UsageError
+from app.opening.target import is_openable
 from app.paths import default_paths
 
 INTERRUPTED = 130
@@ -42,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    argv, wanted = _without_wanted(argv)
     parser, subcommand = _parser(argv)
-    args = parser.parse_args(argv)
+    args = parser.parse_args(argv, Namespace(wanted=wanted))
     from app.log import start_logging
 
     start_logging(default_paths().log)
@@ -60,14 +63,18 @@ def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None
     The others are not imported: the engine takes longer to load than `mlxr --help` should.
     """
     parser = _Parser(
-        prog="mlxr", description="A private chat with a language model on this machine.", allow_abbrev=False
+        prog="mlxr",
+        description="A private chat with a language model on this machine.",
+        epilog="`mlxr FILE` opens a .gguf model or a .mlxrchat chat in the window, `mlxr mlxr://…` a link.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"mlxr {VERSION}")
     parser.add_argument("--model", metavar="M", help="the model to open in the window")
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", description="without one, the window opens", dest="command"
     )
-    chosen = _chosen(argv)
+    place = _chosen_at(argv)
+    chosen = None if place is None else argv[place]
     subcommand = None
     for spec in COMMANDS:
         under = subparsers.add_parser(
@@ -79,14 +86,25 @@ def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None
     return parser, subcommand
 
 
-def _chosen(argv: list[str]) -> str | None:
-    """The first argument that is neither an option nor the value of `--model`."""
-    arguments = iter(argv)
-    for argument in arguments:
-        if argument == "--model":
-            next(arguments, None)
-        elif not argument.startswith("-"):
-            return argument
+def _without_wanted(argv: list[str]) -> tuple[list[str], str | None]:
+    """The arguments without the link or file that the window is to open, and that.
+
+    It stands where a command would.
+    """
+    place = _chosen_at(argv)
+    if place is None or not is_openable(argv[place]):
+        return argv, None
+    return argv[:place] + argv[place + 1 :], argv[place]
+
+
+def _chosen_at(argv: list[str]) -> int | None:
+    """Where the first argument stands that is neither an option nor the value of `--model`."""
+    places = iter(range(len(argv)))
+    for place in places:
+        if argv[place] == "--model":
+            next(places, None)
+        elif not argv[place].startswith("-"):
+            return place
     return None
 
 

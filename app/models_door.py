@@ -70,6 +70,16 @@ class ModelsDoor:
         desk.page.show_tab(desk.page.tab)  # the cursor belongs into its field
         desk.library.scan()  # files may have come and gone
 
+    def show_repo(self, repo: str) -> None:
+        """Show the page of a repository on the Hub, for a link: nothing of it is downloaded by that."""
+
+        def show(desk: ModelsDesk) -> None:
+            self._show_page(desk)
+            desk.page.show_tab("discover")
+            desk.page.discover.look_at(repo)
+
+        self._with_desk(lambda desk: desk.prepare_page(partial(show, desk)))
+
     def resume_downloads(self) -> None:
         """Go on with what was not finished when the app ended."""
         if self._paths.downloads.exists():

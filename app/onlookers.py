@@ -11,6 +11,7 @@ from app.history.worker import HistoryWorker
 from app.instance.address import Claim
 from app.instance.feed import LiveFeed
 from app.instance.listener import Listener
+from app.instance.protocol import Opening
 from app.paths import Paths
 from app.store.database_worker import Post
 from engine import Event
@@ -31,19 +32,19 @@ class Onlookers:
         paths: Paths,
         post: Post,
         on_problem: Callable[[str], None],
-        on_open: Callable[[str | None], None],
+        on_open: Callable[[Opening], None],
         kv_bits: int | None,
         claim: Claim | None = None,
     ) -> None:
         """What comes of other threads comes through `post`.
 
         `on_problem`: of the history, as for DatabaseWorker; `kv_bits`: as for Recorder; `on_open`: another
-        program wants the window to be shown, with a model or without; `claim`: as for Listener.
+        program wants the window to be shown, and may have something to open; `claim`: as for Listener.
         """
         self.history = HistoryWorker(paths.history, post, on_problem)
         self.recorder = Recorder(self.history.save, "window", kv_bits)
         self._feed = LiveFeed()
-        self._listener = Listener(paths.home, self._feed, lambda model: post(lambda: on_open(model)), claim)
+        self._listener = Listener(paths.home, self._feed, lambda opening: post(lambda: on_open(opening)), claim)
 
     def before(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """`emit`, behind them."""

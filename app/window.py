@@ -15,6 +15,7 @@ from app.chat.chat_pane import ChatPane
 from app.chat.sidebar import Sidebar
 from app.models.model_choice import FILES, model_at
 from app.shortcuts import SHORTCUTS
+from app.store.chat_file import SUFFIX as CHAT_FILE
 from app.widgets.toast import Toast
 
 SIZE = (1080, 720)
@@ -29,9 +30,13 @@ ROOM_FOR_SIDEBAR = 760
 
 
 class MainWindow(QMainWindow):
-    """Holds the sidebar and the chat pane. Intents: `model_chosen(path)` and, once, `closed`."""
+    """Holds the sidebar and the chat pane.
+
+    Intents: `model_chosen(path)`, `chat_file_dropped(path)` and, once, `closed`.
+    """
 
     model_chosen = Signal(str)
+    chat_file_dropped = Signal(str)
     closed = Signal()
 
     def __init__(self, sidebar: Sidebar, pane: ChatPane) -> None:
@@ -154,16 +159,19 @@ class MainWindow(QMainWindow):
             self.sidebar.setVisible(wide)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
-        """A model may be dropped anywhere."""
-        if _model(event.mimeData()):
+        """A model, or chats that were saved as files, may be dropped anywhere."""
+        if _model(event.mimeData()) or _chat_files(event.mimeData()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
-        """Open the model."""
+        """Open the model, or take in the chats."""
         model = _model(event.mimeData())
         if model:
             event.acceptProposedAction()
             self.model_chosen.emit(str(model))
+        for path in _chat_files(event.mimeData()):
+            event.acceptProposedAction()
+            self.chat_file_dropped.emit(path)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Closing the window ends the app."""
@@ -175,3 +183,9 @@ def _model(data: QMimeData) -> Path | None:
     """The model that is being dragged: one, though perhaps by several of its parts; None for other things."""
     models = {model_at(Path(url.toLocalFile())) if url.isLocalFile() else None for url in data.urls()}
     return models.pop() if len(models) == 1 else None
+
+
+def _chat_files(data: QMimeData) -> list[str]:
+    """The chats among the files that are being dragged."""
+    paths = (url.toLocalFile() for url in data.urls() if url.isLocalFile())
+    return [path for path in paths if path.lower().endswith(CHAT_FILE)]

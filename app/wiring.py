@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 from app import text
 from app.appearance import Appearance
-from app.application import Application
+from app.application import make_application
 from app.bridge import FrameQueue
 from app.chat.cache_words import freed_words
 from app.chat.chat_list import ChatListViewModel
@@ -35,13 +35,15 @@ from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, unload_seconds, window_settings
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
-from app.icons import app_icon
 from app.instance.address import Claim
+from app.instance.protocol import Opening
 from app.model_location import GUIDE, remembered
 from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
 from app.models_door import ModelsDoor
 from app.onlookers import Onlookers
+from app.opening.chat_files import ChatFiles
+from app.opening.opener import Opener
 from app.paths import Paths, default_paths
 from app.settings import SettingsFile
 from app.settings_desk import SettingsDesk
@@ -131,6 +133,16 @@ class Desktop:
             self.queue.post,
         )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
+        self._chat_files = ChatFiles(self.store, self.queue.post)
+        self.opener = Opener(
+            self.window,
+            self.models,
+            self.models_door,
+            self.chats,
+            self.conversation,
+            self.store,
+            self._chat_files,
+        )
         self._join_chats()
         self._join_models()
         self._join_window()
@@ -159,6 +171,8 @@ class Desktop:
         self.models_door.close(CLOSE_SECONDS)
         self.dashboard.close()
         self._own_settings.quit()
+        if not self._chat_files.close(CLOSE_SECONDS):
+            log.warning("a chat's file was not finished in time")
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
@@ -226,11 +240,13 @@ class Desktop:
         stop.setEnabled(False)
         self.conversation.state_changed.connect(lambda state: stop.setEnabled(state.busy))
 
-    def come_forward(self, model: str | None) -> None:
-        """Show the window, with a model where another `mlxr`, or the Finder, has left one to this app."""
+    def come_forward(self, opening: Opening) -> None:
+        """Show the window, with what another `mlxr` has left to this app."""
         self.window.come_forward()
-        if model is not None:
-            self.models.open(model)
+        if opening.model is not None:
+            self.models.open(opening.model)
+        if opening.wanted is not None:
+            self.opener.open(opening.wanted)
 
     def _offer_models(self) -> None:
         self.window.show_chat()
@@ -280,30 +296,26 @@ class Desktop:
         self.pane.store_banner.say(next(filter(None, known), ""))
 
 
-def make_application() -> Application:
-    """The process's application, set up for MLXR; made on the first call."""
-    existing = QApplication.instance()
-    application = existing if isinstance(existing, Application) else Application(sys.argv[:1])
-    application.setApplicationName(text.APP_NAME)
-    application.setStyle("Fusion")
-    application.setWindowIcon(app_icon())
-    return application
-
-
 def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     log.error("not caught", exc_info=(kind, error, trace))
     sys.__excepthook__(kind, error, trace)
 
 
-def run_window(model: Path, claim: Claim) -> int:
-    """Open the window with the model in folder `model`; returns the exit code when it is closed."""
+def run_window(model: Path, claim: Claim, wanted: str | None = None) -> int:
+    """Open the window with the model in folder `model`; returns the exit code when it is closed.
+
+    `wanted`: a link, or a file's path, that is opened there.
+    """
     sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
     application = make_application()
     paths = default_paths()
     settings = window_settings(paths, SettingsFile(paths.settings).load().settings)
     desktop = Desktop(application, lambda emit: Engine(emit, settings), paths, claim)
-    application.file_opened.connect(desktop.come_forward)
     desktop.start(model)
+    application.wanted.connect(desktop.opener.open)
+    application.listen()
+    if wanted is not None:
+        desktop.opener.open(wanted)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: application.quit())
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from app import text
@@ -13,6 +13,7 @@ from app.appearance import Appearance
 from app.chat.chat_list_model import PINNED_ROLE, ChatListModel
 from app.chat.chat_row import ChatRow
 from app.icons import icon
+from app.opening.opening_words import COPY_LINK, EXPORT, IMPORT
 from app.store.records import SearchHit
 from app.widgets.row_list import RowList
 from engine import ChatMemory
@@ -21,14 +22,18 @@ from engine import ChatMemory
 class ChatListView(RowList):
     """Shows the chats.
 
-    Intents: `chosen(chat id)`, `renamed(chat id, title)`, `deleted(chat id)`, and
-    `pin_wanted(chat id, whether its pages are to stay in memory)`.
+    Intents: `chosen(chat id)`, `renamed(chat id, title)`, `deleted(chat id)`,
+    `pin_wanted(chat id, whether its pages are to stay in memory)`, and of chats as files
+    `export_wanted(chat id)`, `link_wanted(chat id)` and `import_wanted`.
     """
 
     chosen = Signal(str)
     renamed = Signal(str, str)
     pin_wanted = Signal(str, bool)
     deleted = Signal(str)
+    export_wanted = Signal(str)
+    link_wanted = Signal(str)
+    import_wanted = Signal()
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent, menu_at=QPoint(40, 0))
@@ -85,7 +90,27 @@ class ChatListView(RowList):
         pin.triggered.connect(lambda: self.pin_wanted.emit(self._rows.hit(index).chat.id, not pinned))
         delete = menu.addAction(icon("trash", colours.text), "Delete")
         delete.triggered.connect(lambda: self.deleted.emit(self._rows.hit(index).chat.id))
+        menu.addSeparator()
+        export = menu.addAction(EXPORT)
+        export.triggered.connect(lambda: self.export_wanted.emit(self._rows.hit(index).chat.id))
+        link = menu.addAction(COPY_LINK)
+        link.triggered.connect(lambda: self.link_wanted.emit(self._rows.hit(index).chat.id))
+        self._add_import(menu)
         return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """The row's menu; beside the rows, what needs none."""
+        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        if by_mouse and not self.indexAt(event.pos()).isValid():
+            menu = QMenu(self)
+            self._add_import(menu)
+            menu.aboutToHide.connect(menu.deleteLater)
+            menu.popup(event.globalPos())
+        else:
+            super().contextMenuEvent(event)
+
+    def _add_import(self, menu: QMenu) -> None:
+        menu.addAction(IMPORT).triggered.connect(lambda: self.import_wanted.emit())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Delete deletes, Enter opens."""

@@ -6,21 +6,26 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from app.display import display_problem
+from app.errors import AppError, UsageError
 from app.instance.address import Claim
 from app.instance.first import is_first
+from app.instance.protocol import Opening
 from app.model_location import locate
+from app.opening.link import is_link
+from app.opening.target import GGUF, path_of
 from app.paths import default_paths
 from app.settings import SettingsFile
 
 
 def run(args: Namespace) -> int:
     """Open the window and stay until it is closed; where the app runs, have it show that. Raises AppError."""
+    spec, wanted = _asked(args)
     problem = display_problem()
     if problem:
-        return _chat_instead(args, problem)
-    paths, spec = default_paths(), getattr(args, "model", None)
-    claim, wanted = Claim(paths.home), locate(spec).absolute() if spec else None
-    if not is_first(claim, paths.home, wanted):
+        return _chat_instead(args, spec, wanted, problem)
+    paths = default_paths()
+    claim, model = Claim(paths.home), str(locate(spec).absolute()) if spec else None
+    if not is_first(claim, paths.home, Opening(model, wanted)):
         _say("MLXR is running already: its window comes to the front.")
         return 0
     try:
@@ -29,19 +34,41 @@ def run(args: Namespace) -> int:
         if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
             raise
         claim.release()
-        return _chat_instead(args, f"Qt cannot be loaded ({error})")
+        return _chat_instead(args, spec, wanted, f"Qt cannot be loaded ({error})")
     settings = SettingsFile(paths.settings).load().settings
-    return run_window(locate(spec, settings.last_model, _say).absolute(), claim)
+    return run_window(locate(spec, settings.last_model, _say).absolute(), claim, wanted)
 
 
-def _chat_instead(args: Namespace, problem: str) -> int:
+def _asked(args: Namespace) -> tuple[str | None, str | None]:
+    """The model to open, and the link or the file's absolute path.
+
+    What is wrong with a link is said in the window: it comes from a browser more often than from a terminal.
+    Raises AppError for a file that is not there.
+    """
+    model: str | None = getattr(args, "model", None)
+    wanted: str | None = getattr(args, "wanted", None)
+    if wanted is None or is_link(wanted):
+        return model, wanted
+    path = path_of(wanted).expanduser().absolute()
+    if path.suffix.lower() == GGUF:
+        if model is not None:
+            raise UsageError(f"--model {model} and {path.name} are two models; give one")
+        return str(path), None
+    if not path.is_file():
+        raise AppError(f"{path}: no such file; give a .gguf model, a .mlxrchat chat or an mlxr:// link")
+    return model, str(path)
+
+
+def _chat_instead(args: Namespace, model: str | None, wanted: str | None, problem: str) -> int:
+    if wanted is not None:
+        raise AppError(f"{wanted[:200]} opens in the window, and none can open: {problem}")
     _say(f"No window can open: {problem}. Starting the chat in the terminal.")
     from app.cli import chat
 
     parser = ArgumentParser()
     chat.add_arguments(parser)
     defaults = parser.parse_args([])
-    return chat.run(Namespace(**vars(defaults) | vars(args)))
+    return chat.run(Namespace(**vars(defaults) | vars(args) | {"model": model}))
 
 
 def _say(line: str) -> None:

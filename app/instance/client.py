@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from app import VERSION
 from app.errors import AppError
 from app.instance.address import check_folder, socket_path
-from app.instance.protocol import DONE, LIVE, PROTOCOL, opening
+from app.instance.protocol import DONE, LIVE, PROTOCOL, Opening, opening_ask
 
 ANSWER_SECONDS = 5.0
 _SILENT = "MLXR does not answer; if its window does not either, end it and start it again"
@@ -115,13 +115,13 @@ class LiveLines(Connection):
         return hello
 
 
-def hand_over(home: Path, model: Path | None) -> bool:
-    """Let the app that runs on `home` show its window, and open the model at this absolute path.
+def hand_over(home: Path, opening: Opening) -> bool:
+    """Let the app that runs on `home` show its window, and open this there.
 
     False where none runs. Raises AppError where one does and does not listen.
     """
     try:
-        with Connection(home, opening(str(model) if model else None)) as connection:
+        with Connection(home, opening_ask(opening)) as connection:
             if connection.next(ANSWER_SECONDS) != DONE:
                 raise AppError(_SILENT)
     except NotRunning:

@@ -8,6 +8,7 @@ from pathlib import Path
 from app.errors import AppError
 from app.instance.address import Claim
 from app.instance.client import hand_over
+from app.instance.protocol import Opening
 
 START_SECONDS = 15.0
 """That another `mlxr`, which has begun, is given until it listens: Qt is read from the disk meanwhile."""
@@ -15,14 +16,14 @@ START_SECONDS = 15.0
 AGAIN_SECONDS = 0.05
 
 
-def is_first(claim: Claim, home: Path, model: Path | None, patience: float = START_SECONDS) -> bool:
+def is_first(claim: Claim, home: Path, opening: Opening, patience: float = START_SECONDS) -> bool:
     """Whether this process is to open the window, and holds `claim`; else the one that runs shows its own.
 
-    `model`: to be opened there. Raises AppError where another process holds the claim and does not listen.
+    `opening` is to be opened there. Raises AppError where the one that holds the claim does not listen.
     """
     until = time.monotonic() + patience
     while not _take(claim):
-        if hand_over(home, model):
+        if hand_over(home, opening):
             return False
         if time.monotonic() > until:
             raise AppError("MLXR was started already and shows no window yet; end it and start it again")

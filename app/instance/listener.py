@@ -14,12 +14,14 @@ from typing import Any
 
 from app.instance.address import Claim, check_folder, socket_path
 from app.instance.feed import LiveFeed
-from app.instance.protocol import DONE, LIVE
+from app.instance.protocol import DONE, LIVE, Opening, opening_asked
 
 log = logging.getLogger(__name__)
 
 MOST_CLIENTS = 16
-LONGEST_ASK = 4096
+LONGEST_ASK = 1 << 15
+"""Bytes: a path of the longest kind in letters that JSON writes as escapes."""
+
 MOST_WAITING = 1 << 18
 """Bytes that wait for a client that does not read; news is left out for it until it has read."""
 
@@ -64,8 +66,8 @@ class _Client:
 class Listener:
     """Serves the local socket of the data folder `home`, unless another process has the claim to it.
 
-    A program asks with one line of JSON: LIVE gets what `feed` has and its news, until it leaves; `opening`
-    calls `on_open` with its model, on the listener's thread. Nothing runs while nobody is connected. A socket
+    A program asks with one line of JSON: LIVE gets what `feed` has and its news, until it leaves; an Opening
+    goes to `on_open`, on the listener's thread. Nothing runs while nobody is connected. A socket
     that cannot be made is told to the log: the app does without.
     """
 
@@ -73,7 +75,7 @@ class Listener:
         self,
         home: Path,
         feed: LiveFeed,
-        on_open: Callable[[str | None], None],
+        on_open: Callable[[Opening], None],
         claim: Claim | None = None,
     ) -> None:
         """`claim`: the folder's, which may be held already; it is released at the end."""
@@ -167,14 +169,13 @@ class Listener:
             asked: object = json.loads(line)
         except ValueError:
             return False
-        match asked:
-            case {"ask": "open", "model": str() | None as model}:
-                self._on_open(model)
-                client.waiting += json.dumps(DONE).encode() + b"\n"
-            case _ if asked == LIVE:
-                self._begin_live(client)
-            case _:
-                return False
+        if (opening := opening_asked(asked)) is not None:
+            self._on_open(opening)
+            client.waiting += json.dumps(DONE).encode() + b"\n"
+        elif asked == LIVE:
+            self._begin_live(client)
+        else:
+            return False
         return True
 
     def _begin_live(self, client: _Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 PROTOCOL = 1
 """Changes when a program of another version would misread the lines."""
 
@@ -9,9 +11,33 @@ LIVE = {"ask": "live"}
 """Asks for the live figures: what there is, then what changes, until the asker leaves."""
 
 DONE = {"done": True}
-"""Answers what `opening` asks."""
+"""Answers what `opening_ask` asks."""
 
 
-def opening(model: str | None) -> dict[str, str | None]:
-    """Asks the app to show its window, and to open the model at this path where there is one."""
-    return {"ask": "open", "model": model}
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the window is to open when it comes forward.
+
+    Attributes:
+        model: absolute path of a model.
+        wanted: a link, or the absolute path of a file: what the window makes of it, it says itself.
+    """
+
+    model: str | None = None
+    wanted: str | None = None
+
+
+def opening_ask(opening: Opening) -> dict[str, str | None]:
+    """Asks the app to show its window, and to open this there."""
+    return {"ask": "open", "model": opening.model, "open": opening.wanted}
+
+
+def opening_asked(asked: object) -> Opening | None:
+    """What `opening_ask` made, also by a version that knew of models only; None for anything else."""
+    match asked:
+        case {"ask": "open", "model": str() | None as model, "open": str() | None as wanted}:
+            return Opening(model, wanted)
+        case {"ask": "open", "model": str() | None as model}:
+            return Opening(model)
+        case _:
+            return None

@@ -126,6 +126,12 @@ class DiscoverPane(QWidget):
             if self._search.query is None:
                 self._restart()
 
+    def look_at(self, repo: str) -> None:
+        """Show a repository that need not be in the list."""
+        self._list.clearSelection()
+        self._list.setCurrentIndex(QModelIndex())
+        self._repo.open(repo)
+
     def repos(self) -> list[str]:
         """The repositories on show, from the top."""
         return [self._rows.index(place).data() for place in range(self._rows.rowCount())]

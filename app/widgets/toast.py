@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Slot
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 SHOWN_MS = 8000
@@ -21,6 +21,7 @@ class Toast(QFrame):
         self._over = parent
         self._undo: Callable[[], None] | None = None
         self._text = QLabel()
+        self._text.setTextFormat(Qt.TextFormat.PlainText)  # names in it may come from elsewhere
         self._button = QPushButton()
         self._button.setProperty("kind", "link")
         self._button.clicked.connect(self._act)

@@ -11,12 +11,13 @@ import pytest
 from app.instance.client import LiveLines, NotRunning
 from app.instance.feed import LiveFeed
 from app.instance.listener import Listener
+from app.instance.protocol import Opening
 from engine import CacheCounts, MemoryUse, Stats, TokenGaps
 
 PATIENCE = 20.0
 
 
-def nothing(model: str | None) -> None:
+def nothing(opening: Opening) -> None:
     """Takes the place of what shows the window."""
 
 

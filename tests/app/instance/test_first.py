@@ -16,35 +16,36 @@ from app.instance.address import Claim
 from app.instance.feed import LiveFeed
 from app.instance.first import is_first
 from app.instance.listener import Listener
+from app.instance.protocol import Opening
 from tests.app.instance.conftest import PATIENCE, connected, nothing
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_who_comes_while_the_first_one_starts_waits_for_its_socket(tmp_path: Path, feed: LiveFeed) -> None:
-    claim, wanted, said = Claim(tmp_path), SimpleQueue[str | None](), SimpleQueue[bool]()
-    assert is_first(claim, tmp_path, None)
-    model = Path("/models/other")
-    second = threading.Thread(target=lambda: said.put(is_first(Claim(tmp_path), tmp_path, model)))
+    claim, wanted, said = Claim(tmp_path), SimpleQueue[Opening](), SimpleQueue[bool]()
+    assert is_first(claim, tmp_path, Opening())
+    opening = Opening("/models/other", "mlxr://model/lab/tiny")
+    second = threading.Thread(target=lambda: said.put(is_first(Claim(tmp_path), tmp_path, opening)))
     second.start()
     listener = Listener(tmp_path, feed, wanted.put, claim)
     assert (said.empty(), wanted.empty()) == (True, True)
     listener.start()
     assert said.get(timeout=PATIENCE) is False
-    assert wanted.get(timeout=PATIENCE) == str(model)
+    assert wanted.get(timeout=PATIENCE) == opening
     second.join(PATIENCE)
     assert listener.close(PATIENCE)
 
 
 def test_when_the_first_one_goes_the_next_is_first(tmp_path: Path, feed: LiveFeed) -> None:
     claim, next_claim = Claim(tmp_path), Claim(tmp_path)
-    assert is_first(claim, tmp_path, None)
+    assert is_first(claim, tmp_path, Opening())
     listener = Listener(tmp_path, feed, nothing, claim)
     listener.start()
     connected(tmp_path).__exit__(None, None, None)
-    assert not is_first(next_claim, tmp_path, None)
+    assert not is_first(next_claim, tmp_path, Opening())
     assert listener.close(PATIENCE)
-    assert is_first(next_claim, tmp_path, None)
+    assert is_first(next_claim, tmp_path, Opening())
     next_claim.release()
 
 
@@ -52,13 +53,13 @@ def test_one_that_never_listens_is_said(tmp_path: Path) -> None:
     claim = Claim(tmp_path)
     assert claim.take()
     with pytest.raises(AppError, match="started already"):
-        is_first(Claim(tmp_path), tmp_path, None, patience=0.1)
+        is_first(Claim(tmp_path), tmp_path, Opening(), patience=0.1)
     claim.release()
 
 
 def test_without_a_data_folder_the_window_says_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert is_first(Claim(tmp_path / "file" / "home"), tmp_path / "file" / "home", None)
+    assert is_first(Claim(tmp_path / "file" / "home"), tmp_path / "file" / "home", Opening())
 
 
 def test_of_two_started_at_once_one_opens_the_window(tmp_path: Path) -> None:

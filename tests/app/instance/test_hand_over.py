@@ -14,12 +14,13 @@ from app.errors import AppError
 from app.instance import client
 from app.instance.address import socket_path
 from app.instance.client import hand_over
+from app.instance.protocol import Opening
 from tests.app.conftest import OpenDesktop
 from tests.app.instance.conftest import PATIENCE, connected
 
 
 def test_where_no_app_runs_there_is_nobody_to_leave_it_to(tmp_path: Path) -> None:
-    assert not hand_over(tmp_path, None)
+    assert not hand_over(tmp_path, Opening())
 
 
 def test_the_window_comes_forward_and_opens_the_model(
@@ -29,10 +30,10 @@ def test_the_window_comes_forward_and_opens_the_model(
     desktop = open_desktop(home=home)
     connected(home).__exit__(None, None, None)
     desktop.window.showMinimized()
-    assert hand_over(home, None)
+    assert hand_over(home, Opening())
     qtbot.waitUntil(lambda: not desktop.window.isMinimized())
     assert desktop.models.state.path == "/models/tiny-chat"
-    assert hand_over(home, Path("/models/other"))
+    assert hand_over(home, Opening("/models/other"))
     qtbot.waitUntil(lambda: desktop.models.state.path == "/models/other")
 
 
@@ -46,7 +47,7 @@ def test_a_window_that_is_about_to_go_takes_nothing_over(
     close = desktop.engine.close
 
     def slow(timeout: float | None = None) -> bool:
-        taken.append(hand_over(home, None))
+        taken.append(hand_over(home, Opening()))
         return close(timeout)
 
     monkeypatch.setattr(desktop.engine, "close", slow)
@@ -85,5 +86,5 @@ def test_an_app_that_does_not_listen_is_said(
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(AppError, match="end it and start it again"):
-            hand_over(tmp_path, None)
+            hand_over(tmp_path, Opening())
         thread.join(PATIENCE)

@@ -1,0 +1,116 @@
+"""Chats to files and back: the disk is worked on by a thread of its own, and nothing is done by halves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.tree import MessageTree
+from app.model_location import model_title
+from app.models.background import Background, Post
+from app.opening.opening_words import IMPORT_FAILED, NOT_WRITTEN, NOTHING_TO_EXPORT
+from app.store.chat_file import ChatFileError, read_chat_file, to_json
+from app.store.chat_markdown import SUFFIX as MARKDOWN
+from app.store.chat_markdown import to_markdown
+from app.store.chats import ChatStore
+from app.store.records import Chat, ChatMessage
+from app.whole_file import write_whole
+
+_UNFIT = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
+_LONGEST_NAME = 60
+
+
+class Store(Protocol):
+    """What is needed of the store; `StoreWorker` is one."""
+
+    def ask(
+        self,
+        question: Callable[[ChatStore], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Answer later, on this thread."""
+        ...
+
+    def change(self, change: Callable[[ChatStore], None]) -> None:
+        """Change what is stored, later."""
+        ...
+
+
+class ChatFiles(QObject):
+    """Writes chats of the store to files, and takes chats from files into it.
+
+    Signals: `exported(Chat, path)`; `imported(Chat)` once it is stored; `failed(a line for people)`.
+    """
+
+    exported = Signal(object, object)
+    imported = Signal(object)
+    failed = Signal(str)
+
+    def __init__(self, store: Store, post: Post, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._background = Background("mlxr-chat-files", post)
+
+    def write(self, chat_id: str, path: Path) -> None:
+        """Save a chat at `path`: as Markdown where that ends in .md, else whole, as a .mlxrchat file."""
+
+        def go_on(found: tuple[Chat | None, list[ChatMessage]]) -> None:
+            chat, messages = found
+            if chat is None or not messages:
+                self.failed.emit(NOTHING_TO_EXPORT)
+                return
+            self._background.ask(
+                lambda: _write(chat, messages, path),
+                lambda _: self.exported.emit(chat, path),
+                self.failed.emit,
+            )
+
+        self._store.ask(lambda store: (store.find(chat_id), store.messages(chat_id)), go_on, self.failed.emit)
+
+    def read(self, path: Path) -> None:
+        """Take the chat in a file into the store, as a copy."""
+        self._background.ask(lambda: read_chat_file(path), self._keep, self.failed.emit)
+
+    def close(self, timeout: float) -> bool:
+        """Finish what was asked. Returns whether it was done in time."""
+        return self._background.close(timeout)
+
+    def _keep(self, found: tuple[Chat, tuple[ChatMessage, ...]]) -> None:
+        chat, messages = found
+        self._store.change(lambda store: store.add(chat, messages))  # in a transaction
+
+        def tell(kept: Chat | None) -> None:
+            if kept is None:
+                self.failed.emit(IMPORT_FAILED.format(title=chat.title))
+            else:
+                self.imported.emit(kept)
+
+        self._store.ask(lambda store: store.find(chat.id), tell, self.failed.emit)
+
+
+def file_name(title: str) -> str:
+    """A file's name for a chat, without a suffix, that every system takes."""
+    name = " ".join(_UNFIT.sub(" ", title).split())[:_LONGEST_NAME].strip(" .")
+    return name or "Chat"
+
+
+def _name_of(model: str) -> str:
+    """What people call a model; that of a chat from elsewhere is a name already."""
+    path = Path(model)
+    return model_title(path) if path.is_absolute() else model
+
+
+def _write(chat: Chat, messages: list[ChatMessage], path: Path) -> None:
+    if path.suffix.lower() == MARKDOWN:
+        words = to_markdown(chat, MessageTree(messages, chat.leaf_id).path, _name_of)
+    else:
+        words = to_json(chat, messages, _name_of)
+    try:
+        write_whole(path, words)
+    except OSError as error:
+        raise ChatFileError(NOT_WRITTEN.format(path=path, reason=error.strerror or error)) from None
