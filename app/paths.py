@@ -56,6 +56,11 @@ class Paths:
         return self.home / "settings.json"
 
     @property
+    def updates(self) -> Path:
+        """What is remembered of updates, JSON."""
+        return self.home / "updates.json"
+
+    @property
     def kernels(self) -> Path:
         """The folder of what was measured of kernels; made anew when it is gone."""
         return self.home / "kernels"
@@ -64,6 +69,11 @@ class Paths:
     def kv_cache(self) -> Path:
         """The folder of pages that chats have computed; they are computed again when it is gone."""
         return self.home / "kv-cache"
+
+    @property
+    def crashes(self) -> Path:
+        """The folder of what a run leaves behind that crashes, and of the reports about it."""
+        return self.home / "crashes"
 
     @property
     def log(self) -> Path:

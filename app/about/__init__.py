@@ -1,0 +1,1 @@
+"""What MLXR is: its version, its licences, and what is new in it."""
