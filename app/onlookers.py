@@ -44,7 +44,9 @@ class Onlookers:
         self.history = HistoryWorker(paths.history, post, on_problem)
         self.recorder = Recorder(self.history.save, "window", kv_bits)
         self._feed = LiveFeed()
-        self._listener = Listener(paths.home, self._feed, lambda opening: post(lambda: on_open(opening)), claim)
+        self._listener = Listener(
+            paths.home, self._feed, lambda opening: post(lambda: on_open(opening)), claim
+        )
 
     def before(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """`emit`, behind them."""
