@@ -11,12 +11,13 @@ from pathlib import Path
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.application import make_application
 from app.dashboard.dashboard_page import PANES, DashboardPage
 from app.measure.child import MeasureFailed
 from app.measure.dashboard_cost import CLOSED
 from app.measure.fixed_length import QUESTION, FixedLength
 from app.paths import default_paths
-from app.wiring import Desktop, make_application
+from app.wiring import Desktop
 from engine import Event, Failed, Finished, Generate, Message
 
 IDLE_SECONDS = 3.0

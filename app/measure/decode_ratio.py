@@ -74,8 +74,9 @@ class _Headless:
 
 
 def _child(model: str, pairs: int, tokens: int) -> None:
+    from app.application import make_application
     from app.paths import default_paths
-    from app.wiring import Desktop, make_application
+    from app.wiring import Desktop
 
     application = make_application()
     desktop = Desktop(application, lambda emit: FixedLength(emit, tokens), default_paths())

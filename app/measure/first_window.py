@@ -49,8 +49,9 @@ def _child(model: str, started: float) -> int:
     """Open the window as `mlxr` does, note the two moments, and quit."""
     from PySide6.QtCore import QEvent, QObject
 
+    from app.application import make_application
     from app.paths import default_paths
-    from app.wiring import Desktop, make_application
+    from app.wiring import Desktop
     from engine import Engine
 
     times: dict[str, float] = {}

@@ -54,9 +54,10 @@ def percentile(values: list[float], share: float) -> float:
 def _child(tokens: int, per_second: float) -> None:
     from PySide6.QtCore import Qt, QTimer
 
+    from app.application import make_application
     from app.measure.paced_engine import PacedEngine
     from app.paths import default_paths
-    from app.wiring import Desktop, make_application
+    from app.wiring import Desktop
 
     application = make_application()
     desktop = Desktop(application, lambda emit: PacedEngine(emit, per_second, tokens), default_paths())

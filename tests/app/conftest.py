@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
+from app.application import make_application
 from app.paths import Paths
-from app.wiring import Desktop, MakeEngine, make_application
+from app.wiring import Desktop, MakeEngine
 from tests.fakes.scripted_engine import ScriptedEngine
 
 

@@ -22,7 +22,8 @@ import sys
 from pathlib import Path
 from app.measure.paced_engine import PacedEngine
 from app.paths import Paths
-from app.wiring import Desktop, make_application
+from app.application import make_application
+from app.wiring import Desktop
 
 application = make_application()
 home, per_second = Path(sys.argv[1]), float(sys.argv[2])

@@ -23,7 +23,8 @@ START = """
 import sys
 import threading
 from app.paths import Paths
-from app.wiring import Desktop, make_application
+from app.application import make_application
+from app.wiring import Desktop
 from engine import Engine
 application = make_application()
 desktop = Desktop(application, Engine, Paths(__import__("pathlib").Path(sys.argv[1])))
