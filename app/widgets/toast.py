@@ -63,9 +63,11 @@ class Toast(QFrame):
         self._timer.start()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Stay in place when the parent changes its size."""
+        """Stay in place when the parent changes its size, and on top of what is shown in it meanwhile."""
         if event.type() == QEvent.Type.Resize:
             self._place()
+        elif event.type() == QEvent.Type.LayoutRequest:  # a stack of pages raises the one that it shows
+            self.raise_()
         return super().eventFilter(watched, event)
 
     def _place(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
 from app.instance.client import hand_over
@@ -174,6 +174,8 @@ def test_a_dropped_chat_is_imported_and_says_what_it_tells_the_model(
     qtbot.waitUntil(lambda: texts(desktop) == ["What is a page?", "Sixteen tokens."])
     qtbot.waitUntil(lambda: "Always answer in rhymes." in desktop.window.toast.text)
     save(desktop, "light-chat-imported")
+    toast = desktop.window.toast
+    assert desktop.pane.childAt(toast.geometry().center()) in (toast, *toast.findChildren(QLabel))
 
 
 def test_a_second_mlxr_hands_its_chat_file_over(
