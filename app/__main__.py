@@ -70,6 +70,7 @@ def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None
     )
     parser.add_argument("--version", action="version", version=f"mlxr {VERSION}")
     parser.add_argument("--model", metavar="M", help="the model to open in the window")
+    parser.add_argument("--safe", action="store_true", help="open the window in safe mode")
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", description="without one, the window opens", dest="command"
     )

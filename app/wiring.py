@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from PySide6.QtWidgets import QApplication
 
 from app import text
 from app.appearance import Appearance
-from app.application import make_application
 from app.bridge import FrameQueue
 from app.chat.cache_words import freed_words
 from app.chat.chat_list import ChatListViewModel
@@ -32,7 +28,7 @@ from app.chat.ways_out import WaysOut
 from app.chosen_settings import ChosenSettings
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
-from app.engine_settings import kv_bits, unload_seconds, window_settings
+from app.engine_settings import kv_bits, unload_seconds
 from app.event_inbox import EventInbox
 from app.garbage import GarbageCollector
 from app.instance.address import Claim
@@ -44,13 +40,13 @@ from app.models_door import ModelsDoor
 from app.onlookers import Onlookers
 from app.opening.chat_files import ChatFiles
 from app.opening.opener import Opener
-from app.paths import Paths, default_paths
+from app.paths import Paths
 from app.settings import SettingsFile
 from app.settings_desk import SettingsDesk
 from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.window import MainWindow
-from engine import Command, Engine, EngineSettings, Event, Failed, Freed
+from engine import Command, EngineSettings, Event, Failed, Freed
 
 log = logging.getLogger(__name__)
 
@@ -294,31 +290,3 @@ class Desktop:
         self._problems[of] = problem
         known = (self._problems.get(name) for name in ("chats", "settings", "history"))
         self.pane.store_banner.say(next(filter(None, known), ""))
-
-
-def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    log.error("not caught", exc_info=(kind, error, trace))
-    sys.__excepthook__(kind, error, trace)
-
-
-def run_window(model: Path, claim: Claim, wanted: str | None = None) -> int:
-    """Open the window with the model in folder `model`; returns the exit code when it is closed.
-
-    `wanted`: a link, or a file's path, that is opened there.
-    """
-    sys.excepthook = _log_uncaught  # Qt calls it for what a slot raises, and goes on
-    application = make_application()
-    paths = default_paths()
-    settings = window_settings(paths, SettingsFile(paths.settings).load().settings)
-    desktop = Desktop(application, lambda emit: Engine(emit, settings), paths, claim)
-    desktop.start(model)
-    application.wanted.connect(desktop.opener.open)
-    application.listen()
-    if wanted is not None:
-        desktop.opener.open(wanted)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: application.quit())
-    try:
-        return application.exec()
-    finally:
-        desktop.close()

@@ -35,6 +35,7 @@ class EngineSettings:
         unload_after: seconds without a request until a model leaves memory, up to the next one; None: never.
         prefill_chunk: most prompt tokens computed at once; commands are heard between chunks.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
+        executor_reason: why it is that one, for people; "" is that it was asked for.
         cache: folder for what can be made again: compiled kernels and what was measured of them.
         trial_command: starts the process in which kernels are tried (`metal.trial`).
     """
@@ -50,6 +51,7 @@ class EngineSettings:
     unload_after: float | None = None
     prefill_chunk: int = 2048
     executor: str | None = None
+    executor_reason: str = ""
     cache: Path = Path(tempfile.gettempdir()) / "mlxr"
     trial_command: tuple[str, ...] = COMMAND
 

@@ -67,7 +67,7 @@ class ChatPane(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self.empty_state)
         self._stack.addWidget(self.transcript)
-        banners = QVBoxLayout()
+        self._banners = banners = QVBoxLayout()
         banners.setContentsMargins(SIDE, 0, SIDE, 0)
         banners.setSpacing(8)
         banners.addWidget(self.store_banner)
@@ -84,6 +84,10 @@ class ChatPane(QWidget):
         column.addLayout(self._stack, 1)
         column.addLayout(bottom)
         column.addWidget(self.status_line)
+
+    def add_banner(self, banner: Banner) -> None:
+        """Give it a place over the conversation, above those that are there."""
+        self._banners.insertWidget(0, banner)
 
     def _make_top_bar(self) -> QHBoxLayout:
         sidebar = IconButton(self._appearance, "sidebar", "Show or hide the list of chats")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from app.crash.crash_words import SAFE_ELSEWHERE
+from app.crash.restart import restart
+from app.crash.session import Session
 from app.display import display_problem
 from app.errors import AppError, UsageError
 from app.instance.address import Claim
@@ -27,16 +30,23 @@ def run(args: Namespace) -> int:
     claim, model = Claim(paths.home), str(locate(spec).absolute()) if spec else None
     if not is_first(claim, paths.home, Opening(model, wanted)):
         _say("MLXR is running already: its window comes to the front.")
+        if getattr(args, "safe", False):
+            _say(SAFE_ELSEWHERE)
         return 0
-    try:
-        from app.wiring import run_window
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
-            raise
-        claim.release()
-        return _chat_instead(args, spec, wanted, f"Qt cannot be loaded ({error})")
-    settings = SettingsFile(paths.settings).load().settings
-    return run_window(locate(spec, settings.last_model, _say).absolute(), claim, wanted)
+    with Session(paths.crashes, is_safe_asked=getattr(args, "safe", False)) as session:
+        try:
+            from app.running import run_window
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
+                raise
+            claim.release()
+            return _chat_instead(args, spec, wanted, f"Qt cannot be loaded ({error})")
+        settings = SettingsFile(paths.settings).load().settings
+        found = locate(spec, settings.last_model, _say).absolute()
+        code = run_window(found, claim, session, wanted)
+    if session.wants_restart:
+        restart(sys.argv[1:])
+    return code
 
 
 def _asked(args: Namespace) -> tuple[str | None, str | None]:

@@ -137,6 +137,8 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     config, page_size = _limited(files.config, settings.context), settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
     executor = choose_executor(settings.executor)
+    if settings.executor is not None and settings.executor_reason:
+        executor = replace(executor, reason=settings.executor_reason)
     decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
     kernels = _open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)

@@ -1,0 +1,1 @@
+"""How MLXR ended last time: what a run leaves behind, the report about it, and safe mode."""

@@ -1,0 +1,57 @@
+"""A process that is a run of the window without the window, and ends in the way that it is told.
+
+`python -m tests.app.crash.ending_child FOLDER HOW`: it says "ready", and does HOW; "wait" waits for signals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from app.crash.session import Session
+from app.errors import AppError
+
+SECRET = "my diagnosis is private"
+
+
+def fail(kind: type[Exception]) -> None:
+    """Raise it, with words of a chat in it."""
+    raise kind(f"line one\n{SECRET}")
+
+
+def stuck(_: Session) -> None:
+    """Hold the interpreter for good, as a device that does not answer does."""
+    print("stuck", flush=True)
+    ctypes.PyDLL(None).usleep(60_000_000)
+
+
+WAYS: dict[str, Callable[[Session], object]] = {
+    "stray": lambda _: ctypes.string_at(0),
+    "abort": lambda _: os.abort(),
+    "bus": lambda _: os.kill(os.getpid(), signal.SIGBUS),
+    "illegal": lambda _: os.kill(os.getpid(), signal.SIGILL),
+    "trap": lambda _: os.kill(os.getpid(), signal.SIGTRAP),
+    "exception": lambda _: fail(ValueError),
+    "mistake of the user": lambda _: fail(AppError),
+    "wait": lambda _: time.sleep(60),
+    "stuck": stuck,
+    "quit": lambda _: None,
+    "calm abort": lambda session: (session.calm(), os.abort()),
+    "closing abort": lambda session: (session.close(), os.abort()),
+    "closing kill": lambda session: (session.close(), os.kill(os.getpid(), signal.SIGKILL)),
+    "exit without a word": lambda _: os._exit(1),
+}
+
+if __name__ == "__main__":
+    folder, how = Path(sys.argv[1]), sys.argv[2]
+    threading.Thread(target=time.sleep, args=(60,), name="another", daemon=True).start()
+    with Session(folder) as session:
+        session.note({"asked": "Generate tiny", "at": "now"})
+        print("ready", flush=True)
+        WAYS[how](session)
