@@ -30,6 +30,20 @@ HIDDEN_IMPORTS = ("mlx._reprlib_fix", "mlx.__array_api_info")
 READ_METADATA = ("mlx",)  # its version is asked for while it runs
 NEVER_USED = ("tkinter",)
 
+# Each start would load inspect, multiprocessing and Qt's bindings for them. PySide6 tells Qt itself where its
+# plugins lie (and so no other program that MLXR starts is told); frozen_main.py knows multiprocessing's
+# helper; sources and modules to be counted are not in the app.
+STARTED_FOR_NOTHING = frozenset({
+    "pyi_rth_cryptography_openssl",
+    "pyi_rth_inspect",
+    "pyi_rth_multiprocessing",
+    "pyi_rth_pkgutil",
+    "pyi_rth_pyside6",
+})  # fmt: skip
+
+MLX_BLAS = ("libblas", "liblapack")
+_MLX_LIBRARIES = PurePosixPath("mlx_cpu.libs")
+
 QT_MODULES = frozenset(
     {"QtCore", "QtGui", "QtSvg", "QtWidgets", "QtDBus"}
 )  # the last one: for desktop themes
@@ -113,6 +127,27 @@ def openblas_licence() -> tuple[str, str]:
     if not path.is_file():
         raise OSError(f"the licence of OpenBLAS is not at {path}; install {package}")
     return str(path), "licences/openblas"
+
+
+def started(scripts: Iterable[Entry]) -> list[Entry]:
+    """The scripts that run at each start: without what PyInstaller puts before the program in vain."""
+    return [entry for entry in scripts if entry[0] not in STARTED_FOR_NOTHING]
+
+
+def with_one_blas(entries: Iterable[Entry]) -> list[Entry]:
+    """MLX's BLAS and LAPACK, which OpenBLAS replaces as soon as it is loaded, become links to OpenBLAS.
+
+    It defines every name of theirs that MLX uses. What is in their folder only for them goes.
+    """
+    (library,) = SPEED_LIBRARIES
+    found: list[Entry] = []
+    for entry in entries:
+        path = PurePosixPath(entry[0])
+        if PurePosixPath(_target(entry)).parent != _MLX_LIBRARIES:
+            found.append(entry)
+        elif path.name.partition("-")[0] in MLX_BLAS:
+            found.append((entry[0], os.path.relpath(library, path.parent), "SYMLINK"))
+    return found
 
 
 def wanted(

@@ -15,8 +15,10 @@ import tarfile
 from pathlib import Path
 from typing import Sequence
 
+from icu_tables import IcuError, shorten
 from running import ROOT
 from size_report import MB, sizes, table
+from stripping import StripError, strip_symbols
 
 SPEC = Path(__file__).with_name("mlxr.spec")
 OUT = ROOT / "build" / "app"
@@ -54,6 +56,11 @@ def freeze(out: Path) -> Path:
     command += ["--distpath", str(out), "--workpath", str(WORK), str(SPEC)]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         raise FreezeError("PyInstaller could not build the app, for the reason above")
+    try:
+        strip_symbols(app / "lib")
+        shorten(app / "lib" / "PySide6" / "Qt" / "lib")
+    except (StripError, IcuError) as error:
+        raise FreezeError(str(error)) from None
     return app
 
 

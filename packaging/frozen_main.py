@@ -19,6 +19,9 @@ MODULES = frozenset({
 })  # fmt: skip
 """What may be run by name: a test holds them to the modules that are programs."""
 
+TRACKER = ("from multiprocessing.resource_tracker import main;main(", ")")
+"""What Python's multiprocessing gives after `-c` to a process that tidies up behind it, around a number."""
+
 LIBRARY_PATH = "LD_LIBRARY_PATH"
 
 
@@ -28,6 +31,11 @@ def main() -> int:
     arguments = sys.argv[1:]
     if arguments[:1] == ["-P"]:  # Python's: no folder to stand in is on the path, which is so here anyway
         del arguments[0]
+    if (pipe := _tracked_pipe(arguments)) is not None:
+        from multiprocessing.resource_tracker import main as track
+
+        track(pipe)
+        return 0
     if arguments[:1] != ["-m"]:
         from app.__main__ import main as run
 
@@ -39,6 +47,15 @@ def main() -> int:
     sys.argv = arguments[1:]
     runpy.run_module("app.__main__" if name == "app" else name, run_name="__main__", alter_sys=True)
     return 0
+
+
+def _tracked_pipe(arguments: list[str]) -> int | None:
+    """The pipe that multiprocessing's helper is to read, where this process is started to be that."""
+    if arguments[-2:-1] != ["-c"]:
+        return None
+    before, after = TRACKER
+    number = arguments[-1].removeprefix(before).removesuffix(after)
+    return int(number) if number.isdigit() and arguments[-1] == f"{before}{number}{after}" else None
 
 
 def _restore_library_path() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import importlib
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MODULES = ("app_contents", "frozen_main", "size_report", "linux_libraries", "running")
+MODULES = ("app_contents", "frozen_main", "size_report", "stripping", "linux_libraries", "running")
 PLUGINS = "PySide6/Qt/plugins"
 
 
@@ -77,6 +80,53 @@ def test_a_library_goes_with_the_last_plugin_that_needs_it(build: dict[str, Modu
     kept = build["app_contents"].wanted(entries, lambda path: [(name, None) for name in linked.get(path, ())])
     names = ["libqxcb.so", "libX11.so.6", "libopenblas.so.0", "base_library.zip"]
     assert [Path(name).name for name, _, _ in kept] == names
+
+
+def test_nothing_runs_before_the_program_in_vain(build: dict[str, ModuleType]) -> None:
+    scripts = [
+        ("pyi_rth_pyside6", "/a", "PYSOURCE"),
+        ("pyi_rth_new", "/b", "PYSOURCE"),
+        ("main", "/c", "PYSOURCE"),
+    ]
+    assert [name for name, _, _ in build["app_contents"].started(scripts)] == ["pyi_rth_new", "main"]
+
+
+def test_mlxs_blas_and_lapack_are_openblas(build: dict[str, ModuleType]) -> None:
+    libs = "mlx_cpu.libs"
+    entries = [
+        ("libopenblas.so.0", "/libopenblas", "BINARY"),
+        (f"{libs}/libblas-bd8a.so.3", "/libblas", "BINARY"),
+        (f"{libs}/liblapack-86b2.so.3", "/liblapack", "BINARY"),
+        (f"{libs}/libgfortran-f737.so.5", "/libgfortran", "BINARY"),
+        ("numpy.libs/libgfortran-0400.so.5", "/numpys", "BINARY"),
+        ("liblapack-86b2.so.3", f"{libs}/liblapack-86b2.so.3", "SYMLINK"),
+        ("libgfortran-f737.so.5", f"{libs}/libgfortran-f737.so.5", "SYMLINK"),
+    ]
+    links = [
+        (f"{libs}/libblas-bd8a.so.3", "../libopenblas.so.0", "SYMLINK"),
+        (f"{libs}/liblapack-86b2.so.3", "../libopenblas.so.0", "SYMLINK"),
+    ]
+    found = build["app_contents"].with_one_blas(entries)
+    assert found == [entries[0], *links, entries[4], ("liblapack-86b2.so.3", "libopenblas.so.0", "SYMLINK")]
+    assert build["app_contents"].wanted(found, lambda _: ()) == found
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="a library is made")
+def test_symbols_go_and_the_library_still_works(build: dict[str, ModuleType], tmp_path: Path) -> None:
+    text, lib = tmp_path / "answer.cpp", tmp_path / "lib"
+    text.write_text('extern "C" int answer() { return 42; }\n', encoding="utf-8")
+    made = {name: lib / name / "_answer.so" for name in ("own", "PySide6", "numpy.libs", "numpy")}
+    for name, path in made.items():
+        path.parent.mkdir(parents=True)
+        flags = ["-Wl,-rpath,$ORIGIN/../numpy.libs"] if name == "numpy" else []
+        subprocess.run(["g++", "-g", "-shared", "-fPIC", *flags, "-o", path, text], check=True)
+    (lib / "own" / "_link.so").symlink_to("_answer.so")
+    before = {name: path.read_bytes() for name, path in made.items()}
+    saved = build["stripping"].strip_symbols(lib)
+    assert saved == len(before["own"]) - made["own"].stat().st_size > 0
+    assert ctypes.CDLL(str(made["own"])).answer() == 42
+    assert b".symtab" not in made["own"].read_bytes()
+    assert [name for name, path in made.items() if path.read_bytes() != before[name]] == ["own"]
 
 
 def test_sizes_add_up_and_links_count_nothing(build: dict[str, ModuleType], tmp_path: Path) -> None:
