@@ -6,7 +6,7 @@ ARGS ?=
 SETUP := python3 packaging/setup.py
 SYSTEM := $(shell uname)
 
-.PHONY: setup run test test-long lint bench screenshots app dmg lock clean
+.PHONY: setup run test test-long lint bench screenshots docs app dmg lock clean
 
 setup:
 	@$(SETUP) $(if $(PYTHON),--python "$(PYTHON)")
@@ -30,8 +30,13 @@ bench: setup
 	@$(BIN)/mlxr bench $(ARGS)
 
 screenshots: setup
-	$(BIN)/pytest -q tests/app/test_screenshots.py tests/app/test_models_screenshots.py tests/app/test_readme_picture.py tests/app/dashboard/test_dashboard_pictures.py $(ARGS)
+	$(BIN)/pytest -q tests/app/test_screenshots.py tests/app/test_models_screenshots.py tests/app/test_readme_picture.py tests/app/test_docs_pictures.py tests/app/dashboard/test_dashboard_pictures.py $(ARGS)
 	@ls build/screenshots/*.png
+
+docs: setup
+	$(BIN)/python packaging/docs_commands.py
+	$(BIN)/mkdocs build --strict --quiet -f packaging/mkdocs.yml
+	@echo build/docs/index.html
 
 ifeq ($(SYSTEM),Darwin)
 # MACOS=26 makes the app of MLX's wheels for macOS 26, which only that and later systems load.
