@@ -15,6 +15,7 @@ from app.cli.findings import Finding
 from app.cli.machine_checks import check_files, check_system, check_window
 from app.cli.model_option import add_model_option
 from app.cli.terminal import Terminal, one_line
+from app.crash.check import check_crashes
 from app.diagnostics import diagnostics
 from app.errors import ModelNotFound
 from app.model_location import locate
@@ -86,7 +87,8 @@ def examine(spec: str | None, paths: Paths, kv_bits: int | None = None) -> Exami
     except (ImportError, OSError) as error:
         advice = "run `make setup`"
         findings.append(Finding("Engine", "MLX", f"cannot be loaded ({error})", "broken", advice))
-        return Examination((*findings, *check_window(), *check_files(paths)), None, None)
+        window = [*check_window(), *check_crashes(paths.crashes)]
+        return Examination((*findings, *window, *check_files(paths)), None, None)
     engine_findings, machine = check_engine()
     file_findings = check_files(paths)  # before the settings are loaded, which puts broken ones aside
     model, gone, path, loss = None, list[str](), None, None
@@ -99,7 +101,8 @@ def examine(spec: str | None, paths: Paths, kv_bits: int | None = None) -> Exami
     except ModelNotFound as error:
         model_findings = [Finding("Model", "folder", str(error), "broken")]
     kernel_findings = check_kernels(paths, path if model else None) if machine else []
-    findings += [*engine_findings, *kernel_findings, *check_window(), *file_findings]
+    window = [*check_window(), *check_crashes(paths.crashes)]
+    findings += [*engine_findings, *kernel_findings, *window, *file_findings]
     findings += [*(Finding("Model", "last used", line, "note") for line in gone), *model_findings]
     reports = (asdict(report) if report else None for report in (machine, model, loss))
     return Examination(tuple(findings), *reports)

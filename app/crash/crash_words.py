@@ -18,9 +18,7 @@ ENDED_BY_EXCEPTION = "MLXR was ended by a mistake of its own."
 FAILED = "A part of MLXR failed; the rest went on."
 ENGINE_FAILED = "MLXR’s engine failed, and answers nothing until MLXR is started again."
 
-BANNER = "MLXR ended unexpectedly. A report lies on this machine; it goes nowhere by itself."
-BANNER_FAILED = "A part of MLXR failed, and the rest goes on. There is a report, on this machine alone."
-BANNER_ENGINE = "The engine failed, and answers nothing until MLXR is started again. There is a report."
+BANNER = "{what} There is a report; it goes nowhere by itself."
 SHOW = "Show report"
 
 TITLE = "Report"

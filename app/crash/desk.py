@@ -78,7 +78,7 @@ class CrashDesk(QObject):
             self.safe_banner.say(words.safe_banner(why), words.LEAVE)
         if self._session.left is not None:
             ending, folder = self._session.left
-            self._report(ending, words.BANNER, folder)
+            self._report(ending, folder)
 
     def close(self) -> None:
         """Watch no longer; a report that is being written is finished."""
@@ -120,12 +120,11 @@ class CrashDesk(QObject):
         if place in self._failures or len(self._failures) >= MOST_FAILURES:
             return
         self._failures.add(place)
-        is_engine = thread == ENGINE_THREAD
-        ending = self._session.failure(words.ENGINE_FAILED if is_engine else words.FAILED, error)
-        banner = words.BANNER_ENGINE if is_engine else words.BANNER_FAILED
-        self._post(lambda: self._report(ending, banner, None))
+        what = words.ENGINE_FAILED if thread == ENGINE_THREAD else words.FAILED
+        ending = self._session.failure(what, error)
+        self._post(lambda: self._report(ending, None))
 
-    def _report(self, ending: Ending, banner: str, left: Path | None) -> None:
+    def _report(self, ending: Ending, left: Path | None) -> None:
         """Write the report, off this thread, and then say so; what it was made of goes."""
 
         def write() -> Path:
@@ -141,7 +140,7 @@ class CrashDesk(QObject):
 
         def show(path: Path) -> None:
             self._shown = path
-            self.banner.say(f"{ending.what} {banner}", words.SHOW)
+            self.banner.say(words.BANNER.format(what=ending.what), words.SHOW)
 
         self._background.ask(write, show, lambda problem: log.warning("%s", problem))
 

@@ -52,6 +52,8 @@ def fit_to_share(text: str, user_home: Path) -> str:
 
 
 def _beginning_of_message(line: str) -> int | None:
+    if line.endswith(LEFT_OUT):  # it was done before
+        return None
     if found := _BROKE.search(line):
         return found.end()
     return next((found.end() for found in _MESSAGE.finditer(line) if found[1] not in _PLAIN), None)

@@ -39,7 +39,10 @@ def report_text(ending: Ending, when: str, machine: Iterable[str], log: Path, us
         _section("Versions", [", ".join(versions)]),
         _section("Machine", machine),
         _section("What the engine did last", doing_lines(ending.doing)),
-        _section("Stacks", [_cut(ending.stacks, MOST_STACKS) or "none: it could say nothing any more"]),
+        _section(
+            "Stacks",
+            [_cut(without_messages(ending.stacks), MOST_STACKS) or "none: it could say nothing any more"],
+        ),
         _section(
             "Printed last", [_tail(without_messages(ending.output), MOST_OUTPUT) or "nothing that was kept"]
         ),

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from app import VERSION
 from app.crash.boot import boot_id, memory_kills
@@ -64,7 +64,7 @@ class Session:
         self._folder, self._here = folder, folder / RUNNING
         self._marker = Marker()
         self._words: LastWords | None = None
-        self._stacks: IO[bytes] | None = None
+        self._stacks: int | None = None  # never closed: the interpreter's own end may crash still
         self.early_crashes = 0
         self.left: tuple[Ending, Path] | None = None
         self.is_safe_asked, self.wants_restart = is_safe_asked, False
@@ -74,13 +74,16 @@ class Session:
             log.warning("a crash of this run would leave no report: %s", error)
 
     def __enter__(self) -> Self:
+        """Watch over this process from here on: for its main thread."""
+        if self._stacks is not None:
+            self._watch(self._stacks)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None or isinstance(error, AppError | KeyboardInterrupt | SystemExit):
-            self._mark(ending=DONE)
+            self.end()
             return
         with suppress(OSError):
             (self._here / FAILURE).write_text(told(error), "utf-8")
@@ -95,6 +98,11 @@ class Session:
     def safe(self) -> str:
         """Why this run is in safe mode, "" where it is not."""
         return self._marker.safe
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether it has lasted for some time."""
+        return self._marker.is_calm
 
     def be_safe(self, why: str) -> None:
         """This run is in safe mode, or "": it is not."""
@@ -113,6 +121,10 @@ class Session:
         if self._words is not None:
             self._words.note(doing)
 
+    def end(self) -> None:
+        """It has ended as it should."""
+        self._mark(ending=DONE)
+
     def failure(self, what: str, error: BaseException) -> Ending:
         """What to report of a part that broke, with the run going on; for any thread."""
         stacks = f"{told(error)}\n\n{threads()}"
@@ -127,16 +139,16 @@ class Session:
     def _begin(self) -> None:
         kills = memory_kills()
         inquest = self._look_back(kills)
-        self._here.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._here.mkdir(mode=0o700, exist_ok=True)
         self.early_crashes = inquest.early_crashes
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._marker = Marker(
             VERSION, _parts(), os.getpid(), now, boot_id(), kills, early_crashes=inquest.early_crashes
         )
         self._words = LastWords(self._here / NOTES)
-        self._stacks = (self._here / STACKS).open("wb")
+        self._stacks = _new_file(self._here / STACKS)
         write_marker(self._here / MARKER, self._marker)
-        self._watch(self._stacks)
 
     def _look_back(self, kills: int | None) -> Inquest:
         """Put aside what the last run left; that of a crash stays for its report."""
@@ -153,13 +165,12 @@ class Session:
             shutil.rmtree(old, ignore_errors=True)
         return inquest
 
-    def _watch(self, stacks: IO[bytes]) -> None:
+    def _watch(self, stacks: int) -> None:
         faulthandler.enable(stacks, all_threads=True)
         if hasattr(signal, "SIGTRAP"):  # what Apple's own libraries end with
             faulthandler.register(signal.SIGTRAP, stacks, all_threads=True, chain=True)
         # Noted by the handler in C: also while the main thread is stuck, and Python's own handlers wait.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
-        signal.set_wakeup_fd(os.open(self._here / SIGNALS, flags, 0o600), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(_new_file(self._here / SIGNALS, os.O_NONBLOCK), warn_on_full_buffer=False)
         self.ask_to_end(lambda: sys.exit(0))  # until there is a window to close
         self._keep_output()
 
@@ -180,6 +191,10 @@ class Session:
                 write_marker(self._here / MARKER, self._marker)
             except OSError as error:
                 log.warning("how this run ends cannot be kept: %s", error)
+
+
+def _new_file(path: Path, flags: int = 0) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o600)
 
 
 def _parts() -> dict[str, str]:
