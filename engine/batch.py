@@ -23,6 +23,7 @@ class Slice:
     Attributes:
         begin, tokens: the chunk is tokens begin … begin+tokens-1.
         share: of the model's layers.
+        is_mixed: whether answers' tokens went through the same products.
         ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
         waits: what is evaluated when it is done.
     """
@@ -33,7 +34,8 @@ class Slice:
     share: float
     ends: bool
     is_last: bool
-    waits: tuple[mx.array, ...]
+    waits: tuple[mx.array, ...] = ()
+    is_mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +90,28 @@ def send(
 
     Args:
         decoding: room in pages is there. Those whose last token is in `before`, not read yet, come first.
-        filling: whose chunk that is, and `layers`, how many of them at most.
+        filling: whose chunk that is, and `layers`, how many of them at most; all where it is mixed.
         before: the step that is in flight.
     """
     began = time.perf_counter()
     heads, parts = list(decoding), list[mx.array]()
-    piece, behind = (None, None) if filling is None else _slice(runner, filling, layers)
+    is_mixed = bool(decoding) and filling is not None and bool(filling.filling and filling.filling.is_mixed)
+    piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
     tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
     prompt_ends = sum(not sequence.generated for sequence in known)
     if decoding:
-        tables = [Part(sequence.table) for sequence in decoding]
-        parts.append(runner.step(tables, _inputs(before, rows, tokens)))
-    if piece is not None and piece.is_last and behind is not None:
+        answers, inputs = [Part(sequence.table) for sequence in decoding], _inputs(before, rows, tokens)
+        if filling is not None and is_mixed:
+            piece, logits = _mixed(runner, answers, inputs, filling)
+        else:
+            logits = runner.step(answers, inputs)
+        parts.append(logits)
+    if piece is not None and piece.is_last:
         heads.append(piece.sequence)
-        parts.append(behind)
+        parts += [behind] if behind is not None else []
     logits = parts[0] if len(parts) == 1 else mx.concatenate(parts) if parts else None
     # A prompt that was cached but for its last token is decoded like an answer; its answers begin there too.
     origins = [(row, sequence) for row, head in enumerate(heads) for sequence in head.drawn_together]
@@ -135,6 +142,20 @@ def _slice(runner: Runner, sequence: Sequence, layers: int) -> tuple[Slice | Non
         sequence.filling = None
     waits = () if filling.x is None else (filling.x,)
     return Slice(sequence, begin, part.tokens, share, ends, ends and part.rows > 0, waits), logits
+
+
+def _mixed(
+    runner: Runner, answers: Many[Part], tokens: mx.array, sequence: Sequence
+) -> tuple[Slice, mx.array]:
+    """A token of each of `answers` and the sequence's whole chunk in one pass; logits of both, in order."""
+    filling, sequence.filling = sequence.filling, None
+    if filling is None:
+        raise AssertionError("there is no chunk to mix")
+    part = filling.part
+    begin = part.table.length
+    ids = mx.concatenate([tokens, mx.array(filling.tokens, dtype=mx.uint32)])
+    logits = runner.step([*answers, part], ids)
+    return Slice(sequence, begin, part.tokens, 1.0, ends=True, is_last=part.rows > 0, is_mixed=True), logits
 
 
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:

@@ -101,7 +101,7 @@ class Batcher:
         count = 0
         while tokens > 0:
             size = self._warm(begin, self.chunks.next(begin, tokens))
-            begin, tokens, count = begin + size, tokens - size, count + 1
+            begin, tokens, count = begin + size, tokens - size, count + self.chunks.steps(size)
         return count
 
     def keep(self, sequence: Sequence, *, whole: bool = True) -> None:
@@ -191,7 +191,9 @@ class Batcher:
             if not self._has_room(sequence, size, before):
                 return None
             part = Part(sequence.table, size, rows=int(size == sequence.pending))
-            sequence.filling = Filling(part, sequence.tokens(begin, begin + size))
+            sequence.filling = Filling(
+                part, sequence.tokens(begin, begin + size), self.chunks.is_mixed(size, answers)
+            )
         return sequence
 
     def _warm(self, begin: int, size: int) -> int:
@@ -205,6 +207,8 @@ class Batcher:
         if filling is None or filling.filling is None:
             return 0
         chunk = filling.filling
+        if chunk.is_mixed:
+            return runner.layers
         return self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:

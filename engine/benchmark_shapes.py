@@ -89,6 +89,7 @@ SHAPES: Mapping[str, BenchShape] = MappingProxyType(
     {
         "tiny": BenchShape("llama", 2, 128, 256, 4, 2, 3072, 512),
         "guide-like": BenchShape("llama", 5, 256, 512, 4, 2, 3072, 4096, tied=True),
+        "smollm2-135m": BenchShape("llama", 30, 576, 1536, 9, 3, 49152, 8192, 1e5, tied=True),
         "qwen2.5-0.5b": BenchShape("qwen2", 24, 896, 4864, 14, 2, 151936, 32768, 1e6, tied=True),
         "tinyllama-1.1b": BenchShape("llama", 22, 2048, 5632, 32, 4, 32000, 2048),
         "llama-3.2-1b": BenchShape("llama", 16, 2048, 8192, 32, 8, 128256, 131072, 5e5, tied=True),

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from statistics import median
 
 from engine.slices import DISPATCH_SECONDS, Size, SliceSizer
+from engine.ways import Ways
 
 COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples."""
@@ -15,7 +16,12 @@ LONG = 2048
 
 _STEPS_KEPT = 5
 _RATES_KEPT = 3
-_FIRST_PAGES = 8
+_FIRST_PAGES, _FIRST_STEPS = 8, 4
+"""Of the first chunk that is ever computed: nobody knows how long it takes."""
+_LENIENT = 1.5
+"""Times DISPATCH_SECONDS that a step may take, so that chunks are not cut for little."""
+_FEWEST = 4
+"""Tokens that go with answers: fewer are hardly worth their step."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -39,9 +45,12 @@ def common_chunks(most: int, length: int) -> list[tuple[int, int]]:
 class ChunkSizer:
     """Chooses chunks of prompts and slices of chunks, from what steps before took.
 
-    Alone, a chunk goes through all layers in one step of about DISPATCH_SECONDS. Beside running answers a
-    step computes a slice of it, one layer at least: a chunk of a few tokens would come through in as short a
-    step, but a product of few rows costs nearly as much as one of many.
+    Alone, a step takes about DISPATCH_SECONDS: a chunk goes through all layers in it, or, where even few
+    tokens take longer, some layers at a time; each chunk reads all weights once, so that it is no short one
+    then. Beside running answers there
+    are two ways (engine/ways.py). A step computes a slice of a long chunk, one layer at least, apart from the
+    answers' tokens: good where a product of few rows costs nearly as much as one of many. Or a few tokens of
+    the prompt are rows of the answers' own products: good where these wait for the weights to be read.
     """
 
     def __init__(self, most: int, page_size: int, layers: int) -> None:
@@ -49,6 +58,8 @@ class ChunkSizer:
         self._most, self._page_size, self._layers = most, page_size, layers
         self._rates = deque[float](maxlen=_RATES_KEPT)
         self._slices = SliceSizer(self._sizes())
+        self._mixed = SliceSizer(self._mixed_sizes(), more=0.0)
+        self._ways = Ways()
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
 
     @property
@@ -63,28 +74,49 @@ class ChunkSizer:
         """Tokens of the next chunk, 1 … remaining, from token `begin` on, beside so many running answers."""
         if not answers:
             alone = int(self.rate * DISPATCH_SECONDS) if self._rates else _FIRST_PAGES * self._page_size
-            return self._cut(begin, remaining, self._whole(alone))
-        return self._cut(begin, remaining, self._slice(answers).tokens)
+            return self._cut(begin, remaining, self._whole(max(alone, COMMON) if self._rates else alone))
+        if self._ways.is_mixed:
+            return min(remaining, self._size(self._mixed, answers).tokens)
+        return self._cut(begin, remaining, self._size(self._slices, answers).tokens)
+
+    def steps(self, tokens: int) -> int:
+        """In how many of them a chunk of so many tokens is computed alone."""
+        return -(-self._layers // self.layers(tokens, self._layers))
+
+    def is_mixed(self, tokens: int, answers: int) -> bool:
+        """Whether the next chunk, of so many tokens, goes with so many answers through the same products."""
+        return self._ways.is_mixed and answers > 0 and tokens > 1
 
     def layers(self, tokens: int, left: int, answers: int = 0) -> int:
         """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
         most = left
         if answers:
-            slice_ = self._slice(answers)
+            slice_ = self._size(self._slices, answers)
             is_short = tokens < slice_.tokens
             most = min(left, self._slices.most_layers(tokens) if is_short else slice_.layers)
-        elif self._rates:  # a chunk that was begun beside answers may be a long one
-            most = min(left, int(2 * self._layers * self.rate * DISPATCH_SECONDS / tokens))
+        elif self._rates:
+            most = min(left, int(_LENIENT * self._layers * self.rate * DISPATCH_SECONDS / tokens))
+        else:
+            most = max(1, self._layers // _FIRST_STEPS)
         return -(-left // -(-left // max(1, most)))  # the same in each of the steps it takes
 
-    def filled(self, tokens: int, share: float, seconds: float, answers: int = 0) -> None:
-        """A step with that share of all layers of so many prompt tokens, beside answers, took `seconds`."""
+    def filled(
+        self, tokens: int, share: float, seconds: float, answers: int = 0, *, is_mixed: bool = False
+    ) -> None:
+        """A step with that share of all layers of so many prompt tokens, beside answers, took `seconds`.
+
+        `is_mixed`: they went through the answers' products.
+        """
         if seconds <= 0:
             return
         if answers:
             alone = self._alone(answers)
             if alone:
-                self._slices.took(Size(tokens, round(share * self._layers)), seconds, alone, self._token())
+                sizer = self._mixed if is_mixed else self._slices
+                sizer.took(Size(tokens, round(share * self._layers)), seconds, alone, self._token())
+                may = self._slices.may(alone)
+                mixed, apart = self._mixed.pace(alone, may), self._slices.pace(alone, may)
+                self._ways.took(is_mixed=is_mixed, mixed=mixed, apart=apart)
         elif tokens * share >= min(self._page_size, 8):
             self._rates.append(tokens * share / seconds)
 
@@ -92,8 +124,8 @@ class ChunkSizer:
         """A step of so many answers, and nothing else, took `seconds`."""
         self._decode_seconds[answers].append(seconds)
 
-    def _slice(self, answers: int) -> Size:
-        return self._slices.next(self._alone(answers) or 0.0, self._token())
+    def _size(self, sizer: SliceSizer, answers: int) -> Size:
+        return sizer.next(self._alone(answers) or 0.0, self._token())
 
     def _token(self) -> float:
         """Seconds that a layer takes for a token of a prompt alone; 0 before the first measurement."""
@@ -119,6 +151,13 @@ class ChunkSizer:
         tokens = {self._whole(int(least * 2 ** (step / _FINER) + 0.5)) for step in steps}
         layers = [Size(most, layers) for layers in range(1, self._layers + 1)]
         return [Size(size, 1) for size in sorted(tokens) if size < most] + layers
+
+    def _mixed_sizes(self) -> list[Size]:
+        """All layers of more and more tokens."""
+        most = self._whole(self._most)
+        steps = range(_FINER * most.bit_length())
+        tokens = {self._whole(int(_FEWEST * 2 ** (step / _FINER) + 0.5)) for step in steps}
+        return [Size(size, self._layers) for size in sorted(tokens | {most}) if size <= most]
 
     def _alone(self, answers: int) -> float | None:
         """What a step of so many answers takes, by the nearest number that was measured.

@@ -30,6 +30,7 @@ class Lessons:
         if sent.draft is not None:
             return
         if sent.slice is not None:
-            self._chunks.filled(sent.slice.tokens, sent.slice.share, seconds, sent.answers)
+            piece = sent.slice
+            self._chunks.filled(piece.tokens, piece.share, seconds, sent.answers, is_mixed=piece.is_mixed)
         elif sent.answers:
             self._chunks.decoded(sent.answers, seconds)

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
-from engine.kv.in_place import BatchTables, InPlacePrefill, InPlaceStep
+from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
 from engine.kv.pager import PageTable
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
@@ -42,6 +42,7 @@ class Filling:
     Attributes:
         part: what it is, with at most one row of logits; its table is longer when it is through.
         tokens: its ids.
+        is_mixed: whether it goes through all layers in one step, in the same products as answers' tokens.
         layer: how many layers it is through.
         x: what came out of the last of these, (tokens, width); None before the first.
         attend: its attention; None before the first layer.
@@ -49,6 +50,7 @@ class Filling:
 
     part: Part
     tokens: tuple[int, ...]
+    is_mixed: bool = False
     layer: int = 0
     x: mx.array | None = None
     attend: Attend | None = None
@@ -122,7 +124,8 @@ class Runner:
         """Compute new tokens of sequences behind those in their pages, and store their keys and values.
 
         Args:
-            parts: all with as many tokens; of more than 8 there is one part.
+            parts: all with as many tokens, at most 8 where there are several; or the last one with more than
+                the others, which have one each: answers, and a piece of a prompt.
             tokens: of all parts, one part after the other, uint32 (Σ tokens,); where the runner looks ahead
                 they need not be evaluated.
 
@@ -132,10 +135,12 @@ class Runner:
         Raises:
             ValueError: other parts.
         """
-        count = parts[0].tokens
-        if any(part.tokens != count for part in parts) or (count > MAX_TOKENS and len(parts) > 1):
+        count, is_mixed = parts[0].tokens, _is_mixed(parts)
+        if any(part.tokens != count for part in parts[: -1 if is_mixed else None]) or (
+            count > MAX_TOKENS and len(parts) > 1
+        ):
             raise ValueError(f"parts of {[part.tokens for part in parts]} tokens in one step")
-        is_short = count <= MAX_TOKENS and all(part.rows for part in parts)
+        is_short = count <= MAX_TOKENS and all(part.rows for part in parts) and not is_mixed
         is_decode = is_short and (
             self._kernels is not None or all(part.rows == part.tokens for part in parts)
         )
@@ -146,8 +151,8 @@ class Runner:
         elif is_decode:
             logits = self._decode(parts, tokens)
         else:
-            decoder = self._model.decoder
-            logits = self._logits(parts, decoder.hidden(tokens, self.ops, self.attend(parts[0])))
+            attend = self._mix(parts) if is_mixed else self.attend(parts[0])
+            logits = self._logits(parts, self._model.decoder.hidden(tokens, self.ops, attend))
         for part in parts:
             part.table.length += part.tokens
         return logits
@@ -233,6 +238,18 @@ class Runner:
         batch = BatchTables(model.pager.page_size, kernels.partition).batch([table], part.tokens)
         return InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
 
+    def _mix(self, parts: Sequence[Part]) -> Attend:
+        """Attention for a token each of some sequences, and several of the last one."""
+        prompt = self.attend(parts[-1])
+        if self._kernels is None:
+            raise AssertionError("without kernels a step is mixed by FunctionalStep")
+        tables = [part.table for part in parts[:-1]]
+        batch = self._batches.batch(tables, 1)
+        self._batches.stepped(batch.lengths + 1)
+        angles = self._model.decoder.rope.table(max(table.length for table in tables) + 1)
+        step = InPlaceStep(self._kernels.attention, self._model.arena.pools, batch, angles)
+        return InPlaceMix(step, len(tables), prompt)
+
     def _decode(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
         """As many tokens of each sequence, at most 8: the step that is traced once."""
         count, tables = parts[0].tokens, [part.table for part in parts]
@@ -268,6 +285,11 @@ class Runner:
         if not any(part.rows for part in parts):
             return self._no_logits
         return self._model.decoder.logits(_wanted(parts, hidden), self.ops)
+
+
+def _is_mixed(parts: Sequence[Part]) -> bool:
+    """Whether a piece of a prompt comes behind answers' tokens."""
+    return len(parts) > 1 and parts[-1].tokens > 1 and all(part.tokens == 1 for part in parts[:-1])
 
 
 def _wanted(parts: Sequence[Part], rows: mx.array) -> mx.array:

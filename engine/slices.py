@@ -25,6 +25,8 @@ _FRESH, _THIN_FRESH = 60, 500
 """Steps for which what was measured of a size says something of now, and what is known of any."""
 _UNDER, _OVER = 0.9, 1.05
 """Of what a step may take: between them slices stay what they are."""
+_HOPELESS = 2.5
+"""Of what a step may take: no smaller size is tried to see whether it fits."""
 _LEAST, _MOST = 0.5, 8.0
 """What a slice's work is multiplied by at a time."""
 _RESTS = 50, 800
@@ -48,6 +50,17 @@ class Size:
         return self.tokens * self.layers
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much of a prompt a second of steps computes, tokens times layers, in steps that are short enough.
+
+    `fits`: whether there are any.
+    """
+
+    work: float
+    fits: bool
+
+
 class SliceSizer:
     """The most work, of some sizes, with which steps last no longer than they may: BESIDE times as long.
 
@@ -56,13 +69,13 @@ class SliceSizer:
     more behind a long history: none of it needs a model then. Only from one size to the next, where that one
     was not measured of late, a token is taken to cost what it costs in a prompt alone.
 
-    Where a slice takes longer than it may however thin it is, the step may take MORE of what it takes anyway:
-    thinner slices would hold answers up as long, and more often.
+    Where a slice takes longer than it may however thin it is, the step may take `more` of what it takes
+    anyway: thinner slices would hold answers up as long, and more often.
     """
 
-    def __init__(self, sizes: Sequence[Size]) -> None:
+    def __init__(self, sizes: Sequence[Size], more: float = MORE) -> None:
         """`sizes`: ascending; those of the most tokens, with one layer, with two and so on, come last."""
-        self._sizes = sizes
+        self._sizes, self._more = sizes, more
         self._top = next(at for at, size in enumerate(sizes) if size.tokens == sizes[-1].tokens)
         self._at: int | None = None
         self._since = 0
@@ -103,18 +116,31 @@ class SliceSizer:
             self._since = self._since if chosen == self._at else 0
             self._at = chosen
 
+    def pace(self, alone: float, may: float) -> Pace | None:
+        """How fast a prompt goes so in steps of about `may` seconds at most, by those of late; None: unknown.
+
+        `alone`: as in `next`.
+        """
+        may *= _OVER
+        known = {at: alone + added for at in self._added if (added := self._known(at)) is not None}
+        paces = [self._sizes[at].work / takes for at, takes in known.items() if takes <= may]
+        if paces:
+            return Pace(max(paces), fits=True)
+        is_hopeless = 0 in known or min(known.values(), default=0.0) > _HOPELESS * may
+        return Pace(0.0, fits=False) if is_hopeless else None
+
     def _first(self, alone: float, token: float) -> int:
         """Before anything is measured."""
         return self._below(_FIRST * (BESIDE - 1) * alone / token) if token else 0
 
     def _took_short(self, size: Size, added: float, alone: float) -> None:
         self._short.append(added / size.layers)
-        fits = (self._may(alone) - alone) / max(median(self._short), 1e-9)
+        fits = (self.may(alone) - alone) / max(median(self._short), 1e-9)
         self._short_layers = int(max(1, min(fits, 2 * size.layers)))
 
     def _chosen(self, at: int, takes: float, alone: float, token: float) -> int:
         """The size to go on with, after steps with that one took so long."""
-        may = self._may(alone)
+        may = self.may(alone)
         if takes > _OVER * may and at:
             tired = self._tired.get(at)
             rest = _RESTS[0] if tired is None else min(2 * tired.rest, _RESTS[1])
@@ -156,9 +182,9 @@ class SliceSizer:
         tokens = token * (more.tokens - less.tokens)
         return tokens + max(0.0, added / max(1, less.layers)) * (more.layers - less.layers)
 
-    def _may(self, alone: float) -> float:
+    def may(self, alone: float) -> float:
         """Seconds that a step may take."""
-        return min(max(BESIDE * alone, (1 + MORE) * (alone + self._least())), DISPATCH_SECONDS)
+        return min(max(BESIDE * alone, (1 + self._more) * (alone + self._least())), DISPATCH_SECONDS)
 
     def _least(self) -> float:
         """What a slice adds to a step however thin it is; 0 where nobody knows.

@@ -16,7 +16,7 @@ from engine.chunking import is_common
 from engine.kv.arena import Arena, ArenaPools
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.step import causal_mask
-from engine.layers.attention import AttentionLayer
+from engine.layers.attention import Attend, AttentionLayer
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.decode_attention import DecodeAttention, Pages
@@ -138,6 +138,19 @@ class InPlaceStep:
             qkv, self._angles, pages, norms=layer.norms
         )
         return out
+
+
+class InPlaceMix:
+    """A batch's next tokens, one a sequence, and then those of another sequence's prompt: an Attend."""
+
+    def __init__(self, batch: InPlaceStep, sequences: int, prompt: Attend) -> None:
+        """`batch`: of so many `sequences`; `prompt`: of tokens of one more."""
+        self._batch, self._sequences, self._prompt = batch, sequences, prompt
+
+    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
+        """See Attend; the batch's rows come first."""
+        answers = self._batch(layer, qkv[: self._sequences])
+        return mx.concatenate([answers, self._prompt(layer, qkv[self._sequences :])])
 
 
 class InPlacePrefill:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 
 import mlx.core as mx
 
@@ -51,7 +51,7 @@ class FunctionalStep:
     def __init__(
         self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]], *, waits: bool = False
     ) -> None:
-        """`parts`: the sequences' tables, and how many tokens each gets, all as many; their rows follow.
+        """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other.
 
         `waits`: on a CPU, whether it may be evaluated in the middle: not a decode step, whose tokens nobody
         has waited for yet, and whose operations are counted.
@@ -61,10 +61,12 @@ class FunctionalStep:
         in_parts = arena.coding.dtype == mx.float32
         self._parts = [_Part(pager, table, tokens, in_parts=in_parts) for table, tokens in parts]
         self._waits = waits and arena.coding.dtype == mx.float32
-        self._are_singles = len(parts) > 1 and parts[0][1] == 1
-        if self._are_singles:
-            self._starts = mx.array([part.start for part in self._parts], dtype=mx.int32)
-            self._slots = mx.array([part.written[0].begin for part in self._parts], dtype=mx.int32)
+        singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
+        self._singles = len(singles) if len(singles) > 1 else 0
+        """The first parts, of one token each, where there are several: they are written together."""
+        if self._singles:
+            self._starts = mx.array([part.start for part in singles], dtype=mx.int32)
+            self._slots = mx.array([part.written[0].begin for part in singles], dtype=mx.int32)
 
     @property
     def form(self) -> tuple[StepForm, ...]:
@@ -80,16 +82,16 @@ class FunctionalStep:
     def write(self, layer: AttentionLayer, qkv: mx.array) -> list[mx.array]:
         """See Write; the queries of each part, (1, heads, tokens, head_dim), normed and rotated."""
         queries: list[mx.array] = []
-        if self._are_singles:
-            q, k, v = _heads(layer, qkv[:, None], self._starts)
+        begin = self._singles
+        if begin:
+            q, k, v = _heads(layer, qkv[:begin, None], self._starts)
             self._arena.write_slots(layer.index, k[:, :, 0], v[:, :, 0], self._slots)
-            queries += mx.split(q, len(self._parts))
-        else:
-            for number, part in enumerate(self._parts):
-                begin = number * part.tokens
-                q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
-                self._arena.write_layer(layer.index, k[0], v[0], part.written)
-                queries.append(q)
+            queries += mx.split(q, begin)
+        for part in self._parts[begin:]:
+            q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
+            self._arena.write_layer(layer.index, k[0], v[0], part.written)
+            queries.append(q)
+            begin += part.tokens
         return queries
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:

@@ -58,9 +58,39 @@ def test_layer_by_layer_beside_steps_of_others_gives_the_same_as_at_once(
     assert_close(mx.concatenate(steps)[-1:], our_logits(model, ids[: 10 + len(steps)], 10 + len(steps))[-1:])
 
 
+@pytest.mark.parametrize("answers", [1, 3])
+@pytest.mark.parametrize("tokens", [pytest.param(5, id="a few"), pytest.param(TOKENS, id="many")])
+def test_a_prompt_that_goes_with_answers_gives_all_of_them_what_they_get_alone(
+    model: LoadedModel, tokens: int, answers: int
+) -> None:
+    """Its pieces are rows of the answers' products, first without logits and then with those of its end."""
+    ids = prompt()
+    runner, table, others = Runner(model), PageTable(), [PageTable() for _ in range(answers)]
+    for number, other in enumerate(others):
+        runner.prefill(other, ids[number : 10 + number])
+    for piece, rows in ((range(tokens), 0), (range(tokens, 2 * tokens), 1)):
+        model.memory.grow(table, piece.stop)
+        for other in others:
+            model.memory.grow(other, other.length + 1)
+        drawn = [ids[number + other.length] for number, other in enumerate(others)]
+        parts = [*map(Part, others), Part(table, tokens, rows)]
+        logits = runner.step(parts, mx.array([*drawn, *ids[piece.start : piece.stop]], dtype=mx.uint32))
+        mx.eval(logits, runner.results)
+        assert logits.shape[0] == answers + rows
+        for number, other in enumerate(others):
+            alone = our_logits(model, ids[number : number + other.length], other.length)[-1]
+            assert_close(logits[number], alone)
+    assert table.length == 2 * tokens
+    assert_close(logits[-1], our_logits(model, ids[: 2 * tokens], 2 * tokens)[-1])
+    behind = runner.decode(others, mx.array([7] * answers, dtype=mx.uint32))
+    for number, other in enumerate(others):
+        history = [*ids[number : number + other.length - 1], 7]
+        assert_close(behind[number], our_logits(model, history, len(history))[-1])
+
+
 def test_parts_of_different_lengths_are_no_step(model: LoadedModel) -> None:
     tables = [PageTable(), PageTable()]
     for table in tables:
         model.memory.grow(table, 2)
-    with pytest.raises(ValueError, match=r"parts of \[1, 2\] tokens"):
-        Runner(model).step([Part(tables[0], 1), Part(tables[1], 2)], mx.array([1, 2, 3], dtype=mx.uint32))
+    with pytest.raises(ValueError, match=r"parts of \[2, 1\] tokens"):
+        Runner(model).step([Part(tables[0], 2), Part(tables[1], 1)], mx.array([1, 2, 3], dtype=mx.uint32))

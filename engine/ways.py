@@ -1,0 +1,52 @@
+"""The two ways of a prompt beside answers, apart from their tokens or with them, and which one is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.slices import Pace
+
+_TRIAL = 40
+"""Steps of the other way, in which its sizes are found."""
+_RESTS = 40, 1500
+"""Steps before the first trial, and between others."""
+_BETTER = 1.05
+"""How many times as fast the other way must be."""
+
+
+@dataclass(slots=True)
+class Ways:
+    """Takes the way in which a prompt was faster, and tries the other from time to time.
+
+    Attributes:
+        is_mixed: whether a prompt's next tokens go with the answers', through the same products.
+    """
+
+    is_mixed: bool = False
+    _is_trial: bool = False
+    _steps: int = 0
+    _rest: int = _RESTS[0]
+
+    def took(self, *, is_mixed: bool, mixed: Pace | None, apart: Pace | None) -> None:
+        """A step was done in one of the ways; the paces of both, as far as they are known."""
+        if is_mixed != self.is_mixed:
+            return  # a chunk that was begun before
+        self._steps += 1
+        ours, other = (mixed, apart) if is_mixed else (apart, mixed)
+        if not self._is_trial:
+            if self._steps >= self._rest:
+                self._turn(is_trial=True)
+        elif self._steps >= _TRIAL or (ours is not None and not ours.fits):
+            self._judge(ours, other)
+
+    def _judge(self, tried: Pace | None, before: Pace | None) -> None:
+        """The trial is over."""
+        self._rest = _RESTS[1]
+        if tried is not None and tried.fits and (before is None or tried.work > _BETTER * before.work):
+            self._is_trial, self._steps = False, 0
+        else:
+            self._turn(is_trial=False)
+
+    def _turn(self, *, is_trial: bool) -> None:
+        self.is_mixed = not self.is_mixed
+        self._is_trial, self._steps = is_trial, 0
