@@ -93,6 +93,7 @@ SHAPES: Mapping[str, BenchShape] = MappingProxyType(
         "qwen2.5-0.5b": BenchShape("qwen2", 24, 896, 4864, 14, 2, 151936, 32768, 1e6, tied=True),
         "tinyllama-1.1b": BenchShape("llama", 22, 2048, 5632, 32, 4, 32000, 2048),
         "llama-3.2-1b": BenchShape("llama", 16, 2048, 8192, 32, 8, 128256, 131072, 5e5, tied=True),
+        "llama-3.1-8b": BenchShape("llama", 32, 4096, 14336, 32, 8, 128256, 131072, 5e5, head_dim=128),
     }
 )
 """By name. Without a RoPE scaling, which changes no speed."""

@@ -20,12 +20,13 @@ class Ways:
 
     Attributes:
         is_mixed: whether a prompt's next tokens go with the answers', through the same products.
+        rest: steps before the other way is tried.
     """
 
     is_mixed: bool = False
+    rest: int = _RESTS[0]
     _is_trial: bool = False
     _steps: int = 0
-    _rest: int = _RESTS[0]
 
     def took(self, *, is_mixed: bool, mixed: Pace | None, apart: Pace | None) -> None:
         """A step was done in one of the ways; the paces of both, as far as they are known."""
@@ -34,14 +35,14 @@ class Ways:
         self._steps += 1
         ours, other = (mixed, apart) if is_mixed else (apart, mixed)
         if not self._is_trial:
-            if self._steps >= self._rest:
+            if self._steps >= self.rest:
                 self._turn(is_trial=True)
         elif self._steps >= _TRIAL or (ours is not None and not ours.fits):
             self._judge(ours, other)
 
     def _judge(self, tried: Pace | None, before: Pace | None) -> None:
         """The trial is over."""
-        self._rest = _RESTS[1]
+        self.rest = _RESTS[1]
         if tried is not None and tried.fits and (before is None or tried.work > _BETTER * before.work):
             self._is_trial, self._steps = False, 0
         else:

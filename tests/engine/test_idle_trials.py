@@ -14,7 +14,17 @@ import pytest
 
 from app.cli.engine_checks import check_kernels
 from app.paths import Paths
-from engine import EngineSettings, Finished, Generate, KernelsChosen, LoadProgress, ModelInfo, Stats
+from engine import (
+    EngineSettings,
+    Finished,
+    Generate,
+    KernelsChosen,
+    KernelTrials,
+    LoadProgress,
+    ModelInfo,
+    PutOffTrials,
+    Stats,
+)
 from engine.settings import ExecutorChoice
 from metal.decode_attention import DecodeAttention
 from tests.engine.loading.gguf.writer import write_gguf_model
@@ -159,6 +169,48 @@ def test_kernels_for_blocks_are_tried_before_the_model_is_ready(
         assert trying.count(True) == 1
 
 
+def told(listener: Listener) -> list[KernelTrials]:
+    return [event for event in listener.events if isinstance(event, KernelTrials)]
+
+
+def test_how_far_trials_are_is_told_and_a_request_interrupts_them(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast", matvec="sleep") as listener:
+        listener.load(model)
+        halfway = listener.wait(lambda event: isinstance(event, KernelTrials) and event.done > 0)
+        assert isinstance(halfway, KernelTrials)
+        assert (halfway.model, halfway.is_running, halfway.problem) == (str(model), True, "")
+        assert 0 < halfway.done < halfway.total
+        assert answer(listener, "first").tokens
+        interrupted = listener.wait(lambda event: isinstance(event, KernelTrials) and not event.is_running)
+        assert isinstance(interrupted, KernelTrials)
+        assert interrupted.done >= halfway.done
+        assert interrupted.total == halfway.total
+        listener.wait(lambda event: isinstance(event, KernelTrials) and event.is_running)  # it goes on
+        begins = told(listener)[0]
+        assert (begins.done, begins.is_running, begins.seconds_left) == (0, True, None)
+
+
+def test_trials_are_put_off_until_they_are_wanted_again(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast", matvec="fast") as listener:
+        listener.submit(PutOffTrials(True))
+        listener.load(model)
+        assert answer(listener, "first").tokens
+        listener.submit(PutOffTrials(True))  # asked when there is something to put off, it is answered
+        event = listener.wait(lambda event: isinstance(event, KernelTrials))
+        assert isinstance(event, KernelTrials)
+        assert (event.done, event.is_running, event.are_put_off) == (0, False, True)
+        assert listener.events.count(KernelsChosen(listener.load(model, "again").model)) == 0
+        listener.submit(PutOffTrials(False))
+        assert chosen(listener).executor == "emulated"
+        over = [event for event in told(listener) if event.done == event.total]
+        assert over
+        assert any(event.seconds_left is not None for event in told(listener))
+
+
 def test_a_request_does_not_wait_for_a_trial_and_cuts_it_short(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +240,7 @@ def test_where_trials_cannot_be_made_the_engine_says_so_once_and_goes_on(
         assert answer(listener, "first").tokens
         time.sleep(0.3)
         assert answer(listener, "second").tokens
+        assert told(listener)[-1].problem
     assert caplog.text.count("kernels stay untried") == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, Checked, checked_model
-from tests.engine.watched import restore_always, watch_memory
+from tests.engine.watched import mix_always, restore_always, watch_memory
 
 SMALL_CAP = 400_000
 """Bytes of SSD cache that a mix soon fills."""
@@ -46,6 +46,25 @@ def test_every_answer_of_a_mix_is_that_of_a_cold_run(
     assert mix.seen["tokens"] > 100
     assert mix.seen["cached_tokens"] > 40  # 90 and more: how requests meet differs from run to run
     assert mix.seen["evicted_pages"] > 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "pages", "size", "chunk", "seed"),
+    [("llama", 12, 16, 24, 21), ("window", 40, 2, 64, 22), ("mixed windows", 24, 4, 7, 23)],
+)
+def test_prompts_that_go_with_answers_leave_them_what_they_are(
+    kind: str,
+    pages: int,
+    size: int,
+    chunk: int,
+    seed: int,
+    models: dict[str, Checked],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = EngineSettings(page_size=size, kv_pages=pages, prefill_chunk=chunk)
+    mixed = mix_always(monkeypatch)
+    Mix(models[kind], settings, watch_memory(monkeypatch), seed).play(12)
+    assert len(mixed) > 5
 
 
 @pytest.mark.parametrize(

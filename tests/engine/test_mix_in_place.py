@@ -11,7 +11,7 @@ from engine.runner import Runner
 from engine.speculation.draft import Draft
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
-from tests.engine.watched import guess_always, watch_memory
+from tests.engine.watched import guess_always, mix_always, watch_memory
 from tests.fakes.listener import running_engine
 from tests.metal.conftest import BUILD
 
@@ -29,11 +29,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checked]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "requests", "seed"),
+    ("kind", "requests", "seed", "goes_with_answers"),
     [
-        ("llama", 5, 1),
-        pytest.param("llama", 40, 2, marks=pytest.mark.long),
-        pytest.param("window", 40, 3, marks=pytest.mark.long),
+        ("llama", 5, 1, True),
+        pytest.param("llama", 40, 2, False, marks=pytest.mark.long),
+        pytest.param("window", 40, 3, True, marks=pytest.mark.long),
     ],
 )
 @pytest.mark.timeout(600)
@@ -44,10 +44,13 @@ def test_every_answer_of_a_mix_is_that_of_a_cold_run(
     executor_name: str,
     models: dict[str, Checked],
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    goes_with_answers: bool,
 ) -> None:
     settings = EngineSettings(kv_pages=12, prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
-    watch = watch_memory(monkeypatch)
+    watch, mixed = watch_memory(monkeypatch), mix_always(monkeypatch) if goes_with_answers else []
     Mix(models[kind], settings, watch, seed, Chances(cancel=0.3)).play(requests, at_once=5)
+    assert bool(mixed) is goes_with_answers
     assert watch.models[0].info.executor == executor_name
     assert watch.most_running > 1
 

@@ -17,6 +17,7 @@ from engine.loading.model import LoadedModel
 from engine.runner import Runner
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
+from engine.ways import Ways
 
 
 class Watch:
@@ -54,6 +55,27 @@ def guess_always(monkeypatch: pytest.MonkeyPatch) -> None:
         return max((length for length in lengths if length <= most), default=0)
 
     monkeypatch.setattr(SpeculationGain, "best", best)
+
+
+def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Prompts go with answers through the same products, whatever is faster; how many tokens each time."""
+    mixed, filled = list[int](), ChunkSizer.filled
+
+    def note(
+        self: ChunkSizer,
+        tokens: int,
+        share: float,
+        seconds: float,
+        answers: int = 0,
+        *,
+        is_mixed: bool = False,
+    ) -> None:
+        mixed.extend([tokens] * is_mixed)
+        filled(self, tokens, share, seconds, answers, is_mixed=is_mixed)
+
+    monkeypatch.setattr(ChunkSizer, "filled", note)
+    monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(is_mixed=True, rest=1 << 40))
+    return mixed
 
 
 def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
