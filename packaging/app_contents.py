@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Iterable
 
 from linux_libraries import SPEED_LIBRARIES
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from running import ROOT
+
+from app.about.distributions import runtime_distributions
 
 Entry = tuple[str, str, str]
 """PyInstaller's: the path inside the app, the path here, the kind."""
@@ -20,6 +21,7 @@ DATA_FILES = (
     "metal/**/*.metal",
     "metal/**/*.h",
     "metal/**/*.cpp",
+    "CHANGELOG.md",
     "resources/guide/model/*",
     "resources/icons/**/*.svg",
     "resources/models/*.json",
@@ -82,22 +84,6 @@ def own_modules() -> list[str]:
     return [name.removesuffix(".__init__") for name in names]
 
 
-def runtime_distributions() -> set[str]:
-    """The names of what MLXR needs to run, and of what that needs in turn, on this system and Python."""
-    found: set[tuple[str, str]] = set()
-    left = [("mlxr", "")]
-    while left:
-        one = left.pop()
-        if one in found:
-            continue
-        found.add(one)
-        for line in metadata.requires(one[0]) or []:
-            wanted = Requirement(line)
-            if wanted.marker is None or wanted.marker.evaluate({"extra": one[1]}):
-                left += [(canonicalize_name(wanted.name), extra) for extra in ("", *wanted.extras)]
-    return {name for name, _ in found}
-
-
 def left_out() -> list[str]:
     """Modules that the app must not hold: tools of development, and parts of Qt that it does not use."""
     needed = runtime_distributions()
@@ -118,15 +104,6 @@ def openblas() -> tuple[str, str]:
     loaded = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     path = next(Path(line.split()[-1]) for line in loaded if "/libopenblas" in line)
     return str(path.with_name(name)), "."
-
-
-def openblas_licence() -> tuple[str, str]:
-    """The terms of OpenBLAS as its package gives them. Raises OSError where they are not installed."""
-    (package,) = SPEED_LIBRARIES.values()
-    path = Path("/usr/share/doc") / package / "copyright"
-    if not path.is_file():
-        raise OSError(f"the licence of OpenBLAS is not at {path}; install {package}")
-    return str(path), "licences/openblas"
 
 
 def started(scripts: Iterable[Entry]) -> list[Entry]:
