@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from app import VERSION
+from app.bad_start import machine_problem, this_machine
 from app.cli.commands import COMMANDS, Subcommand
 from app.errors import AppError, RequestFailed, UsageError
 from app.opening.target import is_openable
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     argv, wanted = _without_wanted(argv)
+    _check_machine(argv)
     parser, subcommand = _parser(argv)
     args = parser.parse_args(argv, Namespace(wanted=wanted))
     from app.log import start_logging
@@ -85,6 +87,26 @@ def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None
             subcommand = spec.load()
             subcommand.add_arguments(under)
     return parser, subcommand
+
+
+def _check_machine(argv: list[str]) -> None:
+    """Raises BadStart, seen in a window first where one is wanted, on a machine that MLXR cannot run on.
+
+    Before MLX is imported: on a system that is too old that fails in words of its own. `mlxr doctor` says it
+    among the rest.
+    """
+    place = _chosen_at(argv)
+    command = None if place is None else argv[place]
+    if command == "doctor" or {"-h", "--help", "--version"}.intersection(argv):
+        return
+    problem = machine_problem(this_machine())
+    if problem is None:
+        return
+    if command is None:
+        from app.bad_start_alert import wants_to_go_on
+
+        wants_to_go_on(problem)
+    raise problem
 
 
 def _without_wanted(argv: list[str]) -> tuple[list[str], str | None]:

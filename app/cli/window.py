@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from app.bad_start import start_problem, unloadable
+from app.bad_start_alert import wants_to_go_on
 from app.crash.crash_words import SAFE_ELSEWHERE
 from app.crash.restart import restart
 from app.crash.session import Session
@@ -16,7 +18,7 @@ from app.instance.protocol import Opening
 from app.model_location import locate
 from app.opening.link import is_link
 from app.opening.target import GGUF, path_of
-from app.paths import default_paths
+from app.paths import Paths, default_paths
 from app.settings import SettingsFile
 
 
@@ -28,7 +30,7 @@ def run(args: Namespace) -> int:
         return _chat_instead(args, spec, wanted, problem)
     paths = default_paths()
     claim, model = Claim(paths.home), str(locate(spec).absolute()) if spec else None
-    if not is_first(claim, paths.home, Opening(model, wanted)):
+    if not _begin(claim, paths, Opening(model, wanted)):
         _say("MLXR is running already: its window comes to the front.")
         if getattr(args, "safe", False):
             _say(SAFE_ELSEWHERE)
@@ -37,9 +39,10 @@ def run(args: Namespace) -> int:
         try:
             from app.running import run_window
         except ImportError as error:
-            if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
-                raise
             claim.release()
+            if (error.name or "").partition(".")[0] not in {"PySide6", "shiboken6"}:
+                wants_to_go_on(unloadable(error))
+                raise unloadable(error) from error
             return _chat_instead(args, spec, wanted, f"Qt cannot be loaded ({error})")
         settings = SettingsFile(paths.settings).load().settings
         found = locate(spec, settings.last_model, _say).absolute()
@@ -47,6 +50,21 @@ def run(args: Namespace) -> int:
     if session.wants_restart:
         restart(sys.argv[1:])
     return code
+
+
+def _begin(claim: Claim, paths: Paths, opening: Opening) -> bool:
+    """Whether this process is to open the window, and holds `claim`; else the one that runs opens it.
+
+    Where something is wrong with the app's files or its data, the person is asked first. Raises AppError.
+    """
+    is_accepted = False
+    while is_first(claim, paths.home, opening):
+        problem = None if is_accepted else start_problem(paths)
+        if problem is None:
+            return True
+        claim.release()  # whoever starts meanwhile may be able to run
+        is_accepted = wants_to_go_on(problem)
+    return False
 
 
 def _asked(args: Namespace) -> tuple[str | None, str | None]:
