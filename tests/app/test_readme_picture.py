@@ -12,7 +12,7 @@ from engine import Engine, EngineSettings
 from tests.app.conftest import OpenDesktop
 
 PICTURE = Path(__file__).resolve().parents[2] / "build" / "screenshots" / "readme.png"
-QUESTIONS = ("Who can read my chats?", "How do I open another model?", "What is a page?")
+QUESTIONS = ("Are my chats private?", "Which models can I open?", "What is a page?")
 
 
 def test_readme(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None:

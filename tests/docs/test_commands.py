@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from app.__main__ import _parser, _without_wanted
 from app.cli.commands import COMMANDS
 from app.errors import UsageError
 from tests.app.cli.conftest import Run
+from tests.app.cli.conftest import mlxr as mlxr
 from tests.app.cli.conftest import mlxr_here as mlxr_here
 from tests.docs.documents import DOCUMENTS, ROOT, USER_PAGES, Command, commands, read
 
@@ -91,22 +91,18 @@ def test_what_the_check_of_commands_finds(arguments: tuple[str, ...], is_line: b
     ],
 )
 def test_what_is_written_behind_a_prompt_works(
-    arguments: tuple[str, ...], mlxr_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], mlxr: Run, mlxr_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("resources", "tests"):  # such as a reader sees in a checkout
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
-    done = mlxr_here(*arguments)
+    done = mlxr(*arguments) if arguments[0] == "chat" else mlxr_here(*arguments)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 
 
 @pytest.mark.long
-def test_the_readmes_answers_are_those_that_are_given(tmp_path: Path) -> None:
+def test_the_readmes_answer_is_the_one_that_is_given(mlxr: Run) -> None:
     lines = [line for _, line in read(ROOT / "README.md").lines]
     place = lines.index('$ .venv/bin/mlxr chat "What is a page?"')
-    command = ["python", "-m", "app", "chat", "--temperature", "0", "What is a page?"]
-    done = subprocess.run(
-        command, executable=ROOT / ".venv" / "bin" / "python", cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == lines[place + 1].strip()
+    assert mlxr("chat", "--temperature", 0, "What is a page?").stdout.strip() == lines[place + 1].strip()
