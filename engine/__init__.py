@@ -32,6 +32,7 @@ from engine.commands import (
     Pin,
     Predict,
     ProfileStep,
+    PutOffTrials,
     Release,
     Shutdown,
     UnloadModel,
@@ -104,6 +105,7 @@ from engine.sampling_params import SamplingParams
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 from engine.step_profile import StepPart, StepProfile, StepProfiled
+from engine.trial_events import KernelTrials
 
 __all__ = [
     "AS_SET",
@@ -151,6 +153,7 @@ __all__ = [
     "KernelMachine",
     "KernelOp",
     "KernelTable",
+    "KernelTrials",
     "KernelsChosen",
     "KvLoss",
     "Lane",
@@ -181,6 +184,7 @@ __all__ = [
     "PrefillProgress",
     "ProfileStep",
     "PromptTooLong",
+    "PutOffTrials",
     "Quant",
     "Refusal",
     "Release",

@@ -230,6 +230,13 @@ class LetRest:
 
 
 @dataclass(frozen=True, slots=True)
+class PutOffTrials:
+    """From now on no kernels are tried while the engine rests, or again they are (see KernelTrials)."""
+
+    are_put_off: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything, free everything, end the thread."""
 
@@ -248,5 +255,6 @@ Command = (
     | MeasureBandwidth
     | ProfileStep
     | LetRest
+    | PutOffTrials
     | Shutdown
 )

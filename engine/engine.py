@@ -24,6 +24,7 @@ from engine.commands import (
     Pin,
     Predict,
     ProfileStep,
+    PutOffTrials,
     Release,
     Shutdown,
     UnloadModel,
@@ -43,6 +44,7 @@ from engine.profiling import Profiling
 from engine.request import accept_command
 from engine.residents import Residents
 from engine.settings import EngineSettings
+from engine.trial_events import KernelTrials
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +71,10 @@ class Engine:
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
         self._emit_to = emit
-        self._commands: SimpleQueue[tuple[Command | _TrialEnded, float]] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[Command | _TrialEnded | KernelTrials, float]] = SimpleQueue()
         self._trials = IdleTrials(
-            ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0))
+            ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0)),
+            told=lambda event: self._commands.put((event, 0)),
         )
         self._has_verdicts = False
         self._in_flight: set[str] = set()
@@ -131,6 +134,9 @@ class Engine:
                 continue
             if isinstance(command, Shutdown):
                 return False
+            if isinstance(command, KernelTrials):
+                self._emit(command)
+                continue
             if isinstance(command, _TrialEnded):
                 self._has_verdicts |= command.has_verdicts
             else:
@@ -150,7 +156,7 @@ class Engine:
                     log.exception("kernels could not be chosen anew")
             kernels = serving.model.kernels
             if kernels is not None and not kernels.choice.is_forced:
-                self._trials.begin(kernels.choice.selection)
+                self._trials.begin(serving.model.info.path, kernels.choice.selection)
 
     def _handle(self, command: Command, arrived: float) -> None:
         if isinstance(command, Generate | Predict | LoadModel | UnloadModel):
@@ -183,6 +189,8 @@ class Engine:
                 self._guard(command.id, lambda: self._profile(command))
             case LetRest():
                 self._models.after = command.after
+            case PutOffTrials():
+                self._trials.put_off(command.are_put_off)
             case UnloadModel():
                 self._models.unload(command.path)
             case Shutdown():

@@ -10,6 +10,7 @@ from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Pr
 from engine.page_events import Bandwidth, PageMap
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 from engine.step_profile import StepProfiled
+from engine.trial_events import KernelTrials
 
 FinishReason = Literal["stop", "length", "cancelled"]
 UnloadReason = Literal["asked", "idle", "room"]
@@ -81,10 +82,7 @@ class ModelReady:
 
 @dataclass(frozen=True, slots=True)
 class KernelsChosen:
-    """Kernels were tried while nothing was asked for: what runs now is chosen anew.
-
-    `model` is what ModelReady said, with its executor, reason and notes as they are from here on.
-    """
+    """Kernels were tried while nothing was asked for: what runs is chosen anew, and `model` says what."""
 
     model: ModelInfo
 
@@ -282,6 +280,7 @@ Event = (
     LoadProgress
     | ModelReady
     | KernelsChosen
+    | KernelTrials
     | ModelUnloaded
     | CacheReport
     | Predicted

@@ -72,6 +72,7 @@ class Selection:
         *,
         stop: Callable[[], bool] = lambda: False,
         keys: Container[str] | None = None,
+        after: Callable[[], None] = lambda: None,
     ) -> tuple[OpRecord, ...]:
         """Tries the pending cases in child processes; returns those that got their verdicts.
 
@@ -79,6 +80,7 @@ class Selection:
             budget_s: no further case is begun after this long.
             stop: asked often; once it is true the trial ends, and its case stays pending.
             keys: of the cases to try, of those that are pending; None for all.
+            after: called when a case has got its verdict.
 
         Where trials cannot be made (the folder cannot be written, the process does not start, another
         process is at it) nothing is launched, and `problem` says why. A case for which memory ran out stays
@@ -92,7 +94,7 @@ class Selection:
             with self._cache.trial() as is_ours:
                 if is_ours:
                     self._refresh()
-                    self._try_pending(done, monotonic() + budget_s, stop, keys)
+                    self._try_pending(done, monotonic() + budget_s, stop, keys, after)
                 else:
                     self.problem = "another MLXR is trying kernels now"
         except TrialError as error:
@@ -117,7 +119,12 @@ class Selection:
                     del self._pending[key]
 
     def _try_pending(
-        self, done: list[OpRecord], end: float, stop: Callable[[], bool], keys: Container[str] | None
+        self,
+        done: list[OpRecord],
+        end: float,
+        stop: Callable[[], bool],
+        keys: Container[str] | None,
+        after: Callable[[], None],
     ) -> None:
         with self._lock:
             cases = [case for key, case in self._pending.items() if keys is None or key in keys]
@@ -133,6 +140,7 @@ class Selection:
                 record = trial.take(outcome)
                 if record is not None:
                     done.append(record)
+                    after()
                     if monotonic() > end:
                         break
         finally:
