@@ -56,6 +56,7 @@ def make_application() -> Application:
     existing = QApplication.instance()
     application = existing if isinstance(existing, Application) else Application(sys.argv[:1])
     application.setApplicationName(text.APP_NAME)
+    application.setDesktopFileName("mlxr")  # by it a Linux desktop finds the window's entry and icon
     application.setStyle("Fusion")
     with suppress(OSError):  # in a damaged app: the window that says so needs no icon
         application.setWindowIcon(app_icon())

@@ -16,6 +16,7 @@ from app import VERSION
 
 NAME = "MLXR"
 IDENTIFIER = "app.mlxr.MLXR"
+CHAT_TYPE = "app.mlxr.chat"
 
 # No privacy strings: the app asks for no camera, microphone, place, contacts or other program.
 INFO: dict[str, Any] = {
@@ -41,7 +42,32 @@ INFO: dict[str, Any] = {
             "CFBundleTypeName": "GGUF model",
             "CFBundleTypeRole": "Viewer",
             "LSHandlerRank": "Alternate",  # other programs read them too: none is put aside
-            "CFBundleTypeExtensions": ["gguf"],  # no type of Apple's stands for GGUF
+            # No type of Apple's stands for GGUF, and whoever owns the format has named none to import.
+            "CFBundleTypeExtensions": ["gguf"],
+        },
+        {
+            "CFBundleTypeName": "MLXR chat",
+            "CFBundleTypeRole": "Editor",
+            "LSHandlerRank": "Owner",
+            "LSItemContentTypes": [CHAT_TYPE],
+        },
+    ],
+    "UTExportedTypeDeclarations": [
+        {
+            "UTTypeIdentifier": CHAT_TYPE,
+            "UTTypeDescription": "MLXR chat",
+            "UTTypeConformsTo": ["public.json"],
+            "UTTypeTagSpecification": {
+                "public.filename-extension": ["mlxrchat"],
+                "public.mime-type": ["application/vnd.mlxr.chat+json"],
+            },
+        }
+    ],
+    "CFBundleURLTypes": [
+        {
+            "CFBundleURLName": f"{IDENTIFIER}.link",
+            "CFBundleTypeRole": "Viewer",
+            "CFBundleURLSchemes": ["mlxr"],
         }
     ],
 }

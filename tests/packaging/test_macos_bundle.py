@@ -14,6 +14,9 @@ from types import ModuleType
 import pytest
 
 from app import VERSION
+from app.opening.link import SCHEME
+from app.opening.target import GGUF
+from app.store.chat_file import SUFFIX
 
 Load = Callable[[str], ModuleType]
 
@@ -73,6 +76,25 @@ def test_info_names_the_version_the_system_and_the_icon(app: Path) -> None:
     assert re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", info["CFBundleIdentifier"])
     assert info["CFBundleExecutable"] == "MLXR"
     assert info["CFBundleDocumentTypes"][0]["CFBundleTypeExtensions"] == ["gguf"]
+
+
+def test_links_and_chats_are_declared_as_what_the_app_opens(app: Path) -> None:
+    info = plistlib.loads((app / "Contents" / "Info.plist").read_bytes())
+    (links,) = info["CFBundleURLTypes"]
+    assert links["CFBundleURLSchemes"] == [SCHEME.removesuffix(":")]
+    models, chats = info["CFBundleDocumentTypes"]
+    assert models["CFBundleTypeExtensions"] == [GGUF.removeprefix(".")]
+    (declared,) = info["UTExportedTypeDeclarations"]
+    assert chats["LSItemContentTypes"] == [declared["UTTypeIdentifier"]]
+    assert chats["LSHandlerRank"] == "Owner"
+    assert declared["UTTypeConformsTo"] == ["public.json"]
+    tags = declared["UTTypeTagSpecification"]
+    assert tags["public.filename-extension"] == [SUFFIX.removeprefix(".")]
+    entry = (ROOT / "packaging" / "linux" / "mlxr.desktop").read_text("utf-8")
+    assert f";{tags['public.mime-type'][0]};" in entry
+    for kind in (models, chats, links, declared):  # a name with other letters is refused without words
+        for key in ("CFBundleURLName", "UTTypeIdentifier"):
+            assert re.fullmatch(r"[A-Za-z0-9.-]+", kind.get(key, "a"))
 
 
 def test_processors_are_read_from_the_head(macos_module: Load, tmp_path: Path) -> None:
