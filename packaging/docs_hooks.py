@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds the documentation: the page that lies in no file."""
+"""What MkDocs asks while it builds the documentation: the page and the style that lie elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # MkDocs loads this file by its 
 
 import docs_engine_api
 
+STYLE = Path(__file__).with_name("docs.css")
+
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the engine's reference."""
+    """Add the engine's reference, and the style."""
     files.append(File.generated(config, "engine-reference.md", content=docs_engine_api.page()))
+    files.append(File.generated(config, STYLE.name, content=STYLE.read_text("utf-8")))
     return files

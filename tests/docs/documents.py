@@ -103,6 +103,12 @@ def _anchors(tokens: list[Token]) -> Iterator[str]:
             seen[name] += 1
 
 
+def examples(path: Path) -> list[str]:
+    """The blocks of Python in the document at `path`."""
+    tokens = _MARKDOWN.parse(path.read_text("utf-8"))
+    return [token.content for token in tokens if token.type == "fence" and token.info.strip() == "python"]
+
+
 def code(document: Document) -> list[str]:
     """Every text that is set as code."""
     return [*document.spans, *(line for _, line in document.lines)]
