@@ -10,6 +10,8 @@ from xml.parsers.expat import ExpatError
 from bundle_info import INFO
 from machos import architectures
 
+from app.bad_start import contents_problem
+
 # Where MLX and Qt look: the shaders beside libmlx, the window system's plugin in the folder of its kind.
 NEEDED = ("mlx/lib/libmlx.dylib", "mlx/lib/mlx.metallib", "plugins/platforms/libqcocoa.dylib")
 
@@ -36,6 +38,7 @@ def problems(app: Path) -> list[str]:
         ),
         *(_link_problems(app)),
         *(_processor_problems(contents, files)),
+        *(_contents_problems(contents / "Frameworks")),
     ]
 
 
@@ -65,6 +68,13 @@ def _processor_problems(contents: Path, files: list[Path]) -> Iterator[str]:
         found = architectures(contents / path)
         if found and "arm64" not in found:
             yield f"{path} is for {', '.join(found)} alone"
+
+
+def _contents_problems(folder: Path) -> Iterator[str]:
+    """What the app would say of itself when it starts: PyInstaller links its data into this folder."""
+    problem = contents_problem(folder)
+    if problem is not None:
+        yield str(problem)
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from app import VERSION
+from app.bad_start import CONTENTS
 from app.opening.link import SCHEME
 from app.opening.target import GGUF
 from app.store.chat_file import SUFFIX
@@ -59,6 +60,8 @@ def app(tmp_path: Path) -> Path:
     frameworks = contents / "Frameworks"
     write(frameworks / "mlx" / "lib" / "libmlx.dylib", thin(ARM64))
     (frameworks / "mlx" / "lib" / "mlx.metallib").symlink_to("../../../Resources/mlx/lib/mlx.metallib")
+    write(contents / "Resources" / CONTENTS, b'{"mlx/lib/mlx.metallib": 4}')
+    (frameworks / CONTENTS).symlink_to(f"../Resources/{CONTENTS}")
     qt = frameworks / "PySide6" / "Qt"
     write(qt / "plugins" / "platforms" / "libqcocoa.dylib", fat(X86_64, ARM64))
     core = qt / "lib" / "QtCore.framework"
@@ -128,6 +131,10 @@ def lower_the_system(contents: Path) -> None:
     [
         (lose("Resources/mlx/lib/mlx.metallib"), "mlx/lib/mlx.metallib is missing"),
         (lose("Frameworks/PySide6/Qt/plugins/platforms/libqcocoa.dylib"), "libqcocoa.dylib is missing"),
+        (
+            lambda contents: write(contents / "Resources/mlx/lib/mlx.metallib", b"cut"),
+            "MLXR is damaged: mlx/lib/mlx.metallib is missing or not whole",
+        ),
         (lose("Resources/MLXR.icns"), "Resources/MLXR.icns is missing"),
         (lose("MacOS/MLXR"), "MacOS/MLXR is missing"),
         (lose("Info.plist"), "Info.plist cannot be read"),
