@@ -30,6 +30,8 @@ from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, unload_seconds
 from app.event_inbox import EventInbox
+from app.first_run.trials_strip import TrialsStrip
+from app.first_run.trials_view_model import TrialsViewModel
 from app.garbage import GarbageCollector
 from app.instance.address import Claim
 from app.instance.protocol import Opening
@@ -102,6 +104,8 @@ class Desktop:
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
         self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
+        self.trials = TrialsViewModel(self.engine.submit)
+        self.pane.add_strip(TrialsStrip(self.trials))
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
         lanes = Lanes(int(self.chosen.values.files_at_once))
         self.models_door = ModelsDoor(
@@ -124,6 +128,7 @@ class Desktop:
             self.pins,
             self._open_chat,
             self.onlookers,
+            self.trials,
             lambda: unload_seconds(self.chosen.values.unload_after),
             paths,
             self.queue.post,
@@ -185,6 +190,7 @@ class Desktop:
             self.window.toast.say(freed_words(event))
         self.models.handle(event)
         self.status.handle(event)
+        self.trials.handle(event)
         self.dashboard.handle(event)
         self.conversation.handle(event)
         self.chats.handle(event)
@@ -195,6 +201,7 @@ class Desktop:
     def _join_chats(self) -> None:
         self.queue.drained.connect(self.conversation.flush)
         self.queue.drained.connect(self.status.flush)
+        self.queue.drained.connect(self.trials.flush)
         self.queue.drained.connect(self.dashboard.flush)
         self.pane.transcript.way_chosen.connect(self.ways_out.take)
         self.conversation.chat_saved.connect(self.chats.upsert)

@@ -76,7 +76,7 @@ class ChatPane(QWidget):
         bottom.setContentsMargins(SIDE, 8, SIDE, 16)
         self.composer.setMaximumWidth(COLUMN_WIDTH + 2 * SIDE)
         bottom.addWidget(self.composer)
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(self._make_top_bar())
@@ -88,6 +88,10 @@ class ChatPane(QWidget):
     def add_banner(self, banner: Banner) -> None:
         """Give it a place over the conversation, above those that are there."""
         self._banners.insertWidget(0, banner)
+
+    def add_strip(self, strip: QWidget) -> None:
+        """Give it a place over the status line."""
+        self._column.insertWidget(self._column.indexOf(self.status_line), strip)
 
     def _make_top_bar(self) -> QHBoxLayout:
         sidebar = IconButton(self._appearance, "sidebar", "Show or hide the list of chats")

@@ -23,6 +23,7 @@ from app.dashboard.live_view_model import LiveViewModel
 from app.dashboard.logs_diagnostics import doctor_report
 from app.dashboard.logs_pane import LogsPane
 from app.dashboard.logs_view_model import LogsViewModel
+from app.first_run.trials_view_model import TrialsViewModel
 from app.models.background import Background
 from app.models.models_view_model import ModelsViewModel
 from app.onlookers import Onlookers
@@ -47,6 +48,7 @@ class DashboardDesk(QObject):
         submit: Callable[[Command], None],
         rest_after: Callable[[], float | None],
         onlookers: Onlookers,
+        trials: TrialsViewModel,
         background: Background,
         paths: Paths,
     ) -> None:
@@ -56,7 +58,7 @@ class DashboardDesk(QObject):
         """
         super().__init__()
         self._appearance, self._live, self._cache, self._pins = appearance, live, cache, pins
-        self._title_of = title_of
+        self._title_of, self._trials = title_of, trials
         self.kernels = KernelsViewModel(
             background,
             cache,
@@ -83,7 +85,7 @@ class DashboardDesk(QObject):
         yield
         page.add_pane("Cache", self._make_cache())
         yield
-        page.add_pane("Kernels", KernelsPane(appearance, self.kernels, page))
+        page.add_pane("Kernels", KernelsPane(appearance, self.kernels, self._trials, page))
         yield
         history = HistoryPane(appearance, self.history, self._title_of, page)
         yield

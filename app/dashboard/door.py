@@ -12,6 +12,7 @@ from app.chat.chat_list import ChatListViewModel
 from app.chat.pins import PinsViewModel
 from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.live_view_model import LiveViewModel
+from app.first_run.trials_view_model import TrialsViewModel
 from app.models.background import Background, Post
 from app.models.models_view_model import ModelState, ModelsViewModel
 from app.onlookers import Onlookers
@@ -42,6 +43,7 @@ class DashboardDoor(QObject):
         pins: PinsViewModel,
         open_chat: Callable[[str], None],
         onlookers: Onlookers,
+        trials: TrialsViewModel,
         rest_after: Callable[[], float | None],
         paths: Paths,
         post: Post,
@@ -54,7 +56,7 @@ class DashboardDoor(QObject):
         self._appearance, self._window = appearance, window
         self._models, self._chats, self._pins = models, chats, pins
         self._open_chat, self._onlookers, self._paths = open_chat, onlookers, paths
-        self._submit, self._rest_after = submit, rest_after
+        self._submit, self._rest_after, self._trials = submit, rest_after, trials
         self._background = Background("mlxr-dashboard", post)
         self.live = LiveViewModel(submit, model_of)
         self.cache = CacheViewModel(submit)
@@ -125,6 +127,7 @@ class DashboardDoor(QObject):
             self._submit,
             self._rest_after,
             self._onlookers,
+            self._trials,
             self._background,
             self._paths,
         )

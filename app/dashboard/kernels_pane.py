@@ -22,6 +22,8 @@ from app.dashboard.kernel_figures import (
 from app.dashboard.kernels_view_model import KernelsViewModel
 from app.dashboard.pane import Pane, Panel, Section, plain_label
 from app.dashboard.tables import fill, plain_table
+from app.first_run import trial_words
+from app.first_run.trials_view_model import TrialsViewModel
 from app.profile_words import COLUMNS, profile_rows, profile_words
 from app.widgets.banner import Banner
 
@@ -33,20 +35,25 @@ REFRESH_MS = 500
 
 
 class KernelsPane(Pane):
-    """Shows a KernelsViewModel, and the model and stats that it knows, while it is seen."""
+    """Shows a KernelsViewModel, the model and stats that it knows, and trials, while it is seen."""
 
     def __init__(
-        self, appearance: Appearance, kernels: KernelsViewModel, parent: QWidget | None = None
+        self,
+        appearance: Appearance,
+        kernels: KernelsViewModel,
+        trials: TrialsViewModel,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._kernels = kernels
+        self._kernels, self._trials = kernels, trials
         self.banner = Banner(appearance, parent=self.content)
         self._panel = Panel(self.content)
-        self.runs, self.notes, self.launches, self.choices, self.checked = (
-            plain_label(self._panel, role) for role in ("strong", "", "", "", "")
+        self.runs, self.notes, self.launches, self.choices, self.tried, self.checked = (
+            plain_label(self._panel, role) for role in ("strong", "", "", "", "", "")
         )
         self.check_button = QPushButton("Check kernels", self._panel)
         self.profile_button = QPushButton(PROFILE, self._panel)
+        self.trials_button = QPushButton(self._panel)
         self.report_button = QPushButton("Export report…", self._panel)
         self.check_button.setToolTip("Run every kernel on many shapes and compare it with its reference")
         self.profile_button.setToolTip("Measure a step of this model part by part; a message goes first")
@@ -72,10 +79,12 @@ class KernelsPane(Pane):
         self._arrange()
         kernels.changed.connect(self.refresh)
         kernels.engine.changed.connect(self._refresh_soon)
+        trials.changed.connect(self._refresh_trials)
         kernels.failed.connect(self._say_problem)
         kernels.saved.connect(self._say_saved)
         self.check_button.clicked.connect(self._start_or_stop)
         self.profile_button.clicked.connect(self._start_profile)
+        self.trials_button.clicked.connect(self._put_off_or_go_on)
         self.report_button.clicked.connect(self._save)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
@@ -106,6 +115,7 @@ class KernelsPane(Pane):
         for rows, section in zip((launched, chosen), self._sections, strict=True):
             section.setVisible(bool(rows))
         self._show_profile()
+        self._show_trials()
         is_said = kernels.is_checking or bool(kernels.checks)
         self.checked.setText(check_words(kernels.checks, not kernels.is_checking) if is_said else "")
         self.check_button.setText("Stop" if kernels.is_checking else "Check kernels")
@@ -127,6 +137,26 @@ class KernelsPane(Pane):
     def _start_profile(self) -> None:
         self.banner.hide()
         self._kernels.start_profile()
+
+    @Slot()
+    def _put_off_or_go_on(self) -> None:
+        trials = self._trials.trials
+        self._trials.put_off(trials is not None and not trials.are_put_off)
+
+    @Slot()
+    def _refresh_trials(self) -> None:
+        if self.isVisible():
+            self._kernels.look()  # there may be a verdict more
+            self._show_trials()
+
+    def _show_trials(self) -> None:
+        trials = self._trials.trials
+        said = trial_words.pane_words(trials)
+        self.tried.setText(said)
+        self.tried.setVisible(bool(said))
+        self.trials_button.setVisible(bool(said) and trials is not None and not trials.problem)
+        are_put_off = trials is not None and trials.are_put_off
+        self.trials_button.setText(trial_words.GO_ON if are_put_off else trial_words.PUT_OFF)
 
     def _show_profile(self) -> None:
         kernels, profile = self._kernels, self._kernels.profile
@@ -153,14 +183,16 @@ class KernelsPane(Pane):
         self.banner.say(f"Saved as {path}, and as JSON beside it")
 
     def _arrange(self) -> None:
-        for label in (self.runs, self.notes, self.launches, self.choices, self.checked, self.profiled):
+        labels = (self.runs, self.notes, self.launches, self.choices, self.tried)
+        for label in (*labels, self.checked, self.profiled):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons = QHBoxLayout()
         buttons.addWidget(self.check_button)
         buttons.addWidget(self.profile_button)
         buttons.addWidget(self.report_button)
+        buttons.addWidget(self.trials_button)
         buttons.addWidget(self.checked, 1)
-        for label in (self.runs, self.notes, self.launches, self.choices):
+        for label in labels:
             self._panel.column.addWidget(label)
         self._panel.column.addLayout(buttons)
         self.column.addWidget(self.banner)

@@ -16,6 +16,7 @@ from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.kernel_figures import choice_rows, launch_rows, launch_words, table_words
 from app.dashboard.kernels_pane import KernelsPane
 from app.dashboard.kernels_view_model import KernelsViewModel
+from app.first_run.trials_view_model import TrialsViewModel
 from app.models.background import Background
 from app.profile_words import profile_rows, profile_words
 from engine import (
@@ -28,8 +29,10 @@ from engine import (
     KernelOp,
     KernelsChosen,
     KernelTable,
+    KernelTrials,
     ModelReady,
     ProfileStep,
+    PutOffTrials,
     Stats,
     StepPart,
     StepProfile,
@@ -97,7 +100,8 @@ class Stage:
         self.kernels = KernelsViewModel(
             self.background, self.engine, lambda: TABLE, self.check, self.commands.append
         )
-        self.pane = KernelsPane(appearance, self.kernels)
+        self.trials = TrialsViewModel(self.commands.append)
+        self.pane = KernelsPane(appearance, self.kernels, self.trials)
         self.qtbot = qtbot
         qtbot.addWidget(self.pane)
         self.pane.resize(900, 700)
@@ -211,6 +215,27 @@ def test_a_step_is_profiled_and_shown_until_other_kernels_run(stage: Stage) -> N
     stage.qtbot.waitUntil(stage.pane.profile_table.isVisible)
     stage.kernels.handle(KernelsChosen(INFO))
     assert not stage.pane.profile_table.isVisible()
+
+
+def test_trials_are_told_put_off_and_taken_up_again(stage: Stage) -> None:
+    button = stage.pane.trials_button
+    stage.pane.refresh()
+    assert not button.isVisible()
+    for is_running, are_put_off, says, does in (
+        (True, False, "3 of 17 operations of this model were tried", "Put off trials"),
+        (False, True, "the others are put off", "Try kernels"),
+    ):
+        stage.trials.handle(KernelTrials(INFO.path, 3, 17, is_running, are_put_off))
+        stage.trials.flush()
+        assert says in stage.pane.tried.text()
+        assert button.isVisible()
+        assert button.text() == does
+        button.click()
+        assert stage.commands[-1] == PutOffTrials(not are_put_off)
+    stage.trials.handle(KernelTrials(INFO.path, 17, 17, is_running=False))
+    stage.trials.flush()
+    assert not button.isVisible()
+    assert not stage.pane.tried.isVisible()
 
 
 def test_a_profile_that_a_message_ends_says_so_and_the_last_one_stays(stage: Stage) -> None:
