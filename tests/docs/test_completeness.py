@@ -19,6 +19,10 @@ from app.settings import SETTINGS
 from app.shortcuts import SHORTCUTS
 from tests.docs.documents import DOCUMENTS, ROOT, USER_PAGES, read
 
+QUOTED = re.compile(r'"([^"\n]+)"')
+APPLES = {"Open Anyway", "Apple could not verify …", "… Not Opened"}
+"""What macOS 15 says."""
+
 USER = ROOT / "docs" / "user"
 VARIABLE = re.compile(r"""["']((?:MLXR|HF|OLLAMA|XDG|QT|NO)_[A-Z_]+|(?:WAYLAND_)?DISPLAY)["']""")
 
@@ -103,6 +107,25 @@ def test_every_error_of_the_engine_is_told() -> None:
         one.__name__ for one in offered if isinstance(one, type) and issubclass(one, engine.EngineError)
     }
     assert errors <= told
+
+
+def words_of_the_app() -> str:
+    """All texts in the code that people run, with … where something is filled in."""
+    files = [file for folder in ("app", "engine", "packaging") for file in (ROOT / folder).rglob("*.py")]
+    joined = re.sub(r'"\s*\n\s*f?"', "", "\n".join(file.read_text("utf-8") for file in files))
+    return re.sub(r"\{[^{}]*\}", "…", joined)
+
+
+def test_what_the_pages_quote_is_what_the_app_says() -> None:
+    said = words_of_the_app()
+    wrong = [
+        f"{page.name}: {quoted}"
+        for page in USER_PAGES
+        for quoted in QUOTED.findall(re.sub(r"`[^`]*`|^    .*$", "", read(page).text, flags=re.MULTILINE))
+        for part in re.split(r"…|\d[\d,]*", quoted)
+        if part.strip(" .,:") not in said and quoted not in APPLES
+    ]
+    assert wrong == []
 
 
 def test_every_page_is_found_from_the_first() -> None:
