@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from app import VERSION
-from app.bad_start import machine_problem, this_machine
+from app.bad_start import contents_problem, frozen_folder, machine_problem, this_machine
 from app.cli.commands import COMMANDS, Subcommand
 from app.errors import AppError, RequestFailed, UsageError
 from app.opening.target import is_openable
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     argv, wanted = _without_wanted(argv)
-    _check_machine(argv)
+    _check_start(argv)
     parser, subcommand = _parser(argv)
     args = parser.parse_args(argv, Namespace(wanted=wanted))
     from app.log import start_logging
@@ -89,8 +89,8 @@ def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None
     return parser, subcommand
 
 
-def _check_machine(argv: list[str]) -> None:
-    """Raises BadStart, seen in a window first where one is wanted, on a machine that MLXR cannot run on.
+def _check_start(argv: list[str]) -> None:
+    """Raises BadStart, seen in a window first where one is wanted, where no part of MLXR can run.
 
     Before MLX is imported: on a system that is too old that fails in words of its own. `mlxr doctor` says it
     among the rest.
@@ -99,7 +99,7 @@ def _check_machine(argv: list[str]) -> None:
     command = None if place is None else argv[place]
     if command == "doctor" or {"-h", "--help", "--version"}.intersection(argv):
         return
-    problem = machine_problem(this_machine())
+    problem = machine_problem(this_machine()) or contents_problem(frozen_folder())
     if problem is None:
         return
     if command is None:

@@ -111,12 +111,8 @@ def machine_problem(machine: Machine) -> BadStart | None:
 
 
 def start_problem(paths: Paths) -> BadStart | None:
-    """What is wrong with the app's own files or its data, the worst first; None where nothing is."""
-    return (
-        contents_problem(frozen_folder())
-        or newer_data_problem(paths)
-        or space_problem(paths.home, free_space(paths.home))
-    )
+    """What is wrong with the data that the window would open, the worst first; None where nothing is."""
+    return newer_data_problem(paths) or space_problem(paths.home, free_space(paths.home))
 
 
 def unloadable(error: ImportError) -> BadStart:

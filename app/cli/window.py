@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
 def _begin(claim: Claim, paths: Paths, opening: Opening) -> bool:
     """Whether this process is to open the window, and holds `claim`; else the one that runs opens it.
 
-    Where something is wrong with the app's files or its data, the person is asked first. Raises AppError.
+    Where something is wrong with its data, the person is asked first. Raises AppError.
     """
     is_accepted = False
     while is_first(claim, paths.home, opening):

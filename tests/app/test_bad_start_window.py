@@ -99,7 +99,9 @@ from app import bad_start
 from app.application import make_application
 from app.__main__ import main
 
-answers, space = sys.argv[1].split(","), [int(amount) for amount in sys.argv[2].split(",")]
+frozen_in, answers, space = sys.argv[1], sys.argv[2].split(","), list(map(int, sys.argv[3].split(",")))
+if frozen_in:
+    sys.frozen, sys._MEIPASS = True, frozen_in
 bad_start.free_space = lambda home: space.pop(0) if space else 1 << 40
 
 def look():
@@ -120,14 +122,16 @@ make_application()
 timer = QTimer(interval=20)
 timer.timeout.connect(look)
 timer.start()
-sys.exit(main(sys.argv[3:]))
+sys.exit(main(sys.argv[4:]))
 """
 
 
-def start(home: Path, answers: str, space: str = "", *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A real `mlxr` whose person answers so."""
+def start(
+    home: Path, answers: str, space: str = "", *arguments: str, frozen_in: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A real `mlxr` whose person answers so; one that counts as frozen has its files in `frozen_in`."""
     return subprocess.run(
-        [sys.executable, "-c", CHILD, answers, space or str(1 << 40), *arguments],
+        [sys.executable, "-c", CHILD, str(frozen_in or ""), answers, space or str(1 << 40), *arguments],
         cwd=ROOT,
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "MLXR_HOME": str(home)},
         capture_output=True,
@@ -154,6 +158,19 @@ def test_newer_data_keeps_the_window_from_opening_and_is_left_alone(tmp_path: Pa
     assert line.startswith("error: your data is of a newer MLXR: ")
     after = contents(tmp_path)
     assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("arguments", [(), ("chat", "hello")])
+def test_a_damaged_app_says_so_in_a_window_or_in_a_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    damaged = frozen(tmp_path / "app")
+    (damaged / "metal" / "rms_norm.metal").unlink()
+    done = start(tmp_path / "home", "Quit", "", *arguments, frozen_in=damaged)
+    assert done.returncode == 1
+    assert done.stdout == ("" if arguments else "asked MLXR is damaged 0\n")
+    (line,) = errors(done)
+    assert line.startswith("error: MLXR is damaged: metal/rms_norm.metal is missing or not whole. ")
+    assert not (tmp_path / "home").exists()
+    assert start(tmp_path / "home", "", "", "--version", frozen_in=damaged).returncode == 0
 
 
 def test_a_full_disk_can_be_looked_at_again_and_accepted(tmp_path: Path) -> None:
