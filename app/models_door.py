@@ -80,6 +80,15 @@ class ModelsDoor:
 
         self._with_desk(lambda desk: desk.prepare_page(partial(show, desk)))
 
+    def discover(self) -> None:
+        """Show what models there are to be had, the short list that needs no network first."""
+
+        def show(desk: ModelsDesk) -> None:
+            self._show_page(desk)
+            desk.page.show_tab("discover")
+
+        self._with_desk(lambda desk: desk.prepare_page(partial(show, desk)))
+
     def resume_downloads(self) -> None:
         """Go on with what was not finished when the app ended."""
         if self._paths.downloads.exists():

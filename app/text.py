@@ -7,7 +7,7 @@ APP_NAME = "MLXR"
 EMPTY_TITLE = "What would you like to know?"
 EMPTY_GUIDE = (
     "This is the guide, a small model built into MLXR. It answers questions about MLXR itself, "
-    "without a network: no message leaves this machine."
+    "without a network: no message leaves this machine. For all else, choose a larger one."
 )
 EMPTY_MODEL = "{name} runs on this machine, without a network: no message leaves it."
 EMPTY_NONE = "Open a model to chat: choose its folder or .gguf file, or drop it onto this window."
@@ -22,6 +22,8 @@ MODEL_SUGGESTIONS = (
     "Write a short, friendly note that moves a meeting to Thursday.",
     "Compare lists and tuples in Python in a table.",
 )
+
+FIND_MODEL = "Find a model for this machine…"
 
 GUIDE_NAME = "Guide"
 NO_MODEL = "No model"

@@ -197,7 +197,9 @@ class ChatPane(QWidget):
         state, is_guide = self._models.state, self._models.is_guide
         self.model_button.show_state(state)
         words = greeting(state, is_guide)
-        self.empty_state.show_words(words.title, words.text, words.suggestions)
+        self.empty_state.show_words(
+            words.title, words.text, words.suggestions, offers_models=words.offers_models
+        )
         if state.phase == "failed":
             name = text.model_title(state.name, is_guide)
             failed = text.LOAD_FAILED.format(name=name, error=state.error)

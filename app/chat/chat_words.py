@@ -17,14 +17,15 @@ class Greeting:
     title: str
     text: str
     suggestions: tuple[str, ...]
+    offers_models: bool = False
 
 
 def greeting(model: ModelState, is_guide: bool) -> Greeting:
     """What a new chat says about the model that is there."""
     if model.phase in ("none", "failed"):
-        return Greeting(text.NO_MODEL, text.EMPTY_NONE, ())
+        return Greeting(text.NO_MODEL, text.EMPTY_NONE, (), offers_models=True)
     if is_guide:
-        return Greeting(text.EMPTY_TITLE, text.EMPTY_GUIDE, text.GUIDE_SUGGESTIONS)
+        return Greeting(text.EMPTY_TITLE, text.EMPTY_GUIDE, text.GUIDE_SUGGESTIONS, offers_models=True)
     return Greeting(text.EMPTY_TITLE, text.EMPTY_MODEL.format(name=model.name), text.MODEL_SUGGESTIONS)
 
 

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.icons import pixmap
+from app.text import FIND_MODEL
 from app.theme import Theme
 
 MARK = 40
@@ -23,9 +24,10 @@ SMALL_BUTTON = 40
 
 
 class EmptyState(QWidget):
-    """A heading, a sentence, and suggestions that can be clicked: `suggested(text)`."""
+    """A heading, a sentence, and what to try. Intents: `suggested(text)`, and `models_wanted`."""
 
     suggested = Signal(str)
+    models_wanted = Signal()
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -39,6 +41,10 @@ class EmptyState(QWidget):
         self._text.setWordWrap(True)
         self._buttons = QVBoxLayout()
         self._buttons.setSpacing(8)
+        self.find_model = QPushButton(FIND_MODEL)
+        self.find_model.setProperty("kind", "link")
+        self.find_model.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.find_model.clicked.connect(self.models_wanted)
         self._inner = QWidget(self)
         self._column = column = QVBoxLayout(self._inner)
         column.setContentsMargins(0, 0, 0, 0)
@@ -47,6 +53,7 @@ class EmptyState(QWidget):
             column.addWidget(widget)
         column.addSpacing(16)
         column.addLayout(self._buttons)
+        column.addWidget(self.find_model, 0, Qt.AlignmentFlag.AlignLeft)
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
 
@@ -55,8 +62,11 @@ class EmptyState(QWidget):
         """The suggestions' buttons."""
         return [self._buttons.itemAt(i).widget() for i in range(self._buttons.count())]  # type: ignore[misc]
 
-    def show_words(self, title: str, text: str, suggestions: Sequence[str]) -> None:
-        """Greet with these words."""
+    def show_words(
+        self, title: str, text: str, suggestions: Sequence[str], *, offers_models: bool = False
+    ) -> None:
+        """Greet with these words, and perhaps offer a look at what models there are."""
+        self.find_model.setVisible(offers_models)
         self._title.setText(title)
         self._text.setText(text)
         if [button.text() for button in self.suggestions] != list(suggestions):
@@ -74,7 +84,7 @@ class EmptyState(QWidget):
         self._place()
 
     def _place(self) -> None:
-        """A little above the middle; where room is short, the mark goes and the buttons shrink.
+        """A little above the middle; where room is short the mark goes, buttons shrink, and the last ones go.
 
         By hand: a layout gives wrapped words too little height, and would keep the window from being narrow.
         """
@@ -83,11 +93,18 @@ class EmptyState(QWidget):
         self._mark.setVisible(roomy)
         for button in self.suggestions:
             button.setFixedHeight(BUTTON if roomy else SMALL_BUTTON)
+            button.show()
         for label in (self._title, self._text):
             label.ensurePolished()
             label.setMinimumHeight(0)  # it is never less than the last one otherwise
             label.setFixedHeight(max(0, label.heightForWidth(width)))
+        self._buttons.invalidate()
         self._column.invalidate()
+        for button in reversed(self.suggestions[1:]):
+            if self._column.sizeHint().height() > self.height():
+                button.hide()
+                self._buttons.invalidate()
+                self._column.invalidate()
         height = self._column.sizeHint().height()
         top = max(0, round((self.height() - height) * ABOVE_MIDDLE))
         self._inner.setGeometry((self.width() - width) // 2, top, width, height)

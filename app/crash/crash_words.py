@@ -38,10 +38,9 @@ SAFE_ASKED = "it was asked for (mlxr --safe)"
 SAFE_KEY = "a key was held at the start"
 SAFE_CRASHES = "MLXR ended unexpectedly {count} times in a row, soon after its start"
 SAFE_BANNER = (
-    "Safe mode, since {why}. Answers come from MLX’s own operations alone, without guesses and without the "
-    "disk cache: slower, and nothing else is different."
+    "Safe mode, since {why}: with MLX’s own operations alone and without the disk cache, so perhaps slower."
 )
-LEAVE = "Leave safe mode and restart"
+LEAVE = "Leave and restart"
 SAFE_EXECUTOR = "safe mode, since {why}"
 SAFE_ELSEWHERE = "--safe has no effect on it: end it, and start MLXR again."
 

@@ -51,3 +51,20 @@ def test_everything_fits(qtbot: QtBot, empty: EmptyState, size: tuple[int, int])
         )
 
     qtbot.waitUntil(fits)
+
+
+def test_where_there_is_no_room_the_last_suggestions_go(appearance: Appearance, qtbot: QtBot) -> None:
+    empty = EmptyState(appearance)
+    qtbot.addWidget(empty)
+    empty.show_words("Title", "Text", ("One?", "Two?", "Three?"), offers_models=True)
+    empty.resize(500, 190)
+    empty.show()
+    assert empty.suggestions[0].isVisible()
+    assert not empty.suggestions[2].isVisible()
+    assert empty.find_model.isVisible()
+    empty.resize(500, 600)
+    assert all(button.isVisible() for button in empty.suggestions)
+    with qtbot.waitSignal(empty.models_wanted):
+        empty.find_model.click()
+    empty.show_words("Title", "Text", ())
+    assert not empty.find_model.isVisible()
