@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app import VERSION
 from app.amounts import size
+from app.bad_start import contents_problem, frozen_folder, newer_data_problem
 from app.cli.findings import Finding
 from app.display import display_problem
 from app.errors import ModelNotFound
@@ -53,7 +54,14 @@ def check_window() -> list[Finding]:
 
 def check_files(paths: Paths) -> list[Finding]:
     """The data folder, the settings and the built-in guide."""
-    return [_data_folder(paths.home), _free_space(paths.home), _settings(paths), _guide()]
+    return [
+        *_app(),
+        _data_folder(paths.home),
+        _free_space(paths.home),
+        *_data(paths),
+        _settings(paths),
+        _guide(),
+    ]
 
 
 def _operating_system(area: str) -> Finding:
@@ -122,6 +130,23 @@ def _free_space(home: Path) -> Finding:
     if free < LOW_SPACE:
         return Finding("Files", "free space", size(free), "note", "models need gigabytes: free some space")
     return Finding("Files", "free space", size(free))
+
+
+def _app() -> list[Finding]:
+    """The frozen app's own files, where this is one."""
+    folder = frozen_folder()
+    if folder is None:
+        return []
+    problem = contents_problem(folder)
+    if problem is not None:
+        return [Finding("Files", "app", problem.title, "broken", problem.words)]
+    return [Finding("Files", "app", f"{folder}, whole")]
+
+
+def _data(paths: Paths) -> list[Finding]:
+    """Data that this MLXR cannot open: it is of a newer one."""
+    problem = newer_data_problem(paths)
+    return [Finding("Files", "data", problem.title, "broken", problem.words)] if problem else []
 
 
 def _settings(paths: Paths) -> Finding:

@@ -26,6 +26,7 @@ from app.bad_start import (
     start_problem,
     this_machine,
 )
+from app.cli import machine_checks
 from app.paths import Paths
 from app.store.database import open_database
 from app.store.schema import MIGRATIONS
@@ -207,3 +208,16 @@ def test_of_many_missing_files_one_is_named(tmp_path: Path) -> None:
 def test_from_its_source_there_is_no_list_to_hold_it_to() -> None:
     assert bad_start.frozen_folder() is None
     assert contents_problem(None) is None
+
+
+def test_the_doctor_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths, folder = Paths(tmp_path / "home"), frozen(tmp_path / "app")
+    monkeypatch.setattr(machine_checks, "frozen_folder", lambda: folder)
+    found = {finding.what: finding for finding in machine_checks.check_files(paths)}
+    assert (found["app"].state, "data" in found) == ("ok", False)
+    (folder / "metal" / "rms_norm.metal").unlink()
+    a_newer(paths.library, 99)
+    found = {finding.what: finding for finding in machine_checks.check_files(paths)}
+    assert (found["app"].state, found["data"].state) == ("broken", "broken")
+    assert "rms_norm.metal" in (found["app"].advice or "")
+    assert str(paths.library) in (found["data"].advice or "")
