@@ -46,6 +46,7 @@ _UNLOAD_AFTER = Setting(
     ("5", "15", "30", "60", "off"),
 )
 _FILES_AT_ONCE = Setting("Files of a download that are fetched at once", ("1", "2", "3", "5", "8"))
+_CHECK_UPDATES = Setting("Look for a newer MLXR once a day", ("on", "off"))
 _KV_CACHE = Setting("Bits of an element of the KV cache: full as computed, 8, or 4", ("full", "8", "4"))
 
 
@@ -59,6 +60,7 @@ class Settings:
     kv_cache: KvCache = field(default="full", metadata={"setting": _KV_CACHE})
     unload_after: UnloadAfter = field(default="30", metadata={"setting": _UNLOAD_AFTER})
     files_at_once: FilesAtOnce = field(default="3", metadata={"setting": _FILES_AT_ONCE})
+    check_updates: Switch = field(default="off", metadata={"setting": _CHECK_UPDATES})
 
 
 SETTINGS: Mapping[str, Setting] = {f.name: f.metadata["setting"] for f in fields(Settings)}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.appearance import Appearance
@@ -14,13 +14,19 @@ from app.chat.disk_use import DiskUseViewModel
 from app.chosen_settings import ChosenSettings
 from app.downloads.lanes import Lanes
 from app.engine_settings import unload_seconds
-from app.settings import FilesAtOnce, Theme, UnloadAfter
+from app.settings import FilesAtOnce, Switch, Theme, UnloadAfter
 from app.widgets.settings_dialog import SettingsDialog
 from engine import Command, LetRest
 
 
 class SettingsDesk(QObject):
-    """Shows the dialog, and carries out what is chosen in it."""
+    """Shows the dialog, and carries out what is chosen in it.
+
+    Signals: `about_wanted`, and `updates_chosen` when it was chosen whether to look for them.
+    """
+
+    about_wanted = Signal()
+    updates_chosen = Signal()
 
     def __init__(
         self,
@@ -45,6 +51,8 @@ class SettingsDesk(QObject):
         dialog.cache.kv_cache_chosen.connect(lambda choice: self._keep(kv_cache=choice))
         dialog.model.chosen.connect(self._choose_unload_after)
         dialog.downloads.chosen.connect(self._choose_files_at_once)
+        dialog.updates.chosen.connect(self._choose_updates)
+        dialog.about_wanted.connect(self.about_wanted)
         dialog.show_disk_use(disk_use.words)
         disk_use.changed.connect(dialog.show_disk_use)
         dialog.finished.connect(dialog.deleteLater)
@@ -65,6 +73,10 @@ class SettingsDesk(QObject):
     def _choose_files_at_once(self, choice: FilesAtOnce) -> None:
         self._lanes.set_count(int(choice))
         self._keep(files_at_once=choice)
+
+    def _choose_updates(self, choice: Switch) -> None:
+        self._keep(check_updates=choice)
+        self.updates_chosen.emit()
 
     def _keep(self, **values: Any) -> None:
         self._chosen.change(lambda settings: replace(settings, **values))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Signal, Slot
@@ -86,6 +86,15 @@ class MainWindow(QMainWindow):
             menu.addActions([actions[name] for name in names if name in actions])
         actions["settings"].setMenuRole(QAction.MenuRole.PreferencesRole)
         actions["quit"].setMenuRole(QAction.MenuRole.QuitRole)
+
+    def add_help(self, actions: Sequence[QAction]) -> None:
+        """What a Help menu holds; only a Mac has a menu bar."""
+        if sys.platform == "darwin":
+            self.fill_help_menu(actions)
+
+    def fill_help_menu(self, actions: Sequence[QAction]) -> None:
+        """The last menu; macOS moves About and the like under the app's name by their roles."""
+        self.menuBar().addMenu("Help").addActions(list(actions))
 
     def show_page(self, page: QWidget) -> None:
         """Show `page` in the place of the chats."""

@@ -8,6 +8,8 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLa
 
 from app.appearance import Appearance
 from app.settings import Settings
+from app.updates.channel import RELEASES
+from app.updates.updates_section import UpdatesSection
 from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
 from app.widgets.choice_section import ChoiceSection
@@ -18,6 +20,7 @@ FILES_CHOICES = tuple((count, count) for count in ("1", "2", "3", "5", "8"))
 
 UNLOAD_AFTER = "Minutes until it leaves memory"
 UNLOAD_NOTE = "It comes back by itself when you write. A chat that you keep in memory keeps its model there."
+ABOUT = "About MLXR"
 FILES_AT_ONCE = "Files fetched at once"
 FILES_NOTE = "More may be faster; fewer leave more of your network to others. A change holds at once."
 
@@ -25,22 +28,25 @@ FILES_NOTE = "More may be faster; fewer leave more of your network to others. A 
 class SettingsDialog(QDialog):
     """Shows `settings` and where data is kept.
 
-    Intents: `theme_chosen(choice)`, and those of the sections `cache`, `model` and `downloads`.
+    Intents: `theme_chosen(choice)`, `about_wanted`, and those of the sections `cache`, `model`, `downloads`
+    and `updates`.
     """
 
     theme_chosen = Signal(str)
+    about_wanted = Signal()
 
     def __init__(
         self, appearance: Appearance, settings: Settings, data_folder: str, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Settings")
-        self.setMinimumWidth(440)
+        self.setMinimumWidth(540)
         self._look = ChoiceRow("Look", CHOICES, settings.theme)
         self._look.chosen.connect(self.theme_chosen)
         self._cache = CacheSection(appearance, settings.ssd_cache, settings.kv_cache)
         self._model = ChoiceSection(UNLOAD_AFTER, UNLOAD_CHOICES, settings.unload_after, UNLOAD_NOTE)
         self._downloads = ChoiceSection(FILES_AT_ONCE, FILES_CHOICES, settings.files_at_once, FILES_NOTE)
+        self._updates = UpdatesSection(appearance, settings.check_updates, can_check=RELEASES.can_check)
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(8)
@@ -49,11 +55,12 @@ class SettingsDialog(QDialog):
             ("What chats have computed", self._cache),
             ("A model that nobody uses", self._model),
             ("Downloads", self._downloads),
+            ("Updates", self._updates),
         )
         for title, section in sections:
             column.addWidget(_heading(title))
             column.addWidget(section)
-            column.addSpacing(16)
+            column.addSpacing(10)
         column.addWidget(_heading("Your data"))
         where = QLabel(f"Chats and settings are kept on this machine only, in\n{data_folder}")
         where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -83,6 +90,11 @@ class SettingsDialog(QDialog):
         """How many files of a download are fetched at once."""
         return self._downloads
 
+    @property
+    def updates(self) -> UpdatesSection:
+        """Whether MLXR looks for a newer version by itself."""
+        return self._updates
+
     @Slot(str)
     def show_disk_use(self, words: str) -> None:
         """Say what the disk cache takes."""
@@ -101,11 +113,14 @@ class SettingsDialog(QDialog):
     def _make_buttons(self, data_folder: str) -> QHBoxLayout:
         show = QPushButton("Show the folder")
         show.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(data_folder)))
+        about = QPushButton(ABOUT)
+        about.clicked.connect(self.about_wanted)
         close = QPushButton("Done")
         close.setDefault(True)
         close.clicked.connect(self.accept)
         buttons = QHBoxLayout()
         buttons.addWidget(show)
+        buttons.addWidget(about)
         buttons.addStretch(1)
         buttons.addWidget(close)
         return buttons
