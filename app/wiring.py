@@ -12,6 +12,7 @@ from typing import Protocol
 from PySide6.QtWidgets import QApplication
 
 from app import text
+from app.about.door import AboutDoor
 from app.appearance import Appearance
 from app.bridge import FrameQueue
 from app.chat.cache_words import freed_words
@@ -134,6 +135,9 @@ class Desktop:
             self.queue.post,
         )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
+        self.about = AboutDoor(
+            self.appearance, self.window, paths, self.queue.post, self.chosen, self.models, self._settings
+        )
         self._chat_files = ChatFiles(self.store, self.queue.post)
         self.opener = Opener(
             self.window,
@@ -162,6 +166,7 @@ class Desktop:
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
         if model is not None:
             self.models.open(str(model))
+        self.queue.post(self.about.start)
         self.queue.post(self.models_door.resume_downloads)  # not before the window is painted
 
     def close(self) -> None:
@@ -170,6 +175,7 @@ class Desktop:
         self.onlookers.stop_listening(CLOSE_SECONDS)
         self.conversation.save_now()
         self.models_door.close(CLOSE_SECONDS)
+        self.about.close(CLOSE_SECONDS)
         self.dashboard.close()
         self._own_settings.quit()
         if not self._chat_files.close(CLOSE_SECONDS):
