@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QUrl, Slot
+from PySide6.QtCore import QObject, QStandardPaths, Qt, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
@@ -88,8 +88,7 @@ class Opener(QObject):
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilters(list(forms))
         dialog.selectFile(file_name(self._chats.title_of(chat_id)) + SUFFIX)
-        dialog.setDefaultSuffix(SUFFIX)
-        dialog.filterSelected.connect(lambda name: dialog.setDefaultSuffix(forms[name]))
+        dialog.filterSelected.connect(lambda name: _rename(dialog, forms[name]))
         dialog.fileSelected.connect(
             lambda path: self.export(chat_id, _with_suffix(Path(path), forms[dialog.selectedNameFilter()]))
         )
@@ -104,6 +103,8 @@ class Opener(QObject):
         self._open_dialog(dialog)
 
     def _open_dialog(self, dialog: QFileDialog) -> None:
+        folder = QStandardPaths.StandardLocation.DocumentsLocation
+        dialog.setDirectory(QStandardPaths.writableLocation(folder))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
@@ -148,6 +149,13 @@ class Opener(QObject):
 
 def _show_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+
+
+def _rename(dialog: QFileDialog, suffix: str) -> None:
+    """The name in the dialog gets the suffix of the form that is chosen now."""
+    chosen = dialog.selectedFiles()
+    if chosen:
+        dialog.selectFile(Path(chosen[0]).with_suffix(suffix).name)
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

@@ -112,6 +112,8 @@ def test_a_chat_goes_out_whole_and_comes_back_as_a_copy(
     menu_action(desktop, "What is a page?", words.EXPORT)
     dialog = dialog_of(desktop)
     assert dialog.selectedFiles()[0].endswith("What is a page.mlxrchat")
+    dialog.filterSelected.emit(dialog.nameFilters()[1])
+    assert dialog.selectedFiles()[0].endswith("What is a page.md")
     path = tmp_path / "page.mlxrchat"
     dialog.fileSelected.emit(str(path))
     dialog.close()
