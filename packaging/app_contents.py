@@ -32,9 +32,9 @@ HIDDEN_IMPORTS = ("mlx._reprlib_fix", "mlx.__array_api_info")
 READ_METADATA = ("mlx",)  # its version is asked for while it runs
 NEVER_USED = ("tkinter",)
 
-# Each start would load inspect, multiprocessing and Qt's bindings for them. PySide6 tells Qt itself where its
-# plugins lie (and so no other program that MLXR starts is told); frozen_main.py knows multiprocessing's
-# helper; sources and modules to be counted are not in the app.
+# Each start would load inspect, multiprocessing and Qt's bindings for them. A file qt.conf tells Qt where its
+# plugins lie, and not, as a variable would, the programs that MLXR starts; frozen_main.py knows
+# multiprocessing's helper; sources and modules to be counted are not in the app.
 STARTED_FOR_NOTHING = frozenset({
     "pyi_rth_cryptography_openssl",
     "pyi_rth_inspect",

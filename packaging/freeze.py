@@ -15,6 +15,7 @@ import tarfile
 from pathlib import Path
 from typing import Sequence
 
+from desktop_files import add_desktop_files
 from icu_tables import IcuError, shorten
 from running import ROOT
 from size_report import MB, sizes, table
@@ -23,6 +24,8 @@ from stripping import StripError, strip_symbols
 SPEC = Path(__file__).with_name("mlxr.spec")
 OUT = ROOT / "build" / "app"
 WORK = ROOT / "build" / "freezing"
+QT_CONF = "[Paths]\nPrefix = lib/PySide6/Qt\n"
+"""Where Qt's parts lie, from the program on: PySide6 would tell the whole path, which a comma ends."""
 
 
 class FreezeError(Exception):
@@ -56,6 +59,8 @@ def freeze(out: Path) -> Path:
     command += ["--distpath", str(out), "--workpath", str(WORK), str(SPEC)]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         raise FreezeError("PyInstaller could not build the app, for the reason above")
+    add_desktop_files(app)
+    (app / "qt.conf").write_text(QT_CONF, encoding="ascii")
     try:
         strip_symbols(app / "lib")
         shorten(app / "lib" / "PySide6" / "Qt" / "lib")
