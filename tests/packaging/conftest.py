@@ -11,6 +11,12 @@ from types import ModuleType
 
 import pytest
 
+from tests.packaging.frozen_app import confined as confined
+from tests.packaging.frozen_app import frozen as frozen
+from tests.packaging.frozen_app import frozen_build as frozen_build
+from tests.packaging.frozen_app import frozen_folder as frozen_folder
+from tests.packaging.frozen_app import unfrozen as unfrozen
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULES = ("linux_libraries", "pythons", "running", "setup", "uv_tool")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
+import re
 import shutil
 import sqlite3
 import struct
@@ -25,90 +25,19 @@ from PySide6.QtGui import QImage
 from metal.candidates import rms_norm_spec
 from metal.trial_messages import Task
 from metal.trial_runner import COMMAND, Checked, TrialRunner
+from tests.packaging.frozen_app import PATIENCE, Mlxr
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "build" / "screenshots" / "frozen.png"
 PROMPT = "What is MLXR?"
-PATIENCE = 60.0  # seconds
-MOST_BYTES = 450_000_000
-_APART = ("--map-root-user", "--net", "--mount")
+BUILDING = ROOT / "docs" / "building.md"
+MOST_BYTES = 300_000_000
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(sys.platform != "linux", reason="the Mac's app is another one"),
 ]
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where it is built."""
-    return tmp_path_factory.mktemp("out")
-
-
-@pytest.fixture(scope="module")
-def app(out: Path) -> Path:
-    """The app's folder, built from this checkout and then moved."""
-    build = [sys.executable, str(ROOT / "packaging" / "freeze.py"), "--no-archive", "--out", str(out)]
-    subprocess.run(build, check=True)
-    folder = out.parent / "Größe, 大 & klein" / "MLXR"
-    folder.parent.mkdir()
-    return (out / "MLXR").rename(folder)
-
-
-@pytest.fixture(scope="module")
-def confined() -> list[str]:
-    """Starts a program without a network and with mounts of its own."""
-    command = [shutil.which("unshare") or "unshare", *_APART]
-    if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
-        pytest.skip(
-            "this machine allows no namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-        )
-    return command
-
-
-class Frozen:
-    """The app where it lies, and a data home for it."""
-
-    def __init__(self, app: Path, confined: list[str], home: Path) -> None:
-        self._home = home
-        mount, folder = shutil.which("mount") or "mount", shlex.quote(str(app))
-        script = f'{mount} --bind {folder} {folder} && {mount} -o remount,ro,bind {folder} && exec "$@"'
-        self._command = [*confined, "/bin/sh", "-c", script, "sh", str(app / "mlxr")]
-        self.data = home / "data"
-
-    def environment(self, **more: str) -> dict[str, str]:
-        return {"HOME": str(self._home), "MLXR_HOME": str(self.data), "PATH": "", "LANG": "C.UTF-8", **more}
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [*self._command, *arguments]
-        return subprocess.run(
-            command,
-            env=self.environment(),
-            capture_output=True,
-            encoding="utf-8",
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    @contextlib.contextmanager
-    def window(self, display: str) -> Iterator[subprocess.Popen[str]]:
-        with subprocess.Popen(
-            self._command,
-            env=self.environment(DISPLAY=display),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-
-@pytest.fixture
-def frozen(app: Path, confined: list[str], tmp_path: Path) -> Frozen:
-    return Frozen(app, confined, tmp_path)
 
 
 @pytest.fixture
@@ -167,43 +96,29 @@ def answer(database: Path, prompt: str) -> str:
     raise AssertionError(f"no answer in {database}")
 
 
-def generated(output: str) -> tuple[list[int], str]:
-    """Tokens and text of `mlxr generate --json`."""
-    found = json.loads(output)
-    return found["tokens"], found["text"]
-
-
-def unfrozen_answer() -> tuple[list[int], str]:
-    """What the checkout answers."""
-    command = [sys.executable, "-m", "app", "generate", "--model", "guide", "--json", "--temperature", "0"]
-    done = subprocess.run(
-        [*command, "--prompt", PROMPT], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return generated(done.stdout)
-
-
-def test_its_sizes_are_written_beside_it_and_within_the_budget(app: Path, out: Path) -> None:
-    files = (Path(folder, name) for folder, _, names in os.walk(app) for name in names)
+def test_its_sizes_are_written_beside_it_and_within_the_budget(frozen_build: Path) -> None:
+    files = (Path(folder, name) for folder, _, names in os.walk(frozen_build) for name in names)
     total = sum(file.stat().st_size for file in files if not file.is_symlink())
-    assert total == json.loads((out / "sizes.json").read_text("utf-8"))["total"]
+    assert total == json.loads((frozen_build.parent / "sizes.json").read_text("utf-8"))["total"]
     assert total <= MOST_BYTES
 
 
-def test_commands_work_and_answer_as_the_checkout_does(frozen: Frozen) -> None:
-    assert frozen.run("--version").stdout.startswith("mlxr ")
-    assert "guide" in frozen.run("models").stdout
-    done = frozen.run("generate", "--model", "guide", "--prompt", PROMPT, "--temperature", "0", "--json")
-    assert done.returncode == 0, done.stderr
-    assert generated(done.stdout) == unfrozen_answer()
+def test_the_sizes_in_the_documentation_are_these(frozen_build: Path) -> None:
+    measured = json.loads((frozen_build.parent / "sizes.json").read_text("utf-8"))["components"]
+    told = re.findall(r"^\| ([\d.]+) \| `(.+?)`", BUILDING.read_text("utf-8"), re.MULTILINE)
+    assert len(told) >= 15
+    expected = {name: pytest.approx(float(size), rel=0.1, abs=0.5) for size, name in told}
+    assert {name: measured.get(name, 0) / 1e6 for name in expected} == expected
 
 
-def test_the_doctor_finds_nothing_broken_and_openblas_in_use(frozen: Frozen) -> None:
+def test_the_doctor_finds_nothing_broken_and_openblas_in_use(frozen: Mlxr) -> None:
     done = frozen.run("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "libopenblas.so.0 is used" in done.stdout
+    assert "lib, whole\n" in done.stdout
 
 
-def test_it_runs_its_own_modules_by_name_and_no_others(frozen: Frozen) -> None:
+def test_it_runs_its_own_modules_by_name_and_no_others(frozen: Mlxr) -> None:
     report = frozen.run("-m", "app", "doctor", "--report")
     assert (report.returncode, "System" in report.stdout) == (0, True), report.stderr
     trial = frozen.run("-P", "-m", "metal.trial", "--provider", "engine.kernel_cases", "--help")
@@ -213,14 +128,21 @@ def test_it_runs_its_own_modules_by_name_and_no_others(frozen: Frozen) -> None:
     assert other.stderr.startswith("error: this is not a module")
 
 
-def test_no_folder_of_the_app_can_be_written(frozen: Frozen, app: Path) -> None:
+def test_each_part_has_its_terms_beside_it(frozen_folder: Path) -> None:
+    folder = frozen_folder / "lib" / "licences"
+    parts = json.loads((folder / "licences.json").read_text("utf-8"))
+    assert all((folder / part["file"]).stat().st_size for part in parts)
+    assert {"Python", "PySide6_Essentials", "mlx", "libopenblas0-pthread"} <= {part["name"] for part in parts}
+
+
+def test_no_folder_of_the_app_can_be_written(frozen: Mlxr, frozen_folder: Path) -> None:
     """The others mean something only if this holds: an import into a folder of the app fails."""
-    done = frozen.run("convert", "guide", str(app / "lib" / "copy"), "--quant", "q8")
+    done = frozen.run("convert", "guide", str(frozen_folder / "lib" / "copy"), "--quant", "q8")
     assert done.returncode == 1
     assert "Read-only" in done.stderr or "read-only" in done.stderr
 
 
-def test_its_window_chats_with_the_guide(app: Path, frozen: Frozen, screen: tuple[str, Path]) -> None:
+def test_its_window_chats_with_the_guide(frozen_folder: Path, frozen: Mlxr, screen: tuple[str, Path]) -> None:
     display, pixels = screen
     with frozen.window(display) as process:
         press(display, "search", "--sync", "--onlyvisible", "--name", "MLXR", "windowfocus", "--sync")
@@ -233,9 +155,10 @@ def test_its_window_chats_with_the_guide(app: Path, frozen: Frozen, screen: tupl
         shot = picture(pixels)
         press(display, "key", "ctrl+q")
         assert process.wait(PATIENCE) == 0
-    assert [path for path in loaded if "libopenblas" in path] == [str(app / "lib" / "libopenblas.so.0")]
+    assert [path for path in loaded if "libopenblas" in path] == [
+        str(frozen_folder / "lib" / "libopenblas.so.0")
+    ]
     assert not [path for path in loaded if path.startswith((f"{ROOT}/", f"{sys.base_prefix}/lib/python"))]
-    assert (app / "lib" / "licences" / "openblas" / "copyright").is_file()
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     assert shot.save(str(PICTURE))
     colours = {shot.pixel(x, y) for x in range(0, 1000, 2) for y in range(0, 700, 2)}
@@ -243,9 +166,9 @@ def test_its_window_chats_with_the_guide(app: Path, frozen: Frozen, screen: tupl
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="the emulator compiles kernels")
-def test_kernels_are_tried_in_a_process_of_the_app(app: Path, tmp_path: Path) -> None:
+def test_kernels_are_tried_in_a_process_of_the_app(frozen_folder: Path, tmp_path: Path) -> None:
     """The kernel's text and the emulator's are found in the app, and the compiler gets its own libraries."""
-    command = (str(app / "mlxr"), *COMMAND[1:])
+    command = (str(frozen_folder / "mlxr"), *COMMAND[1:])
     runner = TrialRunner("emulated", tmp_path, command=command)
     spec = rms_norm_spec(33, 7, "float32", adds=True)
     outcomes = list(runner.run([Task(spec, ("mlx", "rms_norm"), is_timed=False)]))
