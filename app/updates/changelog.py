@@ -34,9 +34,9 @@ class Changelog:
 def parsed(text: str) -> Changelog:
     """The versions of a changelog. Raises ValueError for a heading that names no version or no day."""
     headings = list(_HEADING.finditer(text))
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    ends = [*(heading.start() for heading in headings[1:]), len(text)]
     unreleased, releases = "", list[Notes]()
-    for heading, end in zip(headings, ends, strict=True):
+    for heading, end in zip(headings, ends, strict=False):  # without a heading there is an end too many
         words = _unwrapped(text[heading.end() : end].strip())
         if heading[1] == UNRELEASED:
             unreleased = words
