@@ -60,6 +60,15 @@ class KernelChoice:
         chosen, record = self._answer(spec)
         return record.key if chosen is None and not record.is_settled else None
 
+    def digests(self) -> frozenset[str]:
+        """Of the texts of the kernels that run, as far as it was asked."""
+        return frozenset(
+            one.digest
+            for chosen, record in self._answers.values()
+            for one in record.candidates
+            if one.name == chosen and one.digest
+        )
+
     def again(self) -> KernelChoice:
         """The same question put anew, after trials."""
         return KernelChoice(self.name, self.executor, self.selection, is_forced=self.is_forced)

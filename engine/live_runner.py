@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -13,6 +14,7 @@ from engine.kv.pager import OutOfPages, PageTable
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
 from engine.warm_up import Warmth
+from metal.first_runs import FirstRuns
 from metal.trial_messages import tells_of_memory
 
 log = logging.getLogger(__name__)
@@ -23,16 +25,27 @@ class LiveRunner:
 
     Attributes:
         runner: the one to use now.
+        first_runs: of the kernels that it uses.
     """
 
     def __init__(
-        self, model: LoadedModel, emit: Callable[[Event], None], steps: Sequence[int], chunk: int = 0
+        self,
+        model: LoadedModel,
+        emit: Callable[[Event], None],
+        steps: Sequence[int],
+        chunk: int = 0,
+        folder: Path | None = None,
     ) -> None:
-        """`steps` and `chunk`: what is made ready for, as in Warmth."""
+        """`steps` and `chunk`: what is made ready for, as in Warmth.
+
+        `folder`: where it is noted that kernels run for the first times; None: nowhere.
+        """
         self._model, self._emit, self._steps, self._chunk = model, emit, steps, chunk
+        self._folder = folder
         self._earlier, self._earlier_tokens = Counter[str](), 0
         self.runner = Runner(model)
         self._warmth = Warmth(self.runner, model, steps, chunk)
+        self.first_runs = self._make_first_runs()
         self._guarded(self._warmth.begin)
 
     @property
@@ -85,6 +98,7 @@ class LiveRunner:
 
     def _guarded(self, compile_some: Callable[[], None]) -> None:
         """Where kernels are compiled at their first launch, that is not a request's."""
+        self.first_runs.begin()
         try:
             compile_some()
         except OutOfPages:
@@ -93,10 +107,20 @@ class LiveRunner:
             log.exception("a first step broke")
             self.drop_pages()
             self.doubt(error)
+        finally:
+            self.first_runs.rest()
+
+    def _make_first_runs(self) -> FirstRuns:
+        kernels = self._model.kernels
+        if kernels is None or kernels.choice.is_forced or self._folder is None:
+            return FirstRuns(Path(), ())
+        return FirstRuns(self._folder, kernels.choice.digests())
 
     def _renew(self) -> None:
         """The kernels of the model are others than they were."""
         self._earlier, self._earlier_tokens = self.launches, self.tokens
         self.runner = Runner(self._model)
         self._warmth = Warmth(self.runner, self._model, self._steps, self._chunk)
+        self.first_runs.rest()
+        self.first_runs = self._make_first_runs()
         self._emit(KernelsChosen(self._model.info))

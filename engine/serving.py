@@ -68,7 +68,7 @@ class Serving:
         self.model = model
         self._emit = emit
         self._memory = model.memory
-        self._live = LiveRunner(model, emit, STEPS, settings.prefill_chunk)
+        self._live = LiveRunner(model, emit, STEPS, settings.prefill_chunk, settings.cache)
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         self._batcher = Batcher(
             self._memory,
@@ -195,6 +195,7 @@ class Serving:
         other's step would count as its time.
         """
         flying = self._sent
+        self._live.first_runs.begin()
         try:
             if sequence := self._batcher.start():
                 self._started(sequence)
@@ -261,6 +262,7 @@ class Serving:
         if sent.chunk is not None and sent.chunk.sequence.reason is None:
             self._filled(sent.chunk)
         self._broken.went_well(sent)
+        self._live.first_runs.went_well()
         self._batcher.trim()
         self._speculations.guess(self._batcher.running)
 
@@ -321,6 +323,7 @@ class Serving:
     def _rest(self) -> None:
         """What the allocator keeps for reuse goes back to the system while there is nothing to do."""
         if not self.busy:
+            self._live.first_runs.rest()
             mx.clear_cache()
             self._tidying.rest_began()
             self._tell.stats()

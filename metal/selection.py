@@ -55,6 +55,19 @@ class Selection:
             self._records[case.key] = record
             return record
 
+    def disable(self, digests: Container[str], reason: str) -> None:
+        """Kernels of these texts are not launched any more, here and in other processes from now on."""
+
+        def judge(records: dict[str, OpRecord]) -> None:
+            records |= {key: verdict.disabled(one, digests, reason) for key, one in records.items()}
+
+        with self._lock:
+            judge(self._records)
+        try:
+            self._cache.update(judge)
+        except OSError as error:
+            self.problem = f"{self._cache.path} cannot be written ({error.strerror})"
+
     @property
     def pending(self) -> tuple[str, ...]:
         """The keys of the cases that wait for a trial."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from metal.trial_case import Case
@@ -63,6 +63,19 @@ def interrupted(record: OpRecord) -> OpRecord:
             for one in record.candidates
         ),
     )
+
+
+def disabled(record: OpRecord, digests: Container[str], reason: str) -> OpRecord:
+    """`record` without the kernels of these texts; where one of them ran, MLX's built-in does."""
+
+    def judge(one: CandidateRecord) -> CandidateRecord:
+        return replace(one, status="died", reason=reason) if one.digest and one.digest in digests else one
+
+    builtin, *kernels = (judge(one) for one in record.candidates)
+    if any(one.name == record.chosen and one.status in FAILED for one in kernels):
+        builtin = replace(builtin, status="chosen", reason=f"in place of {record.chosen}, which is off")
+        return _closed(OpRecord(record.key, builtin.name, (builtin, *kernels)))
+    return replace(record, candidates=(builtin, *kernels))
 
 
 def task(case: Case, record: OpRecord) -> Task:

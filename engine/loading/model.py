@@ -33,6 +33,7 @@ from engine.settings import EngineSettings, ExecutorChoice, choose_executor
 from engine.tokenizer import Tokenizer
 from metal.block_types import BlockType
 from metal.emulator import Mode
+from metal.first_runs import REASON, settle
 from metal.selection import Selection
 from metal.trial_runner import TrialRunner
 from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, open_executor, this_scope
@@ -188,6 +189,8 @@ def _open_kernels(choice: ExecutorChoice, decoder: Decoder, settings: EngineSett
     executor = open_executor(name, compiled, Mode.PLAIN)
     runner = TrialRunner(name, compiled, command=settings.trial_command)
     selection = Selection(settings.cache, this_scope(name), runner)
+    if doomed := settle(settings.cache):
+        selection.disable(doomed, REASON)
     kernel_choice = KernelChoice(name, executor, selection, is_forced=choice.is_forced)
     return Kernels(kernel_choice, decoder, settings.kv_bits)
 

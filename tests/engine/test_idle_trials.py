@@ -27,10 +27,12 @@ from engine import (
 )
 from engine.settings import ExecutorChoice
 from metal.decode_attention import DecodeAttention
+from metal.first_runs import MOST_ENDS, REASON
 from tests.engine.loading.gguf.writer import write_gguf_model
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
+from tests.metal.test_first_runs import end
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("g++") is None, reason="the emulator needs Linux and g++"
@@ -167,6 +169,25 @@ def test_kernels_for_blocks_are_tried_before_the_model_is_ready(
         listener.load(file, "again")
         trying = [event.is_trying for event in listener.events if isinstance(event, LoadProgress)]
         assert trying.count(True) == 1
+
+
+def test_kernels_in_whose_first_runs_the_process_ended_twice_are_off(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast") as listener:
+        listener.load(model)
+        assert chosen(listener).executor == "emulated"
+    folder = Paths(tmp_path).kernels
+    assert list((folder / "first-runs").glob("*.marks")) == []  # a good end
+    ops = json.loads((folder / "kernels.json").read_text())["scopes"][0]["ops"]
+    ours = [one["digest"] for op in ops for one in op["candidates"] if one["name"] == op["chosen"]]
+    for _ in range(MOST_ENDS):
+        end(folder, " ".join(filter(None, ours)))
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast") as listener:
+        info = listener.load(model).model
+        assert info.executor == "reference"
+        assert answer(listener, "first").tokens
+    assert any(REASON in line for line in off(tmp_path, model))
 
 
 def told(listener: Listener) -> list[KernelTrials]:
