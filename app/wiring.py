@@ -138,16 +138,8 @@ class Desktop:
         self.about = AboutDoor(
             self.appearance, self.window, paths, self.queue.post, self.chosen, self.models, self._settings
         )
-        self._chat_files = ChatFiles(self.store, self.queue.post)
-        self.opener = Opener(
-            self.window,
-            self.models,
-            self.models_door,
-            self.chats,
-            self.conversation,
-            self.store,
-            self._chat_files,
-        )
+        files = ChatFiles(self.store, self.queue.post)
+        self.opener = Opener(self.window, self.models_door, self.models, self.chats, self.conversation, files)
         self._join_chats()
         self._join_models()
         self._join_window()
@@ -178,8 +170,7 @@ class Desktop:
         self.about.close(CLOSE_SECONDS)
         self.dashboard.close()
         self._own_settings.quit()
-        if not self._chat_files.close(CLOSE_SECONDS):
-            log.warning("a chat's file was not finished in time")
+        self.opener.close(CLOSE_SECONDS)
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
@@ -225,6 +216,7 @@ class Desktop:
         self.models.state_changed.connect(lambda state: self.status.show(state.path))
         self.pane.model_button.files_wanted.connect(self.window.browse_files)
         self.pane.model_button.page_wanted.connect(self.models_door.toggle)
+        self.pane.empty_state.models_wanted.connect(self.models_door.discover)
         self.pane.model_button.folders_wanted.connect(self.window.browse_folders)
         self.window.model_chosen.connect(self.models.open)
 

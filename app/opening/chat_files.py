@@ -44,11 +44,13 @@ class Store(Protocol):
 class ChatFiles(QObject):
     """Writes chats of the store to files, and takes chats from files into it.
 
-    Signals: `exported(Chat, path)`; `imported(Chat)` once it is stored; `failed(a line for people)`.
+    Signals: `exported(Chat, path)`; `imported(Chat)` once it is stored; `found(Chat or None)`;
+    `failed(a line for people)`.
     """
 
     exported = Signal(object, object)
     imported = Signal(object)
+    found = Signal(object)
     failed = Signal(str)
 
     def __init__(self, store: Store, post: Post, parent: QObject | None = None) -> None:
@@ -75,6 +77,10 @@ class ChatFiles(QObject):
     def read(self, path: Path) -> None:
         """Take the chat in a file into the store, as a copy."""
         self._background.ask(lambda: read_chat_file(path), self._keep, self.failed.emit)
+
+    def find(self, chat_id: str) -> None:
+        """Look for a chat of the store."""
+        self._store.ask(lambda store: store.find(chat_id), self.found.emit, self.failed.emit)
 
     def close(self, timeout: float) -> bool:
         """Finish what was asked. Returns whether it was done in time."""

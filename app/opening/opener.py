@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QStandardPaths, Qt, QUrl, Slot
@@ -15,13 +16,15 @@ from app.errors import AppError
 from app.models.models_view_model import ModelsViewModel
 from app.models_door import ModelsDoor
 from app.opening import opening_words as words
-from app.opening.chat_files import ChatFiles, Store, file_name
+from app.opening.chat_files import ChatFiles, file_name
 from app.opening.link import ChatLink, ModelLink
 from app.opening.target import ChatFile, ModelFile, understand
 from app.store.chat_file import SUFFIX
 from app.store.chat_markdown import SUFFIX as MARKDOWN
 from app.store.records import Chat
 from app.window import MainWindow
+
+log = logging.getLogger(__name__)
 
 
 class Opener(QObject):
@@ -33,11 +36,10 @@ class Opener(QObject):
     def __init__(
         self,
         window: MainWindow,
-        models: ModelsViewModel,
         door: ModelsDoor,
+        models: ModelsViewModel,
         chats: ChatListViewModel,
         conversation: ConversationViewModel,
-        store: Store,
         files: ChatFiles,
     ) -> None:
         super().__init__(window)
@@ -46,7 +48,6 @@ class Opener(QObject):
         self._door = door
         self._chats = chats
         self._conversation = conversation
-        self._store = store
         self._files = files
         rows = window.sidebar.list
         rows.export_wanted.connect(self._ask_where_to)
@@ -55,6 +56,7 @@ class Opener(QObject):
         window.chat_file_dropped.connect(self._read)
         files.exported.connect(self._say_exported)
         files.imported.connect(self._show_imported)
+        files.found.connect(self._show_linked)
         files.failed.connect(self._refuse)
 
     @Slot(str)
@@ -70,11 +72,16 @@ class Opener(QObject):
             case ModelLink(repo):
                 self._door.show_repo(repo)
             case ChatLink(chat_id):
-                self._store.ask(lambda store: store.find(chat_id), self._show_linked, self._refuse)
+                self._files.find(chat_id)
             case ChatFile(path):
                 self._files.read(path)
             case ModelFile(path):
                 self._models.open(str(path))
+
+    def close(self, seconds: float) -> None:
+        """Finish the files that are being written."""
+        if not self._files.close(seconds):
+            log.warning("a chat's file was not finished in time")
 
     def export(self, chat_id: str, path: Path) -> None:
         """Save a chat at `path`, in the form that its suffix says."""
@@ -117,6 +124,7 @@ class Opener(QObject):
         QGuiApplication.clipboard().setText(f"mlxr://chat/{chat_id}")
         self._window.toast.say(words.LINK_COPIED.format(title=self._chats.title_of(chat_id)))
 
+    @Slot(object)
     def _show_linked(self, chat: Chat | None) -> None:
         if chat is None:
             self._refuse(words.NO_SUCH_CHAT)
