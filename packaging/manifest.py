@@ -3,8 +3,8 @@
     python packaging/manifest.py FOLDER [--files-at ADDRESS]   # of the files in FOLDER, into FOLDER
     python packaging/manifest.py --new-key                     # a key: what to keep secret, what to build in
 
-The key comes from the environment: MLXR_RELEASE_KEY, 64 hexadecimal digits; several, separated by commas, while
-one takes the place of another.
+The key comes from the environment: MLXR_RELEASE_KEY, 64 hexadecimal digits; several, separated by commas,
+while one takes the place of another.
 """
 
 from __future__ import annotations

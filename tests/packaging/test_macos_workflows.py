@@ -85,9 +85,19 @@ def test_every_mlxr_command_is_one() -> None:
 
 
 def test_every_path_they_name_is_there() -> None:
-    tools = (r"\.venv/bin/pytest", "python3", "sudo python3", "--constraints", "--pyproject", "--notes-file")
+    programs = (r"\.venv/bin/pytest", "python3", "sudo python3", "build/release/bin/python")
+    options = ("--constraints", "--pyproject", "--notes-file")
+    tools = (*programs, *options)
+        r"\.venv/bin/pytest",
+        "python3",
+        "sudo python3",
+        "build/release/bin/python",
+        "--constraints",
+        "--pyproject",
+        "--notes-file",
+    )
     paths = {path for tool in tools for path in words_after(tool) if not path.startswith("-")}
-    assert {"packaging/linux_libraries.py", "requirements.lock", "tests/metal"} <= paths
+    assert {"packaging/linux_libraries.py", "packaging/manifest.py", "tests/metal"} <= paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert (ROOT / ".ci" / "run").exists()
     assert ".ci/run" in commands()
@@ -117,8 +127,26 @@ def test_only_a_tag_makes_a_release_and_of_what_was_built() -> None:
     assert WORKFLOWS["app"]["permissions"] == {"contents": "read"}
     assert job["permissions"] == {"contents": "write", "id-token": "write", "attestations": "write"}
     steps = [step.get("uses", step.get("name", "")).partition("@")[0] for step in job["steps"]]
-    wanted = ["actions/download-artifact", "checksums", "actions/attest-build-provenance", "release"]
+    listed = "list of releases and download page"
+    wanted = ["actions/download-artifact", listed, "checksums", "actions/attest-build-provenance", "release"]
     assert [step for step in steps if step in wanted] == wanted
+
+
+def test_each_file_of_a_release_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made by a job that keeps it, on the system that it is for, under the name that the list gives it."""
+    monkeypatch.syspath_prepend(str(ROOT / "packaging"))
+    from manifest import FILES
+
+    made = {one["name"]: one for one in variants(WORKFLOWS["app"]["jobs"]["build"])}
+    assert [one["os"] for one in made.values()] == ["ubuntu-24.04", "macos-14", "macos-26"]
+    for system, file in FILES.items():
+        one = made[system.partition("-")[0]]
+        assert Path(f"build/app/{file}").match(one["files"])
+        assert (
+            one["target"].endswith(f"MACOS={one['name'].removeprefix('macos')}") or system == "linux-x86_64"
+        )
+    for name in ("manifest", "download_page"):
+        sys.modules.pop(name, None)
 
 
 def test_the_tag_is_held_to_the_version(tmp_path: Path) -> None:
