@@ -88,14 +88,6 @@ def test_every_path_they_name_is_there() -> None:
     programs = (r"\.venv/bin/pytest", "python3", "sudo python3", "build/release/bin/python")
     options = ("--constraints", "--pyproject", "--notes-file")
     tools = (*programs, *options)
-        r"\.venv/bin/pytest",
-        "python3",
-        "sudo python3",
-        "build/release/bin/python",
-        "--constraints",
-        "--pyproject",
-        "--notes-file",
-    )
     paths = {path for tool in tools for path in words_after(tool) if not path.startswith("-")}
     assert {"packaging/linux_libraries.py", "packaging/manifest.py", "tests/metal"} <= paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
