@@ -93,8 +93,21 @@ def left_out() -> list[str]:
         if not any(canonicalize_name(owner) in needed for owner in owners)
     ]
     package = metadata.distribution("PySide6-Essentials").locate_file("PySide6")
-    bindings = (path.name.partition(".")[0] for path in Path(str(package)).glob("Qt*.pyi"))
-    return [*NEVER_USED, *tools, *(f"PySide6.{name}" for name in bindings if name not in QT_MODULES)]
+    bindings = {path.name.partition(".")[0] for path in Path(str(package)).glob("Qt*.pyi")}
+    unused = [f"PySide6.{name}" for name in sorted(bindings - QT_MODULES)]
+    return [*NEVER_USED, *gnu_readline(), *tools, *unused]
+
+
+def gnu_readline() -> list[str]:
+    """Python's module for editing a line, where it holds GNU's library: an app with that is under the GPL.
+
+    The chat in the terminal does without it, as with a Python that has none; with libedit it keeps it.
+    """
+    try:
+        import readline
+    except ImportError:
+        return []
+    return [] if "libedit" in (readline.__doc__ or "") else ["readline"]
 
 
 def openblas() -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import Sequence
 from desktop_files import add_desktop_files
 from icu_tables import IcuError, shorten
 from running import ROOT
-from size_report import MB, sizes, table
+from size_report import MB, MOST, sizes, table
 from stripping import StripError, strip_symbols
 
 SPEC = Path(__file__).with_name("mlxr.spec")
@@ -70,20 +70,30 @@ def freeze(out: Path) -> Path:
 
 
 def report(app: Path) -> None:
-    """Print what the app's parts take and write it, in bytes, beside the app as sizes.json."""
+    """Print what the app's parts take and write it, in bytes, beside the app as sizes.json.
+
+    Raises FreezeError when that is more than it may be.
+    """
     found = sizes(app)
     print(f"{app}\n{table(found)}")
     text = json.dumps({"total": sum(found.values()), "components": found}, indent=1)
     app.with_name("sizes.json").write_text(text + "\n", encoding="utf-8")
+    _hold_to_budget("folder", sum(found.values()))
 
 
 def archive(app: Path) -> Path:
-    """Pack the app beside itself as a .tar.xz, and return that."""
+    """Pack the app beside itself as a .tar.xz, and return that. Raises FreezeError when it is too large."""
     packed = app.with_name(f"{app.name}-{sys.platform}-{platform.machine()}.tar.xz")
     with tarfile.open(packed, "w:xz") as tar:
         tar.add(app, arcname=app.name, filter=_of_nobody)
     print(f"{packed}\n{packed.stat().st_size / MB:8.1f}  MB")
+    _hold_to_budget("archive", packed.stat().st_size)
     return packed
+
+
+def _hold_to_budget(what: str, size: int) -> None:
+    if size > MOST[what] * MB:
+        raise FreezeError(f"the {what} takes {size / MB:.1f} MB, more than {MOST[what]} (size_report.py)")
 
 
 def _of_nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import ctypes
 import importlib
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +20,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MODULES = ("app_contents", "frozen_main", "size_report", "stripping", "linux_libraries", "running")
+MODULES = (
+    "app_contents",
+    "desktop_files",
+    "freeze",
+    "frozen_main",
+    "icu_tables",
+    "linux_libraries",
+    "running",
+    "size_report",
+    "stripping",
+)
 PLUGINS = "PySide6/Qt/plugins"
 
 
@@ -54,6 +66,14 @@ def test_what_mlxr_declares_is_in_and_what_only_developers_need_is_out(build: di
     assert not left_out & {"mlx", "numpy", "keyring", "app", "engine", "metal", "PySide6", "PySide6.QtSvg"}
 
 
+@pytest.mark.parametrize(("about", "expected"), [("GNU readline interface.", ["readline"]), ("libedit", [])])
+def test_a_library_under_the_gpl_stays_out(
+    build: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, about: str, expected: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "readline", ModuleType("readline", about))
+    assert build["app_contents"].gnu_readline() == expected
+
+
 def test_files_that_are_read_beside_the_code_are_in(build: dict[str, ModuleType]) -> None:
     inside = {f"{folder}/{Path(path).name}" for path, folder in build["app_contents"].data_files()}
     kernels = {str(path.relative_to(ROOT)) for path in (ROOT / "metal").rglob("*.metal")}
@@ -77,7 +97,11 @@ def test_a_library_goes_with_the_last_plugin_that_needs_it(build: dict[str, Modu
         ("PySide6/Qt/translations/qtbase_de.qm", "/de", "DATA"),
         ("base_library.zip", "/base", "DATA"),
     ]
-    kept = build["app_contents"].wanted(entries, lambda path: [(name, None) for name in linked.get(path, ())])
+
+    def libraries_of(path: str) -> list[tuple[str, None]]:
+        return [(name, None) for name in linked.get(path, ())]
+
+    kept = build["app_contents"].wanted(entries, libraries_of)
     names = ["libqxcb.so", "libX11.so.6", "libopenblas.so.0", "base_library.zip"]
     assert [Path(name).name for name, _, _ in kept] == names
 
@@ -108,7 +132,11 @@ def test_mlxs_blas_and_lapack_are_openblas(build: dict[str, ModuleType]) -> None
     ]
     found = build["app_contents"].with_one_blas(entries)
     assert found == [entries[0], *links, entries[4], ("liblapack-86b2.so.3", "libopenblas.so.0", "SYMLINK")]
-    assert build["app_contents"].wanted(found, lambda _: ()) == found
+
+    def libraries_of(_: str) -> tuple[()]:
+        return ()
+
+    assert build["app_contents"].wanted(found, libraries_of) == found
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="a library is made")
@@ -141,3 +169,16 @@ def test_sizes_add_up_and_links_count_nothing(build: dict[str, ModuleType], tmp_
     (tmp_path / "lib" / "libz.so").symlink_to("libz.so.1")
     found = build["size_report"].sizes(tmp_path)
     assert found == {"numpy": 30, "libraries of the system": 7, "program and Python modules": 5}
+
+
+def test_an_app_that_grew_too_large_is_no_app(build: dict[str, ModuleType], tmp_path: Path) -> None:
+    app = tmp_path / "MLXR"
+    app.mkdir()
+    library = app / "libnew.so"
+    library.touch()
+    os.truncate(library, 1_000_000 * build["size_report"].MOST["folder"])
+    build["freeze"].report(app)
+    os.truncate(library, library.stat().st_size + 1)
+    with pytest.raises(build["freeze"].FreezeError, match=r"folder takes 300\.0 MB, more than 300"):
+        build["freeze"].report(app)
+    assert json.loads((tmp_path / "sizes.json").read_text("utf-8"))["total"] == library.stat().st_size

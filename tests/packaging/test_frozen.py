@@ -132,6 +132,7 @@ def test_each_part_has_its_terms_beside_it(frozen_folder: Path) -> None:
     folder = frozen_folder / "lib" / "licences"
     parts = json.loads((folder / "licences.json").read_text("utf-8"))
     assert all((folder / part["file"]).stat().st_size for part in parts)
+    assert not list(frozen_folder.rglob("libreadline*"))  # under the GPL
     assert {"Python", "PySide6_Essentials", "mlx", "libopenblas0-pthread"} <= {part["name"] for part in parts}
 
 
