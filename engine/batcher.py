@@ -183,7 +183,7 @@ class Batcher:
     def _filling(self, answers: int, before: Sent | None) -> Sequence | None:
         """Whose prompt the next step works on; its chunk is chosen, and there is room for it."""
         sequence = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
-        if sequence is None or sequence.may_restore:
+        if sequence is None or sequence.may_restore or (answers and self.chunks.leaves_answers_alone()):
             return None
         if sequence.filling is None:
             begin = sequence.table.length

@@ -20,8 +20,9 @@ _FIRST_PAGES, _FIRST_STEPS = 8, 4
 """Of the first chunk that is ever computed: nobody knows how long it takes."""
 _LENIENT = 1.5
 """Times DISPATCH_SECONDS that a step may take, so that chunks are not cut for little."""
-_FEWEST = 4
-"""Tokens that go with answers: fewer are hardly worth their step."""
+_APART = 16
+"""Steps beside answers after which there is one without a prompt: by what those take slices are judged, and a
+host may be slower than a moment ago."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -60,6 +61,7 @@ class ChunkSizer:
         self._slices = SliceSizer(self._sizes())
         self._mixed = SliceSizer(self._mixed_sizes(), more=0.0)
         self._ways = Ways()
+        self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
 
     @property
@@ -110,6 +112,7 @@ class ChunkSizer:
         if seconds <= 0:
             return
         if answers:
+            self._since_alone += 1
             alone = self._alone(answers)
             if alone:
                 sizer = self._mixed if is_mixed else self._slices
@@ -123,6 +126,13 @@ class ChunkSizer:
     def decoded(self, answers: int, seconds: float) -> None:
         """A step of so many answers, and nothing else, took `seconds`."""
         self._decode_seconds[answers].append(seconds)
+
+    def leaves_answers_alone(self) -> bool:
+        """Whether the next step is to have none of a prompt's tokens, so that what answers take is known."""
+        is_due = self._since_alone >= _APART
+        if is_due:
+            self._since_alone = 0
+        return is_due
 
     def _size(self, sizer: SliceSizer, answers: int) -> Size:
         return sizer.next(self._alone(answers) or 0.0, self._token())
@@ -154,9 +164,9 @@ class ChunkSizer:
 
     def _mixed_sizes(self) -> list[Size]:
         """All layers of more and more tokens."""
-        most = self._whole(self._most)
+        least, most = min(self._page_size, self._most), self._whole(self._most)
         steps = range(_FINER * most.bit_length())
-        tokens = {self._whole(int(_FEWEST * 2 ** (step / _FINER) + 0.5)) for step in steps}
+        tokens = {self._whole(int(least * 2 ** (step / _FINER) + 0.5)) for step in steps}
         return [Size(size, self._layers) for size in sorted(tokens | {most}) if size <= most]
 
     def _alone(self, answers: int) -> float | None:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chunking import COMMON, ChunkSizer, common_chunks, is_common
-from engine.slices import BESIDE, DISPATCH_SECONDS
+from engine.slices import BESIDE, DISPATCH_SECONDS, Pace
+from engine.ways import Ways
 
 LAYERS = 16
 
@@ -253,6 +254,36 @@ def test_where_that_is_slow_it_is_seldom_tried() -> None:
     steps = beside(machine, steps=4000)
     assert sum(step.is_mixed for step in steps) <= 30
     assert quantiles(seconds(steps), n=100)[-1] <= 2.4 * machine.alone
+
+
+def test_a_host_that_gets_slower_leaves_slices_thick() -> None:
+    """As on H200s, where all steps take longer for seconds; those without a prompt show that too."""
+    machine, pace, alone = Machine(alone=0.0014, token=0.000005, layer=0.0006), 1.0, 0
+    sizer, sizes = known(machine), list[int]()
+
+    def cost(tokens: int, layers: int, is_mixed: bool) -> float:
+        nonlocal alone
+        if sizer.leaves_answers_alone():
+            alone += 1
+            sizer.decoded(1, machine.alone * pace)
+        return machine.seconds(tokens, layers, is_mixed=is_mixed) * pace
+
+    for number, step in enumerate(fill(sizer, 1_000_000, cost)):
+        pace = 1.6 if number >= 400 else 1.0
+        sizes += [step.tokens]
+        if number == 1500:
+            break
+    assert median(sizes[300:400]) >= 1024
+    assert median(sizes[600:1400]) >= 1024
+    assert 1500 / 17 - 2 <= alone <= 1500 / 16
+
+
+def test_a_way_that_cannot_be_taken_is_not_waited_for() -> None:
+    """Where steps of a trial are not mixed after all, it ends."""
+    ways = Ways()
+    for _ in range(1000):
+        ways.took(is_mixed=False, mixed=None, apart=Pace(1.0, fits=True))
+    assert not ways.is_mixed
 
 
 def test_what_a_slow_time_has_shown_does_not_last() -> None:
