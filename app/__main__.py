@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from app import VERSION
-from app.bad_start import contents_problem, frozen_folder, machine_problem, this_machine
 from app.cli.commands import COMMANDS, Subcommand
 from app.errors import AppError, RequestFailed, UsageError
-from app.opening.target import is_openable
 from app.paths import default_paths
 
 INTERRUPTED = 130
@@ -99,6 +97,9 @@ def _check_start(argv: list[str]) -> None:
     command = None if place is None else argv[place]
     if command == "doctor" or {"-h", "--help", "--version"}.intersection(argv):
         return
+    # Imported here, as below: `mlxr --version` is to be there at once.
+    from app.bad_start import contents_problem, frozen_folder, machine_problem, this_machine
+
     problem = machine_problem(this_machine()) or contents_problem(frozen_folder())
     if problem is None:
         return
@@ -115,7 +116,11 @@ def _without_wanted(argv: list[str]) -> tuple[list[str], str | None]:
     It stands where a command would.
     """
     place = _chosen_at(argv)
-    if place is None or not is_openable(argv[place]):
+    if place is None or any(argv[place] == spec.name for spec in COMMANDS):
+        return argv, None
+    from app.opening.target import is_openable
+
+    if not is_openable(argv[place]):
         return argv, None
     return argv[:place] + argv[place + 1 :], argv[place]
 
