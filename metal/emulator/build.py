@@ -35,11 +35,14 @@ class _Recipe:
 
 # DWARF 4, as g++ 12's DWARF 5 forgets which file a `#line` named.
 # A kernel is read with strict warnings: an implicit double is slow on a GPU and absent in Metal. Bodies may
-# cast pointers to other element types, hence no strict aliasing.
-_COMMON = ("-std=c++20", "-O2", "-fPIC", "-gdwarf-4", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti")
+# cast pointers to other element types, hence no strict aliasing. Reports name lines and never a variable's
+# place, whose tracking takes as long as the rest of a compilation.
+_COMMON = ("-std=c++20", "-O2", "-fPIC", "-gdwarf-4", "-fno-var-tracking", "-fno-var-tracking-assignments",
+           "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti")  # fmt: skip
 _KERNEL = (*_COMMON, "-Wall", "-Werror=double-promotion", "-Werror=return-type", "-Wno-unused-variable",
            "-Wno-unknown-pragmas", "-Wno-sign-compare", "-ffp-contract=off")  # fmt: skip
 _SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+_HEADERS = (f"-I{dialect.FOLDER}", f"-I{FOLDER}")
 _SHARED = ("-shared", "-Wl,-Bsymbolic")
 _RECIPES = {
     Mode.PLAIN: _Recipe(_COMMON, _KERNEL, ("emulator.cpp",), _SHARED),
@@ -98,10 +101,22 @@ class Builder:
         source.write_text(text)
         target = source.with_suffix(".o")
         try:
-            self._produce(target, [*flags, f"-I{dialect.FOLDER}", f"-I{FOLDER}", "-c", str(source)])
+            self._produce(target, [*flags, f"-I{self._precompiled(flags)}", *_HEADERS, "-c", str(source)])
         finally:
             source.unlink()
         return target
+
+    def _precompiled(self, flags: tuple[str, ...]) -> Path:
+        """A folder with the dialect as g++ has read it: C++'s own headers take longer than most kernels.
+
+        g++ takes `host.h.gch` of the first folder that has one, and reads `host.h` where it does not fit.
+        """
+        folder = self._cache / f"host-{_digest(self._version(), _own_text(), repr(flags))}"
+        target = folder / "host.h.gch"
+        if not target.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._produce(target, [*flags, *_HEADERS, "-x", "c++-header", str(dialect.FOLDER / "host.h")])
+        return folder
 
     def _produce(self, target: Path, arguments: list[str]) -> None:
         """Runs the compiler into a file that takes its name only when complete: others may build the same."""
