@@ -59,7 +59,10 @@ def understand(text: str) -> Target:
     path = path_of(text)
     if path.suffix.lower() == SUFFIX:
         return ChatFile(path)
-    model = model_at(path)
+    try:
+        model = model_at(path) if text else None
+    except (OSError, ValueError):  # a name too long, a folder that is closed to us
+        model = None
     if model is None and path.suffix.lower() != GGUF:
-        raise AppError(f"{path.name} was not opened: MLXR opens models ({GGUF}) and chats ({SUFFIX})")
+        raise AppError(f"{path.name[:80]!a} was not opened: MLXR opens models ({GGUF}) and chats ({SUFFIX})")
     return ModelFile(model or path)

@@ -79,8 +79,8 @@ def read_chat_file(path: Path) -> tuple[Chat, tuple[ChatMessage, ...]]:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # the second for a path that no file can have
+        reason = getattr(error, "strerror", None) or str(error)
         raise ChatFileError(f"{path.name} cannot be read ({reason}); is it still there, and yours?") from None
     if len(data) > LARGEST:
         raise ChatFileError(f"{path.name} is too large for a chat: MLXR takes up to {LARGEST >> 20} MB")

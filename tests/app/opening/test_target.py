@@ -33,7 +33,18 @@ def test_a_later_part_and_a_models_folder_stand_for_the_model(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["notes.txt", "/etc/passwd", "file://server/share/a.gguf", "file:///a%00.gguf", "file://[", "file:a"],
+    [
+        "",
+        "a\0b",
+        "/" + "x" * 5000,
+        "x\n" * 50,
+        "notes.txt",
+        "/etc/passwd",
+        "file://server/share/a.gguf",
+        "file:///a%00.gguf",
+        "file://[",
+        "file:a",
+    ],
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(AppError) as raised:

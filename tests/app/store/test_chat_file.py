@@ -180,3 +180,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, make: Callable[[Path], None
     make(tmp_path / "a.mlxrchat")
     with pytest.raises(ChatFileError, match=words):
         read_chat_file(tmp_path / "a.mlxrchat")
+
+
+def test_a_path_that_no_file_can_have_is_said() -> None:
+    for name in ("a\0.mlxrchat", "x" * 5000 + ".mlxrchat"):
+        with pytest.raises(ChatFileError, match="cannot be read"):
+            read_chat_file(Path(name))
