@@ -35,7 +35,7 @@ from metal.pools import SMALLEST
 from metal.trial_case import TOLERANCE, relative_error
 from metal.trial_scope import ExecutorName, open_executor
 
-BUILD = Path(__file__).parents[2] / "build" / "kernels"
+BUILD = Path(__file__).parents[2] / "build" / "emulated"
 TURNS = 6  # through all layers, in a chain
 PRODUCT, CONTIGUOUS = "product", "contiguous"
 Pair = tuple[mx.array, mx.array]  # keys, values

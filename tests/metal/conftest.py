@@ -13,7 +13,7 @@ from metal.emulator import Emulator, LaunchReport, Mode
 from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecutor, Output, TemplateValue
 from metal.kernel import Kernel
 
-BUILD = Path(__file__).parents[2] / "build" / "kernels"
+BUILD = Path(__file__).parents[2] / "build" / "emulated"
 CORPUS = Path(__file__).parent / "corpus"
 BODIES = Path(__file__).parent / "bodies"
 
