@@ -12,8 +12,14 @@ from machos import architectures
 
 from app.bad_start import contents_problem
 
-# Where MLX and Qt look: the shaders beside libmlx, the window system's plugin in the folder of its kind.
-NEEDED = ("mlx/lib/libmlx.dylib", "mlx/lib/mlx.metallib", "plugins/platforms/libqcocoa.dylib")
+# Where MLX and Qt look: the shaders beside libmlx, the window system's plugin in the folder of its kind. And
+# what must go along.
+NEEDED = (
+    "mlx/lib/libmlx.dylib",
+    "mlx/lib/mlx.metallib",
+    "plugins/platforms/libqcocoa.dylib",
+    "licences/licences.json",
+)
 
 TOP_FOLDERS = {"MacOS", "Frameworks", "Resources", "Info.plist", "PkgInfo", "_CodeSignature"}
 

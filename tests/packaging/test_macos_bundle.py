@@ -56,6 +56,7 @@ def app(tmp_path: Path) -> Path:
     write(contents / "MacOS" / "MLXR", thin(ARM64))
     write(contents / "Resources" / "MLXR.icns", b"icns")
     write(contents / "Resources" / "mlx" / "lib" / "mlx.metallib", b"MTLB")
+    write(contents / "Resources" / "licences" / "licences.json", b"[]")
     write(contents / "Resources" / "Version.class", bytes.fromhex("cafebabe00000034") + bytes(400))
     frameworks = contents / "Frameworks"
     write(frameworks / "mlx" / "lib" / "libmlx.dylib", thin(ARM64))
@@ -130,6 +131,7 @@ def lower_the_system(contents: Path) -> None:
     ("damage", "words"),
     [
         (lose("Resources/mlx/lib/mlx.metallib"), "mlx/lib/mlx.metallib is missing"),
+        (lose("Resources/licences/licences.json"), "licences/licences.json is missing"),
         (lose("Frameworks/PySide6/Qt/plugins/platforms/libqcocoa.dylib"), "libqcocoa.dylib is missing"),
         (
             lambda contents: write(contents / "Resources/mlx/lib/mlx.metallib", b"cut"),
