@@ -108,7 +108,7 @@ def test_who_is_asked_to_end_and_is_stuck_is_no_crash_when_it_is_killed(
     assert run.inquest().ending is None
 
 
-@pytest.mark.parametrize("how", ["quit", "mistake of the user", "closing kill"])
+@pytest.mark.parametrize("how", ["mistake of the user", "closing kill"])
 def test_other_ends_are_none(how: str, folder: Path) -> None:
     run = Run(folder, how)
     run.end()

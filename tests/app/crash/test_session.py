@@ -48,6 +48,7 @@ def test_a_good_end_between_two_crashes_starts_the_count_anew(folder: Path) -> N
     assert run.inquest().early_crashes == 1
 
 
+@pytest.mark.long
 def test_a_power_cut_between_two_crashes_does_not(folder: Path) -> None:
     Run(folder, "abort").end()
     run = Run(folder, "wait")
