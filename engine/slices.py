@@ -184,7 +184,7 @@ class SliceSizer:
 
     def may(self, alone: float) -> float:
         """Seconds that a step may take."""
-        return min(max(BESIDE * alone, (1 + self._more) * (alone + self._least())), DISPATCH_SECONDS)
+        return max(min(BESIDE * alone, DISPATCH_SECONDS), (1 + self._more) * (alone + self._least()))
 
     def _least(self) -> float:
         """What a slice adds to a step however thin it is; 0 where nobody knows.

@@ -258,7 +258,7 @@ def test_where_that_is_slow_it_is_seldom_tried() -> None:
 
 def test_a_host_that_gets_slower_leaves_slices_thick() -> None:
     """As on H200s, where all steps take longer for seconds; those without a prompt show that too."""
-    machine, pace, alone = Machine(alone=0.0014, token=0.000005, layer=0.0006), 1.0, 0
+    machine, pace, alone = Machine(alone=0.0014, token=0.00002), 1.0, 0
     sizer, sizes = known(machine), list[int]()
 
     def cost(tokens: int, layers: int, is_mixed: bool) -> float:
@@ -269,13 +269,18 @@ def test_a_host_that_gets_slower_leaves_slices_thick() -> None:
         return machine.seconds(tokens, layers, is_mixed=is_mixed) * pace
 
     for number, step in enumerate(fill(sizer, 1_000_000, cost)):
-        pace = 1.6 if number >= 400 else 1.0
-        sizes += [step.tokens]
+        pace = 1.7 if number >= 60 else 1.0
+        sizes += [step.tokens * step.layers]
         if number == 1500:
             break
-    assert median(sizes[300:400]) >= 1024
-    assert median(sizes[600:1400]) >= 1024
+    assert median(sizes[40:60]) <= 1024 <= median(sizes[200:1400])
     assert 1500 / 17 - 2 <= alone <= 1500 / 16
+
+
+def test_answers_that_are_slow_themselves_leave_room_for_a_prompt() -> None:
+    """Where a token takes longer than a step should, steps take a quarter more and not the least there is."""
+    steps = beside(Machine(alone=0.3, token=0.004), steps=300)
+    assert median(step.tokens * step.layers for step in steps[100:]) >= 0.12 * 0.3 / 0.004 * LAYERS
 
 
 def test_a_way_that_cannot_be_taken_is_not_waited_for() -> None:
