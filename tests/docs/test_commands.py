@@ -41,7 +41,10 @@ def test_every_command_is_one(path: Path) -> None:
 
 def problem_of(command: Command) -> str:
     """Why `mlxr` would not take it, or ""."""
-    arguments, _ = _without_wanted(list(command.arguments))
+    words = [
+        "a.gguf" if word == "FILE" and not place else word for place, word in enumerate(command.arguments)
+    ]
+    arguments, _ = _without_wanted(words)
     try:
         _parser(arguments)[0].parse_args(arguments)
     except SystemExit as end:  # --help, --version
@@ -76,6 +79,7 @@ def problem_in_words(arguments: list[str]) -> str:
         (("bench", "…", "--yaml"), False, False),
         (("rm", "one", "two"), False, False),
         (("mlxr://model/a/b",), True, True),
+        (("FILE",), False, True),
         (("--version",), True, True),
     ],
 )
