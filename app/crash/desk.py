@@ -29,6 +29,7 @@ from app.widgets.banner import Banner
 
 log = logging.getLogger(__name__)
 
+TRIM_MS = 60_000
 MOST_FAILURES = 3
 """That a run reports: what fails once a frame would fill the folder."""
 
@@ -69,11 +70,15 @@ class CrashDesk(QObject):
         self._calm.setSingleShot(True)
         self._calm.setInterval(round(1000 * CALM_SECONDS))
         self._calm.timeout.connect(session.calm)
+        self._trim = QTimer(self)
+        self._trim.setInterval(TRIM_MS)
+        self._trim.timeout.connect(session.trim_output)
 
     def start(self) -> None:
         """Tell of the last run, where it crashed, and of safe mode; watch over this one."""
         self._hooks.install()
         self._calm.start()
+        self._trim.start()
         if why := self._session.safe:
             self.safe_banner.say(words.safe_banner(why), words.LEAVE)
         if self._session.left is not None:
@@ -83,6 +88,7 @@ class CrashDesk(QObject):
     def close(self) -> None:
         """Watch no longer; a report that is being written is finished."""
         self._calm.stop()
+        self._trim.stop()
         self._hooks.remove()
         self._background.end()
 

@@ -12,6 +12,7 @@ from engine import (
     Event,
     Generate,
     KernelsChosen,
+    KernelTrials,
     LoadModel,
     LoadProgress,
     ModelInfo,
@@ -65,6 +66,9 @@ class Diary:
                 self._change({"loading": "", "model": _model(event.model)})
             case ModelUnloaded():
                 self._change({"model": None, "steps": None})
+            case KernelTrials():
+                state = "running" if event.is_running else "at rest"
+                self._change({"trials": f"{event.done:,} of {event.total:,} done, {state}"})
             case Stats():
                 self._change({"steps": _steps(event)})
             case _:

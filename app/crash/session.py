@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 
 RUNNING, LEFT = "running", "left-"
 MOST_LEFT = 5
+MOST_OUTPUT = 1_000_000
 PARTS = ("mlx", "PySide6-Essentials")
 END_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -64,6 +65,7 @@ class Session:
         self._folder, self._here = folder, folder / RUNNING
         self._marker = Marker()
         self._words: LastWords | None = None
+        self._keeps_output = False
         self._stacks: int | None = None  # never closed: the interpreter's own end may crash still
         self.early_crashes = 0
         self.left: tuple[Ending, Path] | None = None
@@ -103,6 +105,11 @@ class Session:
     def is_calm(self) -> bool:
         """Whether it has lasted for some time."""
         return self._marker.is_calm
+
+    def trim_output(self) -> None:
+        """What was printed and is kept does not grow without end."""
+        if self._keeps_output and os.fstat(2).st_size > MOST_OUTPUT:
+            os.ftruncate(2, 0)
 
     def be_safe(self, why: str) -> None:
         """This run is in safe mode, or "": it is not."""
@@ -181,8 +188,8 @@ class Session:
         except OSError:  # closed
             is_read = False
         if not is_read:
-            with (self._here / OUTPUT).open("wb") as file:
-                os.dup2(file.fileno(), 2)
+            os.dup2(_new_file(self._here / OUTPUT, os.O_APPEND), 2)
+            self._keeps_output = True
 
     def _mark(self, **changes: Any) -> None:
         self._marker = replace(self._marker, **changes)

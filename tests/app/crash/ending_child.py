@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.crash.session import Session
+from app.crash.session import MOST_OUTPUT, Session
 from app.errors import AppError
 
 SECRET = "my diagnosis is private"
@@ -31,9 +31,18 @@ def stuck(_: Session) -> None:
     ctypes.PyDLL(None).usleep(60_000_000)
 
 
+def much(session: Session) -> None:
+    """Print more than is kept, and give up."""
+    for _ in range(3):
+        os.write(2, b"x" * MOST_OUTPUT)
+        session.trim_output()
+    os.abort()
+
+
 WAYS: dict[str, Callable[[Session], object]] = {
     "stray": lambda _: ctypes.string_at(0),
-    "abort": lambda _: os.abort(),
+    "abort": lambda _: (os.write(2, b"[METAL] the device is gone"), os.abort()),
+    "much": much,
     "bus": lambda _: os.kill(os.getpid(), signal.SIGBUS),
     "illegal": lambda _: os.kill(os.getpid(), signal.SIGILL),
     "trap": lambda _: os.kill(os.getpid(), signal.SIGTRAP),

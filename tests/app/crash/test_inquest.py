@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.crash.boot import boot_id, memory_kills
-from app.crash.inquest import MARKER, NOTES, Ending, inquire
+from app.crash.inquest import MARKER, NOTES, OUTPUT, Ending, inquire
 from app.crash.last_words import LastWords, read_last_words
 from app.crash.marker import Marker, read_marker, write_marker
-from app.crash.session import RUNNING
+from app.crash.session import MOST_OUTPUT, RUNNING
 from tests.app.crash.conftest import Run
 from tests.app.crash.ending_child import SECRET
 
@@ -45,6 +45,19 @@ def test_a_fatal_signal_leaves_the_stacks_of_all_threads(
     assert ending.stacks.count("hread 0x") >= 2
     assert ending.doing == {"asked": "Generate tiny", "at": "now"}
     assert run.inquest().early_crashes == 1
+
+
+def test_what_was_printed_last_is_kept_where_nobody_reads_it(folder: Path) -> None:
+    run = Run(folder, "abort")
+    run.end()
+    assert crash(run).output == "[METAL] the device is gone"
+
+
+def test_what_is_kept_of_that_does_not_grow_without_end(folder: Path) -> None:
+    run = Run(folder, "much")
+    run.end()
+    assert (folder / RUNNING / OUTPUT).stat().st_size <= MOST_OUTPUT
+    assert crash(run).how == "fatal signal"
 
 
 def test_an_exception_leaves_its_traceback_without_its_words(folder: Path) -> None:
