@@ -117,9 +117,9 @@ def _owned_files() -> Set[Path]:
     found: Set[Path] = set()
     for name in {*runtime_distributions(), *FREEZERS}:
         distribution = metadata.distribution(name)
-        for file in distribution.files or []:
-            path = Path(str(distribution.locate_file(file)))
-            found |= {path, path.resolve()}
+        folder = Path(str(distribution.locate_file("")))
+        for root in {folder, folder.resolve()}:
+            found |= {root / file for file in distribution.files or []}
     return found
 
 

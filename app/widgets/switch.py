@@ -56,7 +56,7 @@ class Switch(QCheckBox):
         off = track.left() + track.height() / 2
         on = track.right() - track.height() / 2
         painter.drawEllipse(QPointF(on if self.isChecked() else off, track.center().y()), KNOB, KNOB)
-        painter.setPen(QColor(theme.text))
+        painter.setPen(QColor(theme.text if self.isEnabled() else theme.muted))
         words = self.rect().adjusted(2 * RING + TRACK_WIDTH + GAP, 0, 0, 0)
         painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, self.text())
         painter.end()
