@@ -97,7 +97,7 @@ class Speculation:
         tokens = 1 + (len(draft.tokens) if draft else 0)
         if draft is None or draft.match:
             self._lookup_gain.stepped(tokens, seconds)
-        if draft is None or not draft.match:
+        if self._model is not None and (draft is None or not draft.match):
             self._model_gain.stepped(tokens, seconds)
 
     def checked(self, draft: Draft, verdict: Verdict) -> None:

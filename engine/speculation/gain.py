@@ -126,9 +126,11 @@ class _Evidence:
         self.pause = 1
         self._tried = [0.0] * MOST_DRAFTED
         self._taken = [0.0] * MOST_DRAFTED
+        self._expected: list[float] | None = None
 
     def add(self, drafted: int, accepted: int) -> None:
         """Of `drafted` tokens the first `accepted` were right."""
+        self._expected = None
         for place in range(min(drafted, accepted + 1)):
             self._tried[place] = self._tried[place] * _REMEMBERED + 1
             self._taken[place] = self._taken[place] * _REMEMBERED + (place < accepted)
@@ -138,6 +140,7 @@ class _Evidence:
 
     def fade(self, share: float) -> None:
         """Leave `share` of the evidence."""
+        self._expected = None
         self._tried = [share * tried for tried in self._tried]
         self._taken = [share * taken for taken in self._taken]
 
@@ -147,6 +150,11 @@ class _Evidence:
         A guess weighs as much as an observation where there is none, and less the more there are: what is
         never right is known as such.
         """
+        if self._expected is None:
+            self._expected = self._work_out()
+        return self._expected
+
+    def _work_out(self) -> list[float]:
         expected, total, reach, guess = list[float](), 1.0, 1.0, _FIRST_GUESS
         for tried, taken in zip(self._tried, self._taken, strict=True):
             weight = 1 - (1 - _REMEMBERED) * tried  # 0 where there is all the evidence that ever counts
