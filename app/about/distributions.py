@@ -85,14 +85,15 @@ def complete(parts: Sequence[Part]) -> list[Part]:
 
 def part_of(distribution: metadata.Distribution) -> Part:
     """An installed package with the text of its licence, "" where it brings none and none is known."""
-    name = str(distribution.metadata["Name"])
+    fields = distribution.metadata  # read anew each time it is asked for
+    name = str(fields["Name"])
     shown = "MLXR" if name == OWN else name
     texts = list(_texts(distribution))
-    licence, note = _licence(distribution), ""
+    licence, note = _licence(fields), ""
     if canonicalize_name(name) in NOT_WHOLE:
         licence, files, note = NOT_WHOLE[canonicalize_name(name)]
         texts += [(TEXTS / file).read_text("utf-8") for file in files]
-    return Part(shown, distribution.version, licence, "\n\n".join(texts), note)
+    return Part(shown, str(fields["Version"]), licence, "\n\n".join(texts), note)
 
 
 def python_part() -> Part:
@@ -110,7 +111,7 @@ def _texts(distribution: metadata.Distribution) -> Iterator[str]:
     found = {
         _told(file): Path(str(distribution.locate_file(file)))
         for file in distribution.files or []
-        if _is_licence(PurePosixPath(file))
+        if _is_licence(file)
     }
     for told, path in sorted(found.items(), key=lambda item: (item[0].count("/"), item[0])):
         text = path.read_text("utf-8", errors="replace").strip()
@@ -118,7 +119,7 @@ def _texts(distribution: metadata.Distribution) -> Iterator[str]:
 
 
 def _told(file: metadata.PackagePath) -> str:
-    parts = PurePosixPath(file).parts
+    parts = file.parts
     inside = parts[1:] if parts[0].endswith(".dist-info") else parts
     return "/".join(inside[1:] if inside[0] == "licenses" and len(inside) > 1 else inside)
 
@@ -127,9 +128,8 @@ def _is_licence(path: PurePosixPath) -> bool:
     return bool(_LICENCE_FILE.match(path.name)) and path.suffix.lower() not in _CODE
 
 
-def _licence(distribution: metadata.Distribution) -> str:
+def _licence(fields: metadata.PackageMetadata) -> str:
     """The licence in a few words, as the package names it; "" where it does not."""
-    fields = distribution.metadata
     for name in ("License-Expression", "License"):
         words = "".join(map(str, fields.get_all(name) or [])).strip()
         if words and "\n" not in words and len(words) <= _LONGEST_NAME:
