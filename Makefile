@@ -41,12 +41,11 @@ docs: setup
 ifeq ($(SYSTEM),Darwin)
 # MACOS=26 makes the app of MLX's wheels for macOS 26, which only that and later systems load.
 MACOS ?= 14
-app dmg: export MLXR_MACOS := $(MACOS)
 app: setup
-	$(BIN)/python packaging/macos/freezing.py
+	MLXR_MACOS=$(MACOS) $(BIN)/python packaging/macos/freezing.py
 
 dmg: app
-	$(BIN)/python packaging/macos/disk_image.py build/app/macos$(MACOS)/MLXR.app build/app/MLXR-macos$(MACOS)-arm64.dmg
+	MLXR_MACOS=$(MACOS) $(BIN)/python packaging/macos/disk_image.py build/app/macos$(MACOS)/MLXR.app build/app/MLXR-macos$(MACOS)-arm64.dmg
 else
 app: setup
 	@$(BIN)/python packaging/freeze.py $(ARGS)

@@ -57,7 +57,9 @@ def test_every_make_target_is_one() -> None:
 def test_make_builds_and_images_with_these_files_on_a_mac(macos: str) -> None:
     command = ["make", "--dry-run", "--no-print-directory", "SYSTEM=Darwin", f"MACOS={macos}", "dmg"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    build, image = (line.split()[1:] for line in lines[-2:])
+    commands = [line.split() for line in lines[-2:]]
+    assert [command[:2] for command in commands] == [[f"MLXR_MACOS={macos}", ".venv/bin/python"]] * 2
+    build, image = (command[2:] for command in commands)
     assert build == ["packaging/macos/freezing.py"]
     folder = f"build/app/macos{macos}"
     assert image == [
