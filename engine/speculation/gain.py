@@ -229,6 +229,8 @@ class SpeculationGain:
         offered = [k for k in lengths if k <= most]
         evidence = self._evidence[match]
         expected = evidence.expected()
+        if self._steps < evidence.probe_at and expected[-1] < _WORTHWHILE:
+            return 0  # a step with a draft costs one without it at least
         affordable = [k for k in offered if self._loss(k) <= self._purse]
         gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
         gain, best = max(gains, default=(0.0, 0))
