@@ -26,6 +26,9 @@ from app.updates.memory import MemoryFile
 from app.updates.update_check import UpdateCheck
 from app.window import MainWindow
 
+UNANSWERED_SECONDS = 1.0
+"""For how long the end of the app waits for a server that does not answer."""
+
 
 class AboutDoor:
     """Shows About, what is new and the licences; asks for updates where that is wanted."""
@@ -69,7 +72,7 @@ class AboutDoor:
         """End the threads."""
         self.updates.stop()
         self._background.close(seconds)
-        self._asking.close(seconds)
+        self._asking.close(min(seconds, UNANSWERED_SECONDS))
 
     def actions(self) -> list[QAction]:
         """What stands in a menu: macOS moves the first two under the app's name."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+import time
 from dataclasses import replace
+from pathlib import Path
 
 from PySide6.QtGui import QAction
 from pytestqt.qtbot import QtBot
@@ -10,16 +13,20 @@ from pytestqt.qtbot import QtBot
 from app import VERSION
 from app.about.about_dialog import AboutDialog
 from app.about.build import Build
+from app.about.door import AboutDoor
 from app.about.licences_dialog import LicencesDialog
 from app.about.text_dialog import TextDialog
 from app.about.words import NO_NEWS, build_words, news, notes_text
+from app.downloads.lanes import Lanes
 from app.paths import Paths
+from app.settings_desk import SettingsDesk
 from app.updates.changelog import Changelog
+from app.updates.channel import Channel
 from app.updates.manifest import Notes
 from app.updates.memory import MemoryFile
 from app.widgets.settings_dialog import SettingsDialog
 from tests.app.conftest import OpenDesktop
-from tests.app.updates.conftest import MANIFEST
+from tests.app.updates.conftest import MANIFEST, Site
 
 
 def test_settings_lead_to_about_and_about_to_the_rest(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
@@ -92,3 +99,26 @@ def test_news_are_those_of_this_version_or_of_what_comes() -> None:
     assert news(log, "0.3.0") == "## Not released yet\n\n- Soon"
     assert news(replace(log, unreleased=""), "0.3.0") == NO_NEWS
     assert notes_text(()) == NO_NEWS
+
+
+def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
+    open_desktop: OpenDesktop,
+    qtbot: QtBot,
+    site: Site,
+    channel: Channel,
+    trusted: ssl.SSLContext,
+    tmp_path: Path,
+) -> None:
+    desktop = open_desktop()
+    settings = SettingsDesk(desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit)
+    post = desktop.queue.post
+    paths = Paths(tmp_path / "other")
+    window, models, look = desktop.window, desktop.models, desktop.appearance
+    door = AboutDoor(look, window, paths, post, desktop.chosen, models, settings, channel, trusted)
+    site.gate.clear()
+    door.updates.look()
+    qtbot.waitUntil(lambda: len(site.asked) == 1, timeout=10_000)
+    before = time.perf_counter()
+    door.close(60)
+    assert time.perf_counter() - before < 3
+    site.gate.set()
