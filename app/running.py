@@ -9,7 +9,8 @@ from app.crash.desk import CrashDesk
 from app.crash.diary import Diary
 from app.crash.display_end import watch_display
 from app.crash.keys import is_safe_key_held
-from app.crash.safe_mode import safe_settings, why_safe
+from app.crash.safe_engine import safe_settings
+from app.crash.safe_mode import why_safe
 from app.crash.session import Session
 from app.engine_settings import window_settings
 from app.instance.address import Claim

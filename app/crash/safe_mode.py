@@ -1,11 +1,8 @@
-"""Safe mode: the engine on MLX's own operations alone, and when that is chosen."""
+"""When a run is in safe mode."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from app.crash import crash_words as words
-from engine import EngineSettings
 
 CRASHES = 2
 """Runs in a row that crashed soon after their start, after which the next one is careful."""
@@ -23,11 +20,3 @@ def why_safe(asked: bool, is_key_held: bool, early_crashes: int) -> str:
     if early_crashes >= CRASHES:
         return words.SAFE_CRASHES.format(count=early_crashes)
     return ""
-
-
-def safe_settings(settings: EngineSettings, why: str) -> EngineSettings:
-    """`settings` as they are, or in safe mode: no kernels of ours, no guesses, no pages on disk."""
-    if not why:
-        return settings
-    reason = words.SAFE_EXECUTOR.format(why=why)
-    return replace(settings, executor="reference", executor_reason=reason, speculation=False, ssd=None)
