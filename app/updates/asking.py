@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from datetime import UTC, datetime
 
@@ -11,6 +12,9 @@ from app.updates.errors import CannotCheck, Offline, Refused
 from app.updates.fetching import fetch
 from app.updates.manifest import Manifest, decoded
 from app.updates.memory import MemoryFile
+
+OFFLINE_VARIABLE = "HF_HUB_OFFLINE"
+"""Nothing is asked of any network where it is set; read as huggingface_hub reads it."""
 
 CANNOT = "this build of MLXR cannot check for updates: no release key is built into it"
 UNWRITABLE = "it cannot be noted that updates were asked for ({reason}); make room on the disk and try again"
@@ -24,6 +28,8 @@ def ask(channel: Channel, memory: MemoryFile, certificates: ssl.SSLContext | Non
     """
     if not channel.can_check:
         raise CannotCheck(CANNOT)
+    if os.environ.get(OFFLINE_VARIABLE, "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise Offline(f"offline: {OFFLINE_VARIABLE} is set, so nothing is asked; unset it to check")
     try:
         return _ask(channel, memory, certificates)
     except OSError as error:

@@ -77,6 +77,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("NO_PROXY", "localhost")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
     class OwnHandler(Handler):
         """With a site of its own."""

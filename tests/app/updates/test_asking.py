@@ -155,6 +155,17 @@ def test_offline_is_one_line_and_does_not_count_as_asked(
     assert memory.read().is_due(datetime.now(UTC))
 
 
+def test_where_the_network_is_forbidden_nobody_is_asked(
+    site: Site, channel: Channel, memory: MemoryFile, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(Offline, match="HF_HUB_OFFLINE is set"):
+        ask(channel, memory, trusted)
+    assert site.asked == []
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert ask(channel, memory, trusted) == MANIFEST
+
+
 def test_without_a_key_nobody_is_asked_and_it_is_said(
     site: Site, channel: Channel, memory: MemoryFile, trusted: ssl.SSLContext
 ) -> None:
