@@ -115,6 +115,14 @@ def test_more_than_a_list_can_hold_is_not_read(
         ask(channel, memory, trusted)
 
 
+def test_an_answer_that_takes_for_ever_is_not_waited_for(
+    channel: Channel, memory: MemoryFile, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.updates.fetching.MOST_SECONDS", 0.0)
+    with pytest.raises(Refused, match="answers too slowly"):
+        ask(channel, memory, trusted)
+
+
 def test_other_answers_are_named(
     site: Site, channel: Channel, memory: MemoryFile, trusted: ssl.SSLContext
 ) -> None:
