@@ -51,6 +51,8 @@ def _run(argv: list[str]) -> int:
 
     start_logging(default_paths().log)
     if subcommand is not None:
+        if args.safe:
+            raise UsageError("--safe is for the window; commands run so with MLXR_EXECUTOR=reference")
         return subcommand.run(args)
     from app.cli import window
 

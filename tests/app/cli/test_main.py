@@ -67,6 +67,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(mlxr_here: Run, arguments: tupl
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_safe_mode_is_the_windows(mlxr_here: Run) -> None:
+    done = mlxr_here("--safe", "doctor")
+    assert done.returncode == 2
+    assert done.stderr == "error: --safe is for the window; commands run so with MLXR_EXECUTOR=reference\n"
+
+
 @pytest.mark.parametrize("display", [NO_DISPLAY, {**NO_DISPLAY, "DISPLAY": ":9173"}], ids=["none", "dead"])
 def test_without_a_display_the_chat_starts(
     terminal: StartTerminal, random_model: Path, display: dict[str, str | None]

@@ -153,6 +153,19 @@ def test_safe_mode_is_left_by_its_banner_which_starts_mlxr_again(app: App) -> No
     assert app.reports() == []
 
 
+def test_a_second_one_leaves_no_mark(app: App) -> None:
+    first = app.start()
+    before = app.marker()
+    second = app.open("app", "--safe")
+    assert second.wait(PATIENCE) == 0
+    assert app.marker() == before
+    assert end(first, signal.SIGKILL) == -signal.SIGKILL
+    app.start()
+    assert app.marker().early_crashes == 1
+    wait(lambda: len(app.reports()) == 1)
+    assert "ended from outside" in app.reports()[0].read_text("utf-8")
+
+
 @on_x11
 def test_a_key_that_is_held_at_the_start_means_safe_mode(
     app: App, display: tuple[subprocess.Popen[bytes], str]
