@@ -50,9 +50,11 @@ def cuda_text(source: KernelSource, arrays: Mapping[str, str], template: Mapping
 
 
 def compile_cuda(text: str, folder: Path) -> None:
+    """Compiles for the device alone, as MLX does: the host's part takes two thirds of nvcc's time."""
     assert NVCC is not None
     (folder / "kernel.cu").write_text(text)
-    command = [NVCC, "-arch=sm_90", "-std=c++17", "-c", "-Werror=all-warnings", "-o", "kernel.o", "kernel.cu"]
+    command = [NVCC, "-arch=sm_90", "-std=c++17", "-cubin", "-Werror=all-warnings"]
+    command += ["-o", "kernel.cubin", "kernel.cu"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
