@@ -30,7 +30,7 @@ bench: setup
 	@$(BIN)/mlxr bench $(ARGS)
 
 screenshots: setup
-	$(BIN)/pytest -q tests/app/test_screenshots.py tests/app/test_models_screenshots.py tests/app/test_readme_picture.py tests/app/test_bad_start_window.py tests/app/test_docs_pictures.py tests/app/dashboard/test_dashboard_pictures.py tests/app/about/test_about_pictures.py $(ARGS)
+	$(BIN)/pytest -q tests/app/test_screenshots.py tests/app/test_models_screenshots.py tests/app/test_readme_picture.py tests/app/test_bad_start_window.py tests/app/test_docs_pictures.py tests/app/dashboard/test_dashboard_pictures.py tests/app/about/test_about_pictures.py tests/app/crash/test_crash_pictures.py $(ARGS)
 	@ls build/screenshots/*.png
 
 docs: setup
