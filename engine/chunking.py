@@ -98,7 +98,7 @@ class ChunkSizer:
             most = min(left, self._slices.most_layers(tokens) if is_short else slice_.layers)
         elif self._rates:
             most = min(left, int(_LENIENT * self._layers * self.rate * DISPATCH_SECONDS / tokens))
-        else:
+        elif tokens > self._page_size:
             most = max(1, self._layers // _FIRST_STEPS)
         return -(-left // -(-left // max(1, most)))  # the same in each of the steps it takes
 
