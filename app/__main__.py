@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
@@ -13,6 +15,9 @@ from app import VERSION
 from app.cli.commands import COMMANDS, Subcommand
 from app.errors import AppError, RequestFailed, UsageError
 from app.paths import default_paths
+
+ENGINE_THREAD = "mlxr-engine"
+"""Its name, by which it is found here without loading the engine."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -24,6 +29,21 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def program() -> NoReturn:
+    """The process `mlxr`: `main`, and its end.
+
+    An engine that did not end in time is still inside MLX, whose own threads would abort the process when it
+    is taken down around them. Everything was saved before; the process is ended without that.
+    """
+    code = main()
+    if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -208,4 +228,4 @@ def _nothing(mode: str) -> TextIO:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

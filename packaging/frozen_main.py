@@ -37,9 +37,9 @@ def main() -> int:
         track(pipe)
         return 0
     if arguments[:1] != ["-m"]:
-        from app.__main__ import main as run
+        from app.__main__ import program
 
-        return run(arguments)
+        program()
     name = arguments[1] if len(arguments) > 1 else ""
     if name not in MODULES:
         print(f"error: {name or 'nothing'} is not a module that MLXR runs by name", file=sys.stderr)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import threading
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from app.__main__ import ENGINE_THREAD
 from app.cli.commands import COMMANDS
+from engine import Engine
 from tests.app.cli.conftest import ROOT, Run, StartTerminal
 
 NO_DISPLAY: dict[str, str | None] = {"DISPLAY": None, "WAYLAND_DISPLAY": None, "QT_QPA_PLATFORM": None}
@@ -97,3 +103,41 @@ def test_an_account_without_home_is_told_what_to_set(mlxr: Run, monkeypatch: pyt
     assert done.returncode == 1
     assert "MLXR_HOME" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+STUCK = """
+import atexit, os, sys, threading, time
+import app.__main__ as entry
+def main():
+    print("said", end="")
+    threading.Thread(target=time.sleep, args=(60,), name=sys.argv[1], daemon=True).start()
+    atexit.register(os.abort)
+    return 3
+entry.main = main
+entry.program()
+"""
+
+
+@pytest.mark.parametrize(
+    ("thread", "code"),
+    [
+        pytest.param(ENGINE_THREAD, 3, id="the engine"),
+        pytest.param("another", -signal.SIGABRT, id="as with any other thread"),
+    ],
+)
+def test_an_engine_that_is_stuck_does_not_end_the_process_in_a_crash(thread: str, code: int) -> None:
+    """As on a GPU, where MLX's threads abort a process that is taken down while they are at work."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STUCK, thread], capture_output=True, timeout=30, check=False
+    )
+    assert ended.returncode == code
+    assert ended.stdout == b"said"
+
+
+def test_the_engine_s_thread_is_called_so() -> None:
+    engine = Engine(lambda event: None)
+    engine.start()
+    try:
+        assert ENGINE_THREAD in {thread.name for thread in threading.enumerate()}
+    finally:
+        assert engine.close(10)
