@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.model_location import GUIDE
@@ -26,7 +25,7 @@ from tests.app.test_screenshots import save
 from tests.hub.server import HubServer
 
 SIZE = (1080, 720)
-LONG = 600
+LONG = 1200
 QUESTIONS = ("What is a page?", "Where are my chats saved?", "Who can read my chats?")
 
 
@@ -46,7 +45,7 @@ def test_dashboard(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> N
         desktop.engine.submit(
             Generate(f"{place}", tokens=tokens, max_tokens=LONG, ignore_eos=True, chat=chat)
         )
-        QTest.qWait(1500)
+        qtbot.wait(1500)  # QTest.qWait would keep the interpreter from the engine
     watched.wait(lambda: all(one.generated_tokens > 100 for one in watched.last_stats().requests))
     assert watched.last_stats().running == len(chats)
     save(desktop, "docs-dashboard")
