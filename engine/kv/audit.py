@@ -9,37 +9,44 @@ from engine.kv.prefix_tree import Node, PrefixTree
 
 
 def check_tree(tree: PrefixTree, pager: Pager) -> None:
-    """Raise AssertionError, naming the page, unless every node and every sum is right."""
+    """Raise AssertionError, naming the page, unless every node and every sum is right.
+
+    Tests ask after every step, of thousands of pages: no words are made for what is right.
+    """
     nodes = list(tree.nodes())
     resident = {node.page: node for node in nodes if node.page != NO_PAGE}
-    _require(len(resident) == sum(node.page != NO_PAGE for node in nodes), "a page is in two nodes")
+    if len(resident) != sum(node.page != NO_PAGE for node in nodes):
+        raise AssertionError("a page is in two nodes")
     for page in range(pager.total_pages):
-        _require(tree.node_at(page) is resident.get(page), f"page {page} is in another node than noted")
-        _require(pager.is_cached(page) == (page in resident), f"page {page} is cached without a node")
+        node = resident.get(page)
+        if tree.node_at(page) is not node:
+            raise AssertionError(f"page {page} is in another node than noted")
+        if pager.is_cached(page) != (node is not None):
+            raise AssertionError(f"page {page} is cached without a node")
     chats = ChatPages()
     for node in nodes:
         _check_node(node, tree, pager)
         if node.page != NO_PAGE:
             chats.add(node.owners)
-    _require(chats.counts == tree.chats, f"chats are counted {tree.chats} and have {chats.counts}")
+    if chats.counts != tree.chats:
+        raise AssertionError(f"chats are counted {tree.chats} and have {chats.counts}")
 
 
 def _check_node(node: Node, tree: PrefixTree, pager: Pager) -> None:
-    parent, name = node.parent, f"the node of page {node.page}"
+    parent = node.parent
     if parent is None:
-        raise AssertionError(f"{name} has no parent")
+        raise AssertionError(f"the node of page {node.page} has no parent")
     is_full = len(node.tokens) == pager.page_size
-    _require(parent.children.get(node.tokens) is node, f"{name} is not where its tokens say")
-    _require(node.depth == parent.depth + 1, f"{name} has the wrong depth")
-    _require(is_full or not node.children, f"{name} is partly filled and has pages behind it")
-    _require(node.key == (chain_key(parent.key, node.tokens) if is_full else b""), f"{name} has a wrong key")
-    _require(parent is tree.root or node.owners <= parent.owners, f"{name} has owners its parent has not")
-    _require(bool(node.owners), f"{name} is nobody's")
     resident = sum(child.page != NO_PAGE for child in node.children.values())
-    _require(node.resident_children == resident, f"{name} counts its children wrongly")
-    _require(node.page != NO_PAGE or bool(node.children), f"{name} holds nothing")
-
-
-def _require(is_right: bool, wrong: str) -> None:
-    if not is_right:
-        raise AssertionError(wrong)
+    for is_right, wrong in (
+        (parent.children.get(node.tokens) is node, "is not where its tokens say"),
+        (node.depth == parent.depth + 1, "has the wrong depth"),
+        (is_full or not node.children, "is partly filled and has pages behind it"),
+        (node.key == (chain_key(parent.key, node.tokens) if is_full else b""), "has a wrong key"),
+        (parent is tree.root or node.owners <= parent.owners, "has owners its parent has not"),
+        (bool(node.owners), "is nobody's"),
+        (node.resident_children == resident, "counts its children wrongly"),
+        (node.page != NO_PAGE or bool(node.children), "holds nothing"),
+    ):
+        if not is_right:
+            raise AssertionError(f"the node of page {node.page} {wrong}")
