@@ -31,6 +31,8 @@ _LEAST, _MOST = 0.5, 8.0
 """What a slice's work is multiplied by at a time."""
 _RESTS = 50, 800
 """Steps after which a size that was too much is tried again: at first, and when it often was."""
+_HELPS = 0.75
+"""Of what a size adds to a step: a smaller one that adds more than that brings answers little."""
 _APART = 2
 """How many times the work of one size another must be for a line through both to say something."""
 _FIRST_LAYERS = 4
@@ -142,23 +144,33 @@ class SliceSizer:
         """The size to go on with, after steps with that one took so long."""
         may = self.may(alone)
         if takes > _OVER * may and at:
-            tired = self._tired.get(at)
-            rest = _RESTS[0] if tired is None else min(2 * tired.rest, _RESTS[1])
-            self._tired[at] = _Tired(self._steps + rest, rest)
-            return self._smaller(at, takes, may, alone, token)
+            smaller = self._smaller(at, takes, may, alone, token)
+            if smaller != at:
+                tired = self._tired.get(at)
+                rest = _RESTS[0] if tired is None else min(2 * tired.rest, _RESTS[1])
+                self._tired[at] = _Tired(self._steps + rest, rest)
+            return smaller
         self._tired.pop(at, None)
         return self._larger(at, takes, may, alone, token)
 
     def _smaller(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
-        """The largest below that is known to fit, or that should; half the work at least."""
-        least = min(at - 1, self._below(_LEAST * self._sizes[at].work))
+        """The largest below that is known to fit, or that should; half the work at least.
+
+        None, where those that were ever measured have shown that smaller ones take about as long: then it is
+        the machine that is slow.
+        """
+        least, typical = min(at - 1, self._below(_LEAST * self._sizes[at].work)), self._typical(at)
         for other in range(at - 1, least, -1):
             known = self._known(other)
             if known is not None and alone + known <= may:
                 return other
             if known is None and takes - self._between(other, at, takes - alone, token) <= may:
                 return other
-        return least
+        for other in range(least, -1, -1):
+            usual = self._typical(other)
+            if usual is None or typical is None or usual <= _HELPS * typical:
+                return other
+        return at
 
     def _larger(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
         """The largest that should fit and is not tired; with room to spare the next, if no layer more."""
@@ -206,6 +218,11 @@ class SliceSizer:
         """What a slice of that size adds to a step, as far as that was measured of late."""
         fresh = [added for step, added in self._added[at] if self._steps - step <= _FRESH]
         return median(fresh) if len(fresh) >= _FEW else None
+
+    def _typical(self, at: int) -> float | None:
+        """What a slice of that size added to the last steps that had one, however long ago."""
+        added = [added for _, added in self._added[at]]
+        return median(added) if len(added) >= _FEW else None
 
     def _is_tired(self, at: int) -> bool:
         """Whether that size was too much a short time ago."""
