@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import os
 import sys
@@ -16,8 +17,8 @@ from app.cli.commands import COMMANDS, Subcommand
 from app.errors import AppError, RequestFailed, UsageError
 from app.paths import default_paths
 
-ENGINE_THREAD = "mlxr-engine"
-"""Its name, by which it is found here without loading the engine."""
+MLX = "mlx.core"
+"""Not imported here: `mlxr --version` is to be there at once."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -34,16 +35,21 @@ class _Parser(argparse.ArgumentParser):
 def program() -> NoReturn:
     """The process `mlxr`: `main`, and its end.
 
-    An engine that did not end in time is still inside MLX, whose own threads would abort the process when it
-    is taken down around them. Everything was saved before; the process is ended without that.
+    Where MLX was loaded, what C++ would take down behind Python is left to the system: MLX has threads of its
+    own, and now and then one of them aborts a process that is taken down around it, also where the engine has
+    ended (seen with CUDA). What Python does at its end is done.
     """
     code = main()
-    if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
-    sys.exit(code)
+    if MLX not in sys.modules:
+        sys.exit(code)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # it has no other name
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
