@@ -143,7 +143,11 @@ class LibraryPane(QWidget):
         column = QVBoxLayout(self._invitation)
         column.setContentsMargins(24, 40, 24, 24)
         column.setSpacing(16)
-        column.addWidget(words, 0, Qt.AlignmentFlag.AlignCenter)
+        row = QHBoxLayout()  # alone in the column its height would be that of the column's whole width
+        row.addStretch(1)
+        row.addWidget(words)
+        row.addStretch(1)
+        column.addLayout(row)
         column.addWidget(discover, 0, Qt.AlignmentFlag.AlignCenter)
         column.addStretch(1)
         return self._invitation

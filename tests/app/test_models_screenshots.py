@@ -140,6 +140,9 @@ def cut_off(page: QWidget) -> Iterator[QWidget]:
             seen = widget.visibleRegion().boundingRect()
             if widget.isVisible() and not seen.isEmpty() and seen.width() < widget.width():
                 yield widget
+    for label in page.findChildren(QLabel):
+        if label.isVisible() and label.wordWrap() and label.height() < label.heightForWidth(label.width()):
+            yield label
 
 
 def picture_of(dialog: QWidget, name: str) -> None:
