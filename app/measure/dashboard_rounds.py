@@ -1,11 +1,14 @@
-"""The process behind app.measure.dashboard_cost: a client's answers with each pane on show, and with none."""
+"""The process behind app.measure.dashboard_cost: a client's answers with each pane on show, and with none.
+
+python -m app.measure.dashboard_rounds MODEL ROUNDS TOKENS [PANE …]
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QTimer
@@ -24,7 +27,6 @@ IDLE_SECONDS = 3.0
 SETTLE_SECONDS = 3.0
 SHOW_SECONDS = 0.3
 OPEN_SECONDS = 60.0
-SIDES = (CLOSED, *PANES)
 
 
 class Client:
@@ -93,13 +95,15 @@ def _show(client: Client, page: DashboardPage, side: str) -> None:
         page.show_tab(side)
 
 
-def _rounds(client: Client, page: DashboardPage, rounds: int) -> dict[str, dict[str, list[float]]]:
+def _rounds(
+    client: Client, page: DashboardPage, rounds: int, sides: Sequence[str]
+) -> dict[str, dict[str, list[float]]]:
     """Every side in turn, another one first in each round, after a round that warms up."""
-    decode: dict[str, list[float]] = {side: [] for side in SIDES}
-    busy: dict[str, list[float]] = {side: [] for side in SIDES}
+    decode: dict[str, list[float]] = {side: [] for side in sides}
+    busy: dict[str, list[float]] = {side: [] for side in sides}
     for number in range(rounds + 1):
-        first = number % len(SIDES)
-        for side in (*SIDES[first:], *SIDES[:first]):
+        first = number % len(sides)
+        for side in (*sides[first:], *sides[:first]):
             _show(client, page, side)
             client.rest(SHOW_SECONDS)  # what showing it takes is not what looking at it does
             speed, share = client.answer()
@@ -119,13 +123,13 @@ def _idle(client: Client, page: DashboardPage, rounds: int) -> list[float]:
     return found
 
 
-def _child(model: str, rounds: int, tokens: int) -> None:
+def _child(model: str, rounds: int, tokens: int, panes: Sequence[str]) -> None:
     client = Client(make_application(), tokens)
     page = client.open(Path(model))
-    found = {**_rounds(client, page, rounds), "idle": _idle(client, page, rounds)}
+    found = {**_rounds(client, page, rounds, (CLOSED, *panes)), "idle": _idle(client, page, min(rounds, 7))}
     client.desktop.close()
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    _child(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    _child(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] or PANES)
