@@ -11,6 +11,8 @@ from engine import StepProfile
 COLUMNS = ("Part", "Runs", "Launches", "Alone", "In a step", "Share")
 ESTIMATE = "estimate: each alone, synchronised; together they overlap"
 NONE = "–"
+UNSEEN = ("too short", NONE, NONE)
+"""The times of a part that is over sooner than waiting for nothing is."""
 
 Row = tuple[str, ...]
 
@@ -22,8 +24,7 @@ def profile_rows(profile: StepProfile) -> list[Row]:
             f"{part.name} {part.form}",
             runs_words(part.launches),
             f"{sum(part.launches.values())}",
-            _time(part.alone),
-            *_of_step(profile, part.seconds),
+            *((_time(part.alone), *_of_step(profile, part.seconds)) if part.alone else UNSEEN),
         )
         for part in profile.parts
     ]
@@ -45,10 +46,13 @@ def profile_words(profile: StepProfile) -> str:
     )
     if profile.building is not None:
         said += f"; the host builds the step in {_time(profile.building)} of that"
-    return (
-        f"{said}. The parts are an {ESTIMATE}. Waiting for nothing takes {_time(profile.empty)}, which is "
+    said += (
+        f". The parts are an {ESTIMATE}. Waiting for nothing takes {_time(profile.empty)}, which is "
         "taken off each. Between two calls of a part the rest of the step runs: caches are as in a step."
     )
+    if all(part.alone for part in profile.parts):
+        return said
+    return f"{said} A part that is over in less than that is too short to tell; it is in what is left over."
 
 
 def runs_words(launches: Mapping[str, int]) -> str:

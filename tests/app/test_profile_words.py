@@ -35,6 +35,14 @@ def test_each_part_has_whose_it_is_its_launches_times_and_share() -> None:
     assert len(COLUMNS) == len(profile_rows(PROFILE)[0])
 
 
+def test_a_part_that_is_over_before_waiting_is_has_no_times() -> None:
+    """As a small model's products on a large GPU."""
+    quick = replace(PROFILE, parts=(replace(PROFILE.parts[0], alone=0.0), PROFILE.parts[1]))
+    assert profile_rows(quick)[0] == ("project 64→128", "matvec", "4", "too short", "–", "–")
+    assert "too short to tell" in profile_words(quick)
+    assert "too short" not in profile_words(PROFILE)
+
+
 def test_parts_that_overlap_in_a_step_come_to_more_than_it() -> None:
     rows = profile_rows(replace(PROFILE, step=1e-3))
     assert ("less where they overlap", "", "", "", "-600.0 µs", "-60 %") in rows
