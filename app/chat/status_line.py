@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QResizeEvent
+from PySide6.QtGui import QMouseEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QWidget
 
 from app.chat.engine_status import StatusTexts
@@ -47,6 +47,7 @@ class StatusLine(QWidget):
             self._first,
             self._memory,
         )
+        self._wanted = "", StatusTexts()
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         row = QHBoxLayout(self)
         row.setContentsMargins(SIDE, 0, SIDE, 0)
@@ -59,7 +60,18 @@ class StatusLine(QWidget):
             row.addWidget(label)
 
     def show_texts(self, model: str, texts: StatusTexts) -> None:
-        """Show these words."""
+        """Show these words; behind the dashboard, which has the same figures, when it comes into view."""
+        self._wanted = model, texts
+        if self.isVisible():
+            self._show_wanted()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
+        """It comes into view."""
+        super().showEvent(event)
+        self._show_wanted()
+
+    def _show_wanted(self) -> None:
+        model, texts = self._wanted
         for label, words in (
             (self._model, model),
             (self._activity, texts.activity),
@@ -97,4 +109,5 @@ class StatusLine(QWidget):
     @property
     def words(self) -> str:
         """Everything it says, for tests and screen readers."""
+        self._show_wanted()
         return "  ".join(label.text() for label in self._labels if label.text())

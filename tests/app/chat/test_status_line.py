@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.chat.engine_status import StatusTexts
@@ -54,3 +55,19 @@ def test_a_click_asks_for_more(qtbot: QtBot) -> None:
     line.show()
     with qtbot.waitSignal(line.clicked):
         qtbot.mouseClick(line, Qt.MouseButton.LeftButton)
+
+
+def test_out_of_sight_nothing_is_drawn_and_back_in_sight_it_says_the_latest(qtbot: QtBot) -> None:
+    """Behind the dashboard it would take a share of a core away from the engine."""
+    line = StatusLine()
+    qtbot.addWidget(line)
+    line.resize(800, 30)
+    line.show()
+    line.show_texts("guide", StatusTexts(speed="1 tok/s"))
+    line.hide()
+    labels = line.findChildren(QLabel)
+    before = [label.text() for label in labels]
+    line.show_texts("guide", StatusTexts(speed="2 tok/s"))
+    assert [label.text() for label in labels] == before
+    line.show()
+    assert "2 tok/s" in [label.text() for label in labels if label.isVisible()]
