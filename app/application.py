@@ -13,6 +13,9 @@ from app import text
 from app.icons import app_icon
 from app.opening.link import is_link
 
+HAND_OVER_SECONDS = 0.0005
+"""After which a thread that runs Python leaves it to one that waits; Python's own is ten times as long."""
+
 
 class Application(QApplication):
     """Tells of what is opened from outside: by a double click, on the Dock, with "Open With", as a link.
@@ -52,7 +55,12 @@ def _wanted(event: QFileOpenEvent) -> str:
 
 
 def make_application() -> Application:
-    """The process's application, set up for MLXR; made on the first call."""
+    """The process's application, set up for MLXR; made on the first call.
+
+    Python is handed from thread to thread sooner than it usually is: the engine, which needs it for a
+    millisecond between tokens, does not wait until a chart is painted.
+    """
+    sys.setswitchinterval(HAND_OVER_SECONDS)
     existing = QApplication.instance()
     application = existing if isinstance(existing, Application) else Application(sys.argv[:1])
     application.setApplicationName(text.APP_NAME)
