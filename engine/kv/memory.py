@@ -78,7 +78,7 @@ class KVMemory:
         """
         match = self.tree.match(tokens, len(tokens) - 1)
         if full := match.length // self._pager.page_size:
-            self._claim(match.nodes[full - 1], chat)
+            self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
         pages = [node.page for node in match.nodes[match.first :]]
         return self._pager.share([NO_PAGE] * match.first + pages, match.length)
 
@@ -128,7 +128,7 @@ class KVMemory:
             return 0
         writer.finish(pages)
         table.length = (first + pages) * size
-        self._claim(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
+        self._claimed(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
         self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + pages)
         return table.length - before
 
@@ -173,7 +173,7 @@ class KVMemory:
             tokens: at least the first `table.length` ids of the sequence, whose keys and values are computed.
             whole: a partly filled last page too: the sequence ends here.
         """
-        self._claim(self.tree.insert(tokens, table, whole, chat), chat)
+        self._claimed(self.tree.insert(tokens, table, whole, chat), chat)
 
     def free(self, table: PageTable) -> None:
         """Give back all pages of `table`; those that were kept stay until they are evicted."""
@@ -300,8 +300,8 @@ class KVMemory:
         unused = pager.free_pages - (pager.total_pages - pager.high_water)  # free, and built already
         return min(pager.high_water + max(0, missing - unused), pager.total_pages)
 
-    def _claim(self, node: Node, chat: str) -> None:
-        new = self.tree.claim(node, chat)
+    def _claimed(self, new: Sequence[Node], chat: str) -> None:
+        """The nodes `new` are `chat`'s too, on SSD as well."""
         if new and self._tier is not None:
             self._tier.claim([node.key for node in new], chat)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +53,23 @@ def chain_key(parent: bytes, tokens: Sequence[int]) -> bytes:
 
 def chain_keys(parent: bytes, pages: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
     """The keys of consecutive full pages that follow the page `parent`."""
-    blake2b, pack, keys = hashlib.blake2b, struct.pack, list[bytes]()
-    for tokens in pages:
-        text = parent + pack(f"<{len(tokens)}i", *tokens)
-        parent = blake2b(text, digest_size=KEY_BYTES).digest()
+    return _chained(parent, map(id_bytes, pages))
+
+
+def id_bytes(tokens: Sequence[int]) -> bytes:
+    """Token ids as little-endian int32, as they are hashed and stored."""
+    return struct.pack(f"<{len(tokens)}i", *tokens)
+
+
+def keys_of_ids(parent: bytes, ids: bytes, page_bytes: int) -> tuple[bytes, ...]:
+    """The keys of pages behind the page `parent`, whose ids are `ids`, `page_bytes` bytes for each page."""
+    return _chained(parent, (ids[at : at + page_bytes] for at in range(0, len(ids), page_bytes)))
+
+
+def _chained(parent: bytes, pages: Iterable[bytes]) -> tuple[bytes, ...]:
+    blake2b, keys = hashlib.blake2b, list[bytes]()
+    for ids in pages:
+        parent = blake2b(parent + ids, digest_size=KEY_BYTES).digest()
         keys.append(parent)
     return tuple(keys)
 

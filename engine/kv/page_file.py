@@ -64,8 +64,9 @@ def encode(run: SpilledRun, identity: CacheIdentity, created: int) -> EncodedRun
     arrays = tuple(ArrayEntry(name, array.dtype, array.shape) for name, array in payload)
     header = PageHeader(identity.digest, run.parent, run.keys, run.chats, created, crc, arrays)
     header = replace(header, payload_begin=length_for(header))
-    begin = sealed(header)
-    assert begin is not None
+    with_seal = sealed(header)
+    assert with_seal is not None
+    begin, header = with_seal
     return EncodedRun(header, (memoryview(begin), *buffers))
 
 
@@ -110,23 +111,25 @@ def fetch(path: Path) -> None:
         return
 
 
-def write_chats(path: Path, header: PageHeader, chats: Chats) -> bool:
+def write_chats(path: Path, header: PageHeader, chats: Chats) -> PageHeader | None:
     """Write anew whose the pages of the file at `path` are; the file is the one that `header` was read from.
 
-    False, and nothing is written, when it is another file now, or when there are too many chats for the room
-    behind the header. Whoever dies in the middle leaves a damaged file, which is seen. Raises OSError.
+    Returns what it says then. None, and nothing is written, when it is another file now, or when there are
+    too many chats for the room behind the header. Whoever dies in the middle leaves a damaged file, which is
+    seen. Raises OSError.
     """
-    begin = sealed(replace(header, chats=chats))
-    if begin is None:
-        return False
+    with_seal = sealed(replace(header, chats=chats))
+    if with_seal is None:
+        return None
+    begin, written = with_seal
     with path.open("r+b", buffering=0) as file:
         try:
             found = parse_header(
                 os.pread(file.fileno(), header.payload_begin, 0), os.fstat(file.fileno()).st_size, None
             )
         except DamagedFile:
-            return False
+            return None
         if replace(found, chats=header.chats) != header:
-            return False
+            return None
         file.write(begin)
-    return True
+    return written

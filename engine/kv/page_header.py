@@ -90,7 +90,7 @@ class PageHeader:
         payload_crc: what the payload must add up to.
         arrays: of the payload, in order; the tokens first.
         payload_begin: where the payload begins, after the header and the room behind it.
-        seal: of the header as it was read; b"" of one that was not.
+        seal: of the header as it was read or written; b"" of one that was neither.
     """
 
     identity: str
@@ -119,17 +119,18 @@ def length_for(header: PageHeader) -> int:
     return -(-(8 + len(_text(header)) + _ROOM) // _ALIGNMENT) * _ALIGNMENT
 
 
-def sealed(header: PageHeader) -> bytes | None:
-    """The beginning of the file, `header.payload_begin` bytes; None when it does not fit in there.
+def sealed(header: PageHeader) -> tuple[bytes, PageHeader] | None:
+    """The beginning of the file, `header.payload_begin` bytes, and the header with its seal.
 
-    Raises ValueError for an array of a dtype that is not stored.
+    None when it does not fit in there. Raises ValueError for an array of a dtype that is not stored.
     """
     length = header.payload_begin - 8
     text = _text(header).ljust(length)
     if len(text) > length:
         return None
     begin = length.to_bytes(8, "little") + text
-    return begin[:_SEAL_BEGIN] + f"{zlib.crc32(begin):08x}".encode() + begin[_SEAL_END:]
+    seal = _seal(begin)
+    return begin[:_SEAL_BEGIN] + seal + begin[_SEAL_END:], replace(header, seal=seal)
 
 
 def parse_header(
@@ -146,7 +147,7 @@ def parse_header(
     text = bytearray(begin[:length])
     seal = bytes(text[_SEAL_BEGIN:_SEAL_END])
     text[_SEAL_BEGIN:_SEAL_END] = _NO_SEAL
-    if seal != f"{zlib.crc32(text):08x}".encode():
+    if seal != _seal(text):
         raise DamagedFile("its header is damaged")
     if known is not None and known.seal == seal:
         found = known
@@ -159,6 +160,11 @@ def parse_header(
     if found.size != size:
         raise DamagedFile(f"it has {size} bytes and must have {found.size}")
     return found
+
+
+def _seal(begin: bytes | bytearray) -> bytes:
+    """Of a file's beginning with zeros in the seal's place."""
+    return b"%08x" % zlib.crc32(begin)
 
 
 def _text(header: PageHeader) -> bytes:

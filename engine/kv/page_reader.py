@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.kv.page_data import TOKEN_AXIS, PageMemory, chain_key, chain_keys
+from engine.kv.page_data import TOKEN_AXIS, PageMemory, keys_of_ids
 from engine.kv.page_file import DATA, opened_header
 from engine.kv.page_header import ArrayEntry, CacheIdentity, DamagedFile, PageHeader
 
@@ -46,14 +45,24 @@ class Wanted:
     Attributes:
         header: what it held when it was indexed.
         first: the position of the first page that is wanted.
-        tokens: ids of the pages that are wanted, one behind the other.
+        ids: of the pages that are wanted, one behind the other, as `id_bytes`.
         memory: where their content belongs.
     """
 
     header: PageHeader
     first: int
-    tokens: tuple[tuple[int, ...], ...]
+    ids: bytes
     memory: PageMemory
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page's ids."""
+        return self.header.arrays[0].nbytes // len(self.header.keys)
+
+    @property
+    def pages(self) -> int:
+        """How many are wanted."""
+        return len(self.ids) // self.page_bytes
 
 
 def read_run(path: Path, identity: CacheIdentity, wanted: Wanted) -> None:
@@ -95,7 +104,7 @@ def _parts(header: PageHeader, wanted: Wanted) -> list[memoryview]:
 
 
 def _array_parts(entry: ArrayEntry, pages: int, wanted: Wanted) -> Sequence[memoryview]:
-    memory, count = wanted.memory[entry.name.removeprefix(DATA)], len(wanted.tokens)
+    memory, count = wanted.memory[entry.name.removeprefix(DATA)], wanted.pages
     rows = math.prod(entry.shape[:TOKEN_AXIS])
     page_bytes = entry.nbytes // (rows * pages) if rows else 0
     each, rest = divmod(len(memory), rows) if rows else (0, 1)
@@ -153,13 +162,11 @@ def _check_tokens(header: PageHeader, stored: bytearray, wanted: Wanted) -> None
 
     The keys of all but the first are known to follow: who asks has hashed them.
     """
-    ids, first = tuple(chain.from_iterable(wanted.tokens)), wanted.first
-    page_bytes = len(stored) // len(header.keys)
-    found = bytes(stored[first * page_bytes : (first + len(wanted.tokens)) * page_bytes])
+    ids, first, page_bytes = wanted.ids, wanted.first, len(stored) // len(header.keys)
     before = header.keys[first - 1] if first else header.parent
-    is_same = found == struct.pack(f"<{len(ids)}i", *ids)
-    if is_same and chain_key(before, wanted.tokens[0]) == header.keys[first]:
+    is_same = bytes(stored[first * page_bytes : first * page_bytes + len(ids)]) == ids
+    if is_same and keys_of_ids(before, ids[:page_bytes], page_bytes) == header.keys[first : first + 1]:
         return
-    if chain_keys(header.parent, list(struct.iter_unpack(f"<{page_bytes // 4}i", stored))) != header.keys:
+    if keys_of_ids(header.parent, bytes(stored), page_bytes) != header.keys:
         raise DamagedFile("its tokens are not those of its keys")
     raise OtherPages(header)

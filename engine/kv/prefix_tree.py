@@ -158,11 +158,11 @@ class PrefixTree:
 
     def insert(
         self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str, keys: Sequence[bytes] = ()
-    ) -> Node:
-        """Make the pages of `table` findable: full ones, and with `whole` a partly filled last one.
+    ) -> list[Node]:
+        """Make the pages of `table` findable for `chat`: full ones, and with `whole` a partly filled one.
 
         Where the tree has an equal page already, the table gets that one in the place of its own. Returns the
-        node of the last full page, the root where there is none; `chat` must claim it next.
+        nodes of full pages that `chat` did not own before.
 
         Args:
             tokens: at least the first `table.length` ids of the sequence.
@@ -173,14 +173,19 @@ class PrefixTree:
         first_known = full - len(keys)
         self.clock = clock = self.clock + 1
         node = self._last_shared(table, full)
+        new, owners = self.claim(node, chat), frozenset((chat,))
         for index in range(node.depth + 1, full):
             page_tokens = tuple(tokens[index * size : (index + 1) * size])
             child = node.children.get(page_tokens)
             if child is None:
                 is_known = index >= first_known
                 key = keys[index - first_known] if is_known else chain_key(node.key, page_tokens)
-                child = self._add(node, page_tokens, key)
+                child = self._add(node, page_tokens, key, owners)
                 self._supersede(child, chat)
+                new.append(child)
+            elif chat not in child.owners:
+                self._set_owners(child, child.owners | owners)
+                new.append(child)
             if table.pages[index] != NO_PAGE:
                 self._settle(child, table, index)
                 child.stamp = clock
@@ -188,7 +193,7 @@ class PrefixTree:
         if whole and rest:
             self._insert_rest(node, tuple(tokens[full * size : table.length]), table.pages[full], chat)
         self._prune(node)
-        return node
+        return new
 
     def remove(self, node: Node) -> None:
         """Let go of the page of `node`, and of the node when nothing is behind it."""
@@ -265,8 +270,9 @@ class PrefixTree:
             last = node
         return last
 
-    def _add(self, parent: Node, tokens: Tokens, key: bytes) -> Node:
-        child = parent.children[tokens] = Node(tokens, parent, parent.depth + 1, key)
+    def _add(self, parent: Node, tokens: Tokens, key: bytes, owners: Owners = frozenset()) -> Node:
+        child = Node(tokens, parent, parent.depth + 1, key, children={}, owners=owners)
+        parent.children[tokens] = child
         return child
 
     def _settle(self, node: Node, table: PageTable, index: int) -> None:

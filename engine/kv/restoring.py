@@ -63,7 +63,7 @@ class Restoring:
     def behind(self, key: bytes, begin: int, tokens: Sequence[int]) -> Ahead:
         """Of a prompt whose first `begin` pages end with the page `key`; never its last token."""
         size = self._pager.page_size
-        stored = stored_run(self._tier, key, tokens[begin * size : -1], size, None)
+        stored = stored_run(self._tier, key, tokens[begin * size : -1], size)
         end = begin + len(stored.keys)
         return Ahead(begin, max(begin, self._tree.first_seen(end * size)), end)
 
@@ -110,7 +110,7 @@ class Restoring:
 
     def read(self, run: StoredRun, memory: MemoryOf) -> int:
         """Read the pages of `run`; returns how many, from the first on, their memory holds."""
-        return self._tier.read(run.keys, run.tokens, memory)
+        return self._tier.read(run.keys, run.ids, memory)
 
     def ended(self, table: PageTable) -> None:
         """`table` is freed: nothing more is read for it."""
@@ -127,7 +127,7 @@ class Restoring:
         """What is stored of the pages that are read at once, from the one at `first` on behind page `key`."""
         size = self._pager.page_size
         end = self._end(first, tokens)
-        return stored_run(self._tier, key, tokens[first * size : end * size], size, None)
+        return stored_run(self._tier, key, tokens[first * size : end * size], size)
 
     def _end(self, first: int, tokens: Sequence[int]) -> int:
         """Where a read that begins at page `first` ends: with a run, and before the last token."""

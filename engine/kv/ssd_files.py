@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from engine.kv.page_data import PageMemory
@@ -18,8 +17,6 @@ from engine.kv.ssd_index import ChatBytes, Place, SsdIndex, StoredFile
 from engine.kv.ssd_settings import SsdSettings
 
 log = logging.getLogger(__name__)
-
-Tokens = tuple[tuple[int, ...], ...]
 
 
 class SsdFiles:
@@ -123,8 +120,8 @@ class SsdFiles:
         with self._guard:
             return self._index.find(key)
 
-    def read(self, place: Place, tokens: Tokens, memory: PageMemory) -> bool:
-        """Read the pages from `place` on whose ids are `tokens` into `memory`, verified.
+    def read(self, place: Place, ids: bytes, memory: PageMemory) -> bool:
+        """Read the pages from `place` on whose ids are `ids` into `memory`, verified.
 
         False when their file is gone, holds others, or was damaged and is removed; what is in `memory` then
         is nothing to rely on.
@@ -132,7 +129,7 @@ class SsdFiles:
         file, path, header = place.file, place.file.path, place.file.header
         assert header is not None  # or it would hold no page that is found
         try:
-            read_run(path, self._identity, Wanted(header, place.position, tokens, memory))
+            read_run(path, self._identity, Wanted(header, place.position, ids, memory))
         except DamagedFile as damage:
             self._discard(path, str(damage))
         except FileNotFoundError:
@@ -149,9 +146,9 @@ class SsdFiles:
     def fetch(self, keys: Iterable[bytes]) -> None:
         """Let the system read the files with these pages into its own memory, while others work."""
         with self._guard:
-            paths = {place.file.path: None for key in keys if (place := self._index.find(key))}
-        for path in paths:
-            fetch(path)
+            files = {place.file: None for key in keys if (place := self._index.find(key))}
+        for file in files:
+            fetch(file.path)
 
     def touch(self, key: bytes) -> None:
         """Page `key` and those before it are used now."""
@@ -187,8 +184,8 @@ class SsdFiles:
             self._unsaved.clear()
         for file, header, chats, used_ns in unsaved:
             try:
-                if header is not None and chats != header.chats and write_chats(file.path, header, chats):
-                    file.header = replace(header, chats=chats)
+                if header is not None and chats != header.chats:
+                    file.header = write_chats(file.path, header, chats) or header
                 os.utime(file.path, ns=(used_ns, used_ns))
             except (OSError, OverflowError):
                 continue  # gone, read-only, or a clock beyond what the disk can write down

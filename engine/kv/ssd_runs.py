@@ -5,43 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.kv.page_data import LONGEST_RUN, SpilledRun, chain_keys, run_pages
+from engine.kv.page_data import LONGEST_RUN, SpilledRun, id_bytes, keys_of_ids, run_pages
 from engine.kv.pager import NO_PAGE
-from engine.kv.prefix_tree import Node, Tokens
+from engine.kv.prefix_tree import Node
 from engine.kv.stores import PageStore, Tier
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """Consecutive pages of a sequence that are on SSD: their keys and ids."""
+    """Consecutive pages of a sequence that are on SSD: their keys, and their ids as `id_bytes`."""
 
     keys: tuple[bytes, ...]
-    tokens: tuple[Tokens, ...]
+    ids: bytes
 
     def head(self, pages: int) -> StoredRun:
         """The first `pages` of them."""
-        return StoredRun(self.keys[:pages], self.tokens[:pages])
+        if pages >= len(self.keys):
+            return self
+        return StoredRun(self.keys[:pages], self.ids[: pages * (len(self.ids) // len(self.keys))])
 
 
-def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int, most: int | None) -> StoredRun:
-    """The pages behind the page `parent` that are on SSD, one after the other, at most `most`.
+def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int) -> StoredRun:
+    """The pages behind the page `parent` that are on SSD, one after the other.
 
     Args:
         tokens: that follow `parent`; only whole pages of `size` of them count.
     """
-    keys: list[bytes] = []
-    pages: list[Tokens] = []
-    count = len(tokens) // size
-    ends = range(size, size * (count if most is None else min(count, most)) + 1, size)
-    for first in range(0, len(ends), LONGEST_RUN):
-        asked = [tuple(tokens[end - size : end]) for end in ends[first : first + LONGEST_RUN]]
-        asked_keys = chain_keys(keys[-1] if keys else parent, asked)
-        found = tier.count(asked_keys)
-        keys += asked_keys[:found]
-        pages += asked[:found]
+    keys, ids, step = list[bytes](), list[bytes](), LONGEST_RUN * size
+    whole = len(tokens) - len(tokens) % size
+    for begin in range(0, whole, step):
+        end = min(begin + step, whole)
+        asked_ids = id_bytes(tokens[begin:end])
+        page_bytes = len(asked_ids) // ((end - begin) // size)
+        asked = keys_of_ids(keys[-1] if keys else parent, asked_ids, page_bytes)
+        found = tier.count(asked)
+        keys += asked[:found]
+        ids.append(asked_ids[: found * page_bytes])
         if found < len(asked):
             break
-    return StoredRun(tuple(keys), tuple(pages))
+    return StoredRun(tuple(keys), b"".join(ids))
 
 
 def spill_run(tier: Tier, store: PageStore, node: Node) -> int:

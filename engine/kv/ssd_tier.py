@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import chain
 from pathlib import Path
 
-from engine.kv.page_data import SpilledRun
+from engine.kv.page_data import SpilledRun, id_bytes
 from engine.kv.page_header import CacheIdentity
-from engine.kv.ssd_files import SsdFiles, Tokens
+from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes, Place
 from engine.kv.ssd_reader import run_side_by_side
@@ -26,13 +26,14 @@ QUEUE_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Of pages that are read, those from the one at `first` on that one run holds.
+    """Of pages that are read, those from the one at `first` to the one before `end`, which one run holds.
 
-    `source` says where they begin: in a file, or in a run that waits to be written.
+    `ids` are theirs; `source` says where they begin: in a file, or in a run that waits to be written.
     """
 
     first: int
-    tokens: Tokens
+    end: int
+    ids: bytes
     source: Place | tuple[SpilledRun, int]
 
 
@@ -102,7 +103,8 @@ class SsdTier:
         """How many of the pages `keys`, from the first on, are stored or wait to be."""
         waiting = self._writer.among(keys)
         stored = self._files.among(keys)  # after those that wait: one that is written meanwhile is in both
-        return sum(1 for _ in takewhile(lambda key: key in stored or key in waiting, keys))
+        here = stored | waiting if waiting else stored
+        return next((index for index, key in enumerate(keys) if key not in here), len(keys))
 
     def put(self, run: SpilledRun) -> bool:
         """Queue `run` for writing; True also when all its pages are there already.
@@ -121,15 +123,15 @@ class SsdTier:
             return False
         return has_room and self._writer.put(run)
 
-    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], memory: MemoryOf) -> int:
-        """Read the pages `keys`, consecutive in one sequence, whose ids are `tokens`; all verified.
+    def read(self, keys: Sequence[bytes], ids: bytes, memory: MemoryOf) -> int:
+        """Read the pages `keys`, consecutive in one sequence, with the ids `ids` (id_bytes); all verified.
 
         Returns how many, from the first on, their memory holds. There are fewer where a page is gone or
         damaged: then its file is removed, and `find` says so. Raises what `memory` raises.
         """
-        pieces = self._pieces(keys, tokens)
+        pieces = self._pieces(keys, ids)
         done = run_side_by_side([partial(self._read, piece, memory) for piece in pieces])
-        pages = sum(len(piece.tokens) for piece in pieces[:done])
+        pages = pieces[done - 1].end if done else 0
         if pages:
             self._files.touch(keys[pages - 1])
         return pages
@@ -168,29 +170,29 @@ class SsdTier:
         self._writer.close(timeout)
         self._files.save()
 
-    def _pieces(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> list[_Piece]:
+    def _pieces(self, keys: Sequence[bytes], ids: bytes) -> list[_Piece]:
         """What has to be read for the pages `keys`, as far as they are there, run by run."""
         pieces: list[_Piece] = []
-        first = 0
+        first, page_bytes = 0, len(ids) // len(keys) if keys else 0
         while first < len(keys) and (
             source := self._writer.find(keys[first]) or self._files.place(keys[first])
         ):
             run, position = (source.file, source.position) if isinstance(source, Place) else source
             end = first + _common(run.keys[position:], keys[first : first + len(run.keys)])
-            pieces.append(_Piece(first, tuple(tokens[first:end]), source))
+            pieces.append(_Piece(first, end, ids[first * page_bytes : end * page_bytes], source))
             first = end
         return pieces
 
     def _read(self, piece: _Piece, memory: MemoryOf) -> bool:
         """Read `piece`; False when its pages are not there, or those of another sequence."""
-        wanted, source = memory(piece.first, len(piece.tokens)), piece.source
+        count, source = piece.end - piece.first, piece.source
+        wanted = memory(piece.first, count)
         if isinstance(source, Place):
-            return self._files.read(source, piece.tokens, wanted)
+            return self._files.read(source, piece.ids, wanted)
         run, position = source
-        end = position + len(piece.tokens)
-        if run.tokens[position:end] != piece.tokens:
+        if id_bytes((*chain.from_iterable(run.tokens[position : position + count]),)) != piece.ids:
             return False
-        run.data.part(position, end - position).copy_into(wanted)
+        run.data.part(position, count).copy_into(wanted)
         return True
 
 

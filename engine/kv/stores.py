@@ -77,10 +77,11 @@ class Tier(Protocol):
         """Take `run` for writing; False when it is not taken."""
         ...
 
-    def read(self, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]], memory: MemoryOf) -> int:
-        """Read consecutive pages, verified; returns how many, from the first on, their memory holds.
+    def read(self, keys: Sequence[bytes], ids: bytes, memory: MemoryOf) -> int:
+        """Read consecutive pages, whose ids are `ids` (see id_bytes), verified.
 
-        There are fewer where one is gone or damaged. Raises what `memory` raises.
+        Returns how many, from the first on, their memory holds. There are fewer where one is gone or damaged.
+        Raises what `memory` raises.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys
+from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys, id_bytes
 from engine.kv.page_header import CacheIdentity
 from engine.kv.page_writers import HostWriter
 from engine.kv.ssd_tier import SsdTier
@@ -47,7 +47,12 @@ def spilled(
 def read(tier: SsdTier, keys: Sequence[bytes], tokens: Sequence[tuple[int, ...]]) -> PageData | None:
     """The pages `keys` as `tier` gives them; None where it cannot give all."""
     room = Room(content(keys))
-    return room.data if tier.read(keys, tokens, room.memory) == len(keys) else None
+    return room.data if tier.read(keys, ids_of(tokens), room.memory) == len(keys) else None
+
+
+def ids_of(tokens: Sequence[tuple[int, ...]]) -> bytes:
+    """The ids of these pages, as they are stored."""
+    return id_bytes([token for page in tokens for token in page])
 
 
 class Room:

@@ -17,7 +17,7 @@ def planted() -> tuple[PrefixTree, Pager, list[Node]]:
     tree, table = PrefixTree(pager), PageTable()
     pager.grow(table, 5)
     table.length = 5
-    tree.claim(tree.insert([1, 2, 3, 4, 5], table, True, "chat"), "chat")
+    tree.insert([1, 2, 3, 4, 5], table, True, "chat")
     return tree, pager, list(tree.nodes())
 
 

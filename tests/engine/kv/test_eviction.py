@@ -42,7 +42,7 @@ class Grove:
         if self.pager.missing(table, len(tokens)) <= self.pager.free_pages:
             self.pager.grow(table, len(tokens))
             table.length = len(tokens)
-            self.tree.claim(self.tree.insert(tokens, table, True, chat), chat)
+            self.tree.insert(tokens, table, True, chat)
         self.tables.append(table)
 
     def free(self) -> None:

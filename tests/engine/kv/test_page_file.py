@@ -24,7 +24,7 @@ from engine.kv.page_file import encode, fetch, read_header, write_chats
 from engine.kv.page_header import LAYOUT_VERSION, CacheIdentity, DamagedFile, PageHeader
 from engine.kv.page_reader import Wanted
 from engine.kv.page_reader import read_run as read_into
-from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, Room, assert_holds, pages, spilled
+from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, Room, assert_holds, ids_of, pages, spilled
 
 RUN = spilled(b"p" * 16, pages(7, 5), ("a", "b"))
 
@@ -38,9 +38,9 @@ def written(folder: Path, run: SpilledRun = RUN, identity: CacheIdentity = IDENT
 def read_run(
     path: Path, identity: CacheIdentity, run: SpilledRun = RUN, known: PageHeader | None = None
 ) -> PageData:
-    """All of `run`, which was written to `path`; `known`: what its header was taken for."""
-    room, header = Room(run.data.arrays), known or encode(run, IDENTITY, 12).header
-    read_into(path, identity, Wanted(header, 0, run.tokens, room.memory(0, run.data.pages)))
+    """All of `run`, which was written to `path`; `known`: what its header was taken for, when it was read."""
+    room, header = Room(run.data.arrays), known or replace(encode(run, IDENTITY, 12).header, seal=b"")
+    read_into(path, identity, Wanted(header, 0, ids_of(run.tokens), room.memory(0, run.data.pages)))
     return room.data
 
 
@@ -58,6 +58,7 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert_holds(read_run(path, IDENTITY), RUN.keys)
     assert_holds(read_run(path, IDENTITY, known=header), RUN.keys)
     assert (header.parent, header.keys, header.chats, header.created) == (RUN.parent, RUN.keys, RUN.chats, 12)
+    assert header.seal == encode(RUN, IDENTITY, 12).header.seal
     assert header.data_bytes == RUN.data.nbytes
 
 

@@ -18,7 +18,7 @@ from engine.kv.page_file import encode, read_header
 from engine.kv.page_header import DamagedFile
 from engine.kv.page_reader import OtherPages, Wanted, read_run
 from engine.kv.page_writers import HostWriter
-from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, Room, assert_holds, content, pages, spilled
+from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, Room, assert_holds, content, ids_of, pages, spilled
 
 RUN = spilled(b"p" * 16, pages(7, 5))
 
@@ -30,8 +30,8 @@ def written(folder: Path, run: SpilledRun = RUN) -> Path:
 
 
 def wanted(path: Path, room: Room, first: int = 0, count: int = 5) -> Wanted:
-    tokens = RUN.tokens[first : first + count]
-    return Wanted(read_header(path, IDENTITY), first, tokens, room.memory(0, count))
+    ids = ids_of(RUN.tokens[first : first + count])
+    return Wanted(read_header(path, IDENTITY), first, ids, room.memory(0, count))
 
 
 def is_empty(room: Room) -> bool:
@@ -71,7 +71,7 @@ def test_pages_go_where_they_belong_and_nowhere_else(tmp_path: Path) -> None:
     }
     before = {name: np.stack(arrays) for name, arrays in pools.items()}
     memory = HostWriter(pools, places, PAGE_SIZE).memory(0, 5)
-    read_run(path, IDENTITY, Wanted(read_header(path, IDENTITY), 0, RUN.tokens, memory))
+    read_run(path, IDENTITY, Wanted(read_header(path, IDENTITY), 0, ids_of(RUN.tokens), memory))
     slots = [page * PAGE_SIZE + offset for page in places for offset in range(PAGE_SIZE)]
     for name, array in expected.items():
         before[name][:, :, slots] = array
@@ -121,7 +121,7 @@ def test_a_file_of_other_pages_is_told_from_a_damaged_one(tmp_path: Path) -> Non
     assert found.value.header.keys == RUN.keys
     assert not is_empty(room)  # it was not begun
     with pytest.raises(OtherPages):  # two chains with one hash
-        read_run(path, IDENTITY, replace(asked, tokens=(*RUN.tokens[:4], (9, 9, 9, 9))))
+        read_run(path, IDENTITY, replace(asked, ids=ids_of((*RUN.tokens[:4], (9, 9, 9, 9)))))
     assert is_empty(room)
 
 
@@ -146,7 +146,7 @@ def test_reading_takes_little_more_than_the_disk_and_the_checksum(tmp_path: Path
     path = tmp_path / f"{run.keys[-1].hex()}.safetensors"
     path.write_bytes(b"".join(encode(run, identity, 12).buffers))
     buffer, room = np.empty(path.stat().st_size, np.uint8), Room(arrays, 16)
-    asked = Wanted(read_header(path, identity), 0, tokens, room.memory(0, 16))
+    asked = Wanted(read_header(path, identity), 0, ids_of(tokens), room.memory(0, 16))
 
     def read_and_sum() -> None:
         with path.open("rb", buffering=0) as file:

@@ -30,7 +30,7 @@ class Grove:
         table = PageTable()
         self.pager.grow(table, len(tokens))
         table.length = len(tokens)
-        self.tree.claim(self.tree.insert(tokens, table, whole, chat), chat)
+        self.tree.insert(tokens, table, whole, chat)
         check_tree(self.tree, self.pager)
         kept = PageTable(list(table.pages), table.length)
         self.pager.free(table)
@@ -144,7 +144,7 @@ def test_a_table_s_page_is_known_once() -> None:
     grove = Grove()
     grove.insert([*range(8)], "a")
     table = grove.pager.share([page.page for page in grove.tree.nodes()], 6)
-    grove.tree.claim(grove.tree.insert([*range(6)], table, True, "b"), "b")
+    grove.tree.insert([*range(6)], table, True, "b")
     check_tree(grove.tree, grove.pager)
     assert len(list(grove.tree.nodes())) == 2
 

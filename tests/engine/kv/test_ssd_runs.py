@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys, run_pages
@@ -22,7 +23,7 @@ def planted(pages: int, window: int | None = None) -> tuple[PrefixTree, ChainSto
     for page in range(pages):
         store.slots[page] = [page * SIZE, page * SIZE + 1]
     table.length = len(tokens)
-    tree.claim(tree.insert(tokens, table, True, "chat"), "chat")
+    tree.insert(tokens, table, True, "chat")
     return tree, store, list(tree.nodes())
 
 
@@ -90,10 +91,10 @@ def test_stored_pages_are_counted_however_many_there_are(stored: int) -> None:
     for node in nodes[stored : stored + 1]:
         del tier.pages[node.key]
     tokens = [*range(150 * SIZE + 1)]
-    run = stored_run(tier, ROOT_KEY, tokens, SIZE, None)
+    run = stored_run(tier, ROOT_KEY, tokens, SIZE)
     assert run.keys == tuple(node.key for node in nodes[:stored])
-    assert run.tokens == tuple(node.tokens for node in nodes[:stored])
-    assert stored_run(tier, ROOT_KEY, tokens, SIZE, 100).keys == run.keys[:100]
+    assert run.ids == np.array(tokens[: stored * SIZE], "<i4").tobytes()
+    assert run.head(100) == StoredRun(run.keys[:100], run.ids[: 100 * 4 * SIZE])
 
 
 def test_stored_pages_are_counted_up_to_the_first_that_is_missing() -> None:
@@ -102,9 +103,10 @@ def test_stored_pages_are_counted_up_to_the_first_that_is_missing() -> None:
     spill_run(tier, store, nodes[0])
     tokens = [*range(13)]
     keys = chain_keys(ROOT_KEY, [tokens[begin : begin + SIZE] for begin in range(0, 12, SIZE)])
-    assert stored_run(tier, ROOT_KEY, tokens, SIZE, None).keys == keys
-    assert stored_run(tier, ROOT_KEY, tokens[:5], SIZE, None).keys == keys[:2]
-    assert stored_run(tier, keys[1], tokens[4:], SIZE, 3) == StoredRun(keys[2:5], ((4, 5), (6, 7), (8, 9)))
+    assert stored_run(tier, ROOT_KEY, tokens, SIZE).keys == keys
+    assert stored_run(tier, ROOT_KEY, tokens[:5], SIZE).keys == keys[:2]
+    ids = np.array(tokens, "<i4")[4:10].tobytes()
+    assert stored_run(tier, keys[1], tokens[4:], SIZE).head(3) == StoredRun(keys[2:5], ids)
     del tier.pages[keys[4]]
-    assert stored_run(tier, ROOT_KEY, tokens, SIZE, None).keys == keys[:4]
-    assert stored_run(tier, ROOT_KEY, [9, *tokens], SIZE, None).keys == ()
+    assert stored_run(tier, ROOT_KEY, tokens, SIZE).keys == keys[:4]
+    assert stored_run(tier, ROOT_KEY, [9, *tokens], SIZE).keys == ()
