@@ -70,7 +70,7 @@ class Sampler:
         if self._params.temperature == 0:
             return mx.argmax(logits)
         scores, tokens = candidates(logits, self._params)
-        drawn = mx.random.categorical(scores, key=self._keys.take(1)[0])
+        drawn = mx.random.categorical(scores, key=self._keys.take(1).squeeze(0))
         return drawn if tokens is None else tokens[drawn]
 
     def sample_rows(

@@ -212,7 +212,7 @@ class InPlacePrefill:
             mask = self._mask(first, shape.window)
             out = mx.fast.scaled_dot_product_attention(
                 q[None], keys[None], values[None], scale=shape.scale, mask=mask
-            )[0]
+            ).squeeze(0)
         return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
 
     def _mask(self, first: int, window: int | None) -> mx.array | str:

@@ -85,11 +85,11 @@ class FunctionalStep:
         begin = self._singles
         if begin:
             q, k, v = _heads(layer, qkv[:begin, None], self._starts)
-            self._arena.write_slots(layer.index, k[:, :, 0], v[:, :, 0], self._slots)
+            self._arena.write_slots(layer.index, k.squeeze(2), v.squeeze(2), self._slots)
             queries += mx.split(q, begin)
         for part in self._parts[begin:]:
             q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
-            self._arena.write_layer(layer.index, k[0], v[0], part.written)
+            self._arena.write_layer(layer.index, k.squeeze(0), v.squeeze(0), part.written)
             queries.append(q)
             begin += part.tokens
         return queries
@@ -102,7 +102,7 @@ class FunctionalStep:
             return attend_in_parts(rows, seen, shape.scale).reshape(1, -1)
         keys, values = seen[0]
         if self._waits and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
-            out = attend_in_blocks(q[0], keys, values, shape.scale, shape.window)
+            out = attend_in_blocks(q.squeeze(0), keys, values, shape.scale, shape.window)
             return out.swapaxes(0, 1).reshape(part.tokens, -1)
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
