@@ -50,6 +50,7 @@ class Signature:
 
 Launcher = Callable[[Request], list[mx.array]]
 _Key = tuple[KernelSource, str, Signature]  # with the text of its features: 1 and 1.0 are equal
+_Dtypes = tuple[tuple[tuple[mx.Dtype, bool], ...], tuple[mx.Dtype, ...]]  # inputs', with what is `constant`
 
 
 class Executor(Protocol):
@@ -136,21 +137,22 @@ def _mlx_launcher(make: Callable[..., object], stem: str, text: _Text, signature
     MLX's CUDA back-end finds compiled kernels by name and template alone, though the dtypes of the arrays and
     whether an input is `constant` are part of the text that it compiles.
     """
-    kernels: dict[str, Callable[..., list[mx.array]]] = {}
+    kernels: dict[_Dtypes, Callable[..., list[mx.array]]] = {}
 
     def kernel_for(request: Request) -> Callable[..., list[mx.array]]:
-        inputs = [f"{_name(a.dtype)}{'c' if a.size < CONSTANT_BELOW else ''}" for a in request.inputs]
-        name = "_".join([stem, *inputs, *(_name(output.dtype) for output in request.outputs)])
-        if name not in kernels:
+        inputs = tuple([(array.dtype, array.size < CONSTANT_BELOW) for array in request.inputs])
+        outputs = tuple([output.dtype for output in request.outputs])
+        if (inputs, outputs) not in kernels:
+            names = [f"{_name(dtype)}{'c' if is_constant else ''}" for dtype, is_constant in inputs]
             made = make(
-                name=name,
+                name="_".join([stem, *names, *map(_name, outputs)]),
                 input_names=signature.inputs,
                 output_names=signature.outputs,
                 source=text.body,
                 header=text.header,
             )
-            kernels[name] = cast("Callable[..., list[mx.array]]", made)
-        return kernels[name]
+            kernels[inputs, outputs] = cast("Callable[..., list[mx.array]]", made)
+        return kernels[inputs, outputs]
 
     def launch(request: Request) -> list[mx.array]:
         return kernel_for(request)(
