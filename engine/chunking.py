@@ -12,7 +12,7 @@ COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples."""
 
 LONG = 2048
-"""Prompts of any length are cut into chunks of as many tokens, wherever the machine is fast enough."""
+"""Prompts of any length are cut into chunks of as many tokens or more, where the machine is fast enough."""
 
 _STEPS_KEPT = 5
 _RATES_KEPT = 3

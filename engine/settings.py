@@ -49,7 +49,7 @@ class EngineSettings:
     speculation: bool = True
     draft_model: Path | None = None
     unload_after: float | None = None
-    prefill_chunk: int = 2048
+    prefill_chunk: int = 4096
     executor: str | None = None
     executor_reason: str = ""
     cache: Path = Path(tempfile.gettempdir()) / "mlxr"
