@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
-from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPixmap, QPolygonF
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Slot
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.appearance import Appearance
 from app.dashboard.axis import ago_words, ticks
+from app.dashboard.ink import Ink, Scale
 from app.dashboard.live_cards import Card, value_words
 from app.dashboard.palette import colour_of
-from app.dashboard.series import Point, runs, thinned
+from app.dashboard.series import Point
+from app.dashboard.strokes import Extremes, since
 
 SPANS = {30.0: 3, 60.0: 4, 120.0: 4, 300.0: 5}
 """Seconds that the time axis may cover, and its parts: the first that holds all samples."""
@@ -27,12 +28,6 @@ DASHES = (
     Qt.PenStyle.DashDotLine,
 )
 SMALL_PX = 11
-COLUMN = 4
-"""Pixels, of whose samples those are drawn that show: `thinned`."""
-
-PIECE = 16
-LEAST = 2.0
-"""Pixels from left to right that a piece of a line takes at least."""
 
 
 class Chart(QWidget):
@@ -46,7 +41,9 @@ class Chart(QWidget):
         self._card: Card | None = None
         self._points: Sequence[Point] = ()
         self._now = 0.0
+        self._extremes: list[Extremes] = []
         self._grid: tuple[object, QPixmap] | None = None
+        self._ink = Ink()
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         appearance.changed.connect(self._repaint)
 
@@ -58,14 +55,14 @@ class Chart(QWidget):
     def show_series(self, card: Card, points: Sequence[Point], now: float) -> None:
         """Draw `points`, samples of the card's lines; `now` is the right end of the time axis, in seconds."""
         is_new = (card, points) != (self._card, self._points)
+        if is_new:
+            self._weigh(card, points)
         self._card, self._points, self._now = card, points, now
-        if not is_new:
-            if points and now - points[-1].at <= max(SPANS):  # what is older has left the chart
-                self.update()
-            return
-        self.update()
-        self.setAccessibleName(f"Chart: {card.title}")
-        self.setAccessibleDescription(self.words)
+        if is_new:
+            self.setAccessibleName(f"Chart: {card.title}")
+            self.setAccessibleDescription(self.words)
+        if is_new or (points and now - points[-1].at <= max(SPANS)):  # what is older has left the chart
+            self.update()
 
     @property
     def words(self) -> str:
@@ -73,12 +70,9 @@ class Chart(QWidget):
         if self._card is None:
             return ""
         said: list[str] = []
-        for line, name in enumerate(self._card.lines):
-            values = [value for point in self._points if (value := point.values[line]) is not None]
-            if values:
-                least, most, last = (
-                    value_words(v, self._card.unit) for v in (min(values), max(values), values[-1])
-                )
+        for name, extremes in zip(self._card.lines, self._extremes, strict=True):
+            if extremes.known:
+                least, most, last = (value_words(value, self._card.unit) for value in extremes.known)
                 said.append(f"{name}: least {least}, most {most}, last {last}")
         return "; ".join(said) or "Nothing yet"
 
@@ -103,15 +97,29 @@ class Chart(QWidget):
             painter.fillRect(self.rect(), QColor(self._appearance.theme.surface))
             painter.end()
             return
-        painter.setFont(_small(self.font()))
-        marks = ticks(max((v for point in self._points for v in point.values if v is not None), default=0.0))
+        marks = ticks(max((extremes.known[1] for extremes in self._extremes if extremes.known), default=0.0))
         names = [value_words(mark, self._card.unit) for mark in marks]
-        metrics = QFontMetrics(painter.font())
+        metrics = QFontMetrics(_small(self.font()))
         left = LEFT + max(metrics.horizontalAdvance(name) for name in names) + 8
         plot = QRectF(left, TOP, self.width() - left - RIGHT, self.height() - TOP - BOTTOM)
         painter.drawPixmap(0, 0, self._ground(plot, marks, names))
-        self._paint_lines(painter, plot, marks[-1])
+        if plot.width() > 0:
+            scale = Scale(plot.width(), plot.height(), self.span, marks[-1], self.devicePixelRatioF())
+            painter.translate(plot.topLeft())
+            self._ink.paint(painter, scale, self._points, self._now, self._pens())
         painter.end()
+
+    def _weigh(self, card: Card, points: Sequence[Point]) -> None:
+        """Bring each line's extremes up to date: with what is new, and without what has gone."""
+        new = since(points, self._points[-1] if self._points else None) if card is self._card else None
+        if new is None:
+            new, self._extremes = points, [Extremes() for _ in card.lines]
+        for point in new:
+            for extremes, value in zip(self._extremes, point.values, strict=True):
+                if value is not None:
+                    extremes.add(point.at, value)
+        for extremes in self._extremes:
+            extremes.drop(points[0].at if points else 0.0)
 
     def _ground(self, plot: QRectF, marks: Sequence[float], names: Sequence[str]) -> QPixmap:
         """Grid and legend, drawn anew only when they are others: words take most of a picture's time."""
@@ -151,22 +159,6 @@ class Chart(QWidget):
                 QRectF(at, plot.bottom() + 6, 100, 18), align.get(part, Qt.AlignmentFlag.AlignHCenter), words
             )
 
-    def _paint_lines(self, painter: QPainter, plot: QRectF, highest: float) -> None:
-        assert self._card is not None
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
-        begin, span = self._now - self.span, self.span
-        left, width, bottom, height = plot.left(), plot.width(), plot.bottom(), plot.height()
-        for line in range(len(self._card.lines)):
-            pen = self._pen(line)
-            painter.setPen(pen)
-            for run in runs(self._points, line):
-                drawn = [
-                    QPointF(left + width * (at - begin) / span, bottom - height * value / highest)
-                    for at, value in thinned(run, COLUMN * span / max(1.0, width))
-                ]
-                _draw(painter, drawn, is_solid=pen.style() == Qt.PenStyle.SolidLine)
-
     def _paint_legend(self, painter: QPainter, left: float, metrics: QFontMetrics) -> None:
         assert self._card is not None
         x = left
@@ -177,25 +169,16 @@ class Chart(QWidget):
             painter.drawText(QPointF(x + 30, 17 + metrics.ascent() / 2 - 1), name)
             x += 30 + metrics.horizontalAdvance(name) + 18
 
+    def _pens(self) -> list[QPen]:
+        """One for each line."""
+        assert self._card is not None
+        return [self._pen(line) for line in range(len(self._card.lines))]
+
     def _pen(self, line: int) -> QPen:
         pen = QPen(QColor(colour_of(line, self._appearance.theme)), 2, DASHES[line % len(DASHES)])
         pen.setJoinStyle(Qt.PenJoinStyle.BevelJoin)
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         return pen
-
-
-def _draw(painter: QPainter, points: Sequence[QPointF], is_solid: bool) -> None:
-    """A line through `points`, in pieces: Qt takes a hundred times as long for a polyline of a thousand.
-
-    What is narrower than a line is wide is made wider, to be seen.
-    """
-    if points[-1].x() - points[0].x() < LEAST:
-        painter.drawPolyline([points[0] - QPointF(1, 0), *points, points[-1] + QPointF(1, 0)])
-    elif is_solid:
-        painter.drawLines([QLineF(one, other) for one, other in pairwise(points)])
-    else:
-        for first in range(0, len(points) - 1, PIECE):
-            painter.drawPolyline(QPolygonF(points[first : first + PIECE + 1]))
 
 
 def _small(font: QFont) -> QFont:

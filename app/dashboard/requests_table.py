@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtWidgets import QTableWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QVBoxLayout, QWidget
 
 from app.dashboard.axis import number_words
 from app.dashboard.live_cards import NONE, time_words
-from app.dashboard.tables import fill, plain_table
+from app.dashboard.tables import fill, plain_table, write
 from engine import RequestStats
 
 COLUMNS = ("Chat", "Prompt read", "Written", "First token", "Prefill tok/s", "Decode tok/s")
@@ -24,6 +24,10 @@ class RequestsTable(QWidget):
         self._title_of = title_of
         self._shown: list[tuple[str, ...]] = []
         self.table: QTableWidget = plain_table(self, COLUMNS, "Requests that run")
+        self.table.setSizeAdjustPolicy(QAbstractItemView.SizeAdjustPolicy.AdjustIgnored)
+        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self._widths = [0] * len(COLUMNS)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.table)
@@ -39,8 +43,23 @@ class RequestsTable(QWidget):
         rows = [self._row(request) for request in requests] or [(NOTHING, *[""] * (len(COLUMNS) - 1))]
         if rows == self._shown:
             return
-        self._shown = rows
-        fill(self.table, rows, most=6)
+        before, self._shown = self._shown, rows
+        if len(rows) != len(before):
+            fill(self.table, rows, most=6)
+            self._widths = [0] * len(COLUMNS)
+            before = [("",) * len(COLUMNS)] * len(rows)
+        for place, (old, new) in enumerate(zip(before, rows, strict=True)):
+            for column, words in enumerate(new):
+                if words != old[column]:
+                    write(self.table, place, column, words)
+                    self._make_room(column, words)
+
+    def _make_room(self, column: int, words: str) -> None:
+        """Columns grow with their words; they are not measured anew, nor narrower, with each number."""
+        width = self.table.fontMetrics().horizontalAdvance(words)
+        if column and width > self._widths[column]:
+            self._widths[column] = width
+            self.table.resizeColumnToContents(column)
 
     def _row(self, request: RequestStats) -> tuple[str, ...]:
         return (

@@ -68,12 +68,13 @@ def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int, grows: b
     with QSignalBlocker(model):  # each word would have all columns measured
         for place, row in enumerate(rows):
             for column, words in enumerate(row):
-                _write(table, place, column, words)
+                write(table, place, column, words)
     if rows:
         model.dataChanged.emit(model.index(0, 0), model.index(len(rows) - 1, table.columnCount() - 1))
 
 
-def _write(table: QTableWidget, place: int, column: int, words: str) -> None:
+def write(table: QTableWidget, place: int, column: int, words: str) -> None:
+    """Let a cell say this."""
     item = table.item(place, column)
     if item is None:
         item = QTableWidgetItem()

@@ -20,8 +20,11 @@ LEAST_GRID = 12
 class Painted:
     """The picture of a chart with a grid from 0 to above `highest`, and what a line of a colour left."""
 
-    def __init__(self, chart: QWidget, theme: Theme, colour: str, highest: float) -> None:
-        pixels = _pixels(chart)
+    def __init__(
+        self, chart: QWidget, theme: Theme, colour: str, highest: float, image: QImage | None = None
+    ) -> None:
+        """`image`: of the chart, where it is not to be grabbed."""
+        pixels = _pixels(image or chart.grab().toImage())
         grid = (pixels == _rgb(theme.border)).all(axis=2)
         rows = np.flatnonzero(grid.sum(axis=1) >= LEAST_GRID)
         columns = np.flatnonzero(grid[rows].any(axis=0))
@@ -53,8 +56,8 @@ def mark_above(highest: float) -> float:
     return step * int(np.ceil(highest / step - 1e-9))
 
 
-def _pixels(chart: QWidget) -> np.ndarray:
-    image = chart.grab().toImage().convertToFormat(QImage.Format.Format_RGB888)
+def _pixels(image: QImage) -> np.ndarray:
+    image = image.convertToFormat(QImage.Format.Format_RGB888)
     lines = np.frombuffer(image.constBits(), np.uint8).reshape(image.height(), image.bytesPerLine())
     return lines[:, : 3 * image.width()].reshape(image.height(), image.width(), 3).copy()
 

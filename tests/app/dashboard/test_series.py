@@ -1,4 +1,4 @@
-"""Samples of the last minutes: what is kept, what is drawn, and what a wrong clock does to them."""
+"""Samples of the last minutes: what is kept, and what a wrong clock does to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dashboard.series import GAP, Point, Series, runs, thinned
+from app.dashboard.series import Point, Series
 
 TIMES = st.lists(st.floats(0, 1e6), max_size=200)
 
@@ -47,34 +47,17 @@ def test_a_clock_that_goes_back_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, None])
-def test_what_is_no_number_is_not_drawn(wrong: float | None) -> None:
+def test_what_is_no_number_is_none(wrong: float | None) -> None:
     series = Series()
     for at, value in ((1.0, 5.0), (1.1, wrong), (1.2, 6.0)):
         series.add(at, (value,))
-    assert runs(series.points, 0) == [[(1.0, 5.0)], [(1.2, 6.0)]]
+    assert [point.values for point in series.points] == [(5.0,), (None,), (6.0,)]
 
 
-def test_a_line_ends_at_a_gap_and_where_a_model_is_loaded_anew() -> None:
+def test_a_cut_is_one_point_without_values() -> None:
     series = Series()
-    for at in (1.0, 1.5, 1.5 + GAP + 0.1):
-        series.add(at, (at,))
+    series.cut()
+    series.add(1.0, (2.0, None))
     series.cut()
     series.cut()
-    series.add(3.7, (9.0,))
-    assert runs(series.points, 0) == [[(1.0, 1.0), (1.5, 1.5)], [(3.6, 3.6)], [(3.7, 9.0)]]
-
-
-@given(st.lists(st.floats(0, 100), max_size=300), st.floats(0.05, 30))
-def test_thinned_lines_keep_each_columns_ends_and_extremes(values: list[float], width: float) -> None:
-    run = [(0.1 * place, value) for place, value in enumerate(values)]
-    kept = thinned(run, width)
-    assert kept == sorted(set(kept))
-    assert set(kept) <= set(run)
-    columns: dict[float, list[tuple[float, float]]] = {}
-    for sample in run:
-        columns.setdefault(sample[0] // width, []).append(sample)
-    for column in columns.values():
-        here = [sample for sample in kept if sample in set(column)]
-        assert len(here) <= 4
-        assert (here[0], here[-1]) == (column[0], column[-1])
-        assert {min(v for _, v in column), max(v for _, v in column)} <= {v for _, v in here}
+    assert series.points == [Point(1.0, (2.0, None)), Point(1.0, (None, None))]
