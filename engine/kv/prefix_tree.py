@@ -181,13 +181,17 @@ class PrefixTree:
                 is_known = index >= first_known
                 key = keys[index - first_known] if is_known else chain_key(node.key, page_tokens)
                 child = self._add(node, page_tokens, key, owners)
-                self._supersede(child, chat)
                 new.append(child)
+                if len(node.children) > 1:
+                    self._supersede(child, chat)
             elif chat not in child.owners:
                 self._set_owners(child, child.owners | owners)
                 new.append(child)
-            if table.pages[index] != NO_PAGE:
-                self._settle(child, table, index)
+            if (page := table.pages[index]) != NO_PAGE:
+                if child.page == NO_PAGE:
+                    self._set_page(child, page)
+                elif child.page != page:
+                    self._pager.swap(table, index, child.page)
                 child.stamp = clock
             node = child
         if whole and rest:
@@ -275,19 +279,10 @@ class PrefixTree:
         parent.children[tokens] = child
         return child
 
-    def _settle(self, node: Node, table: PageTable, index: int) -> None:
-        """One page for both: the node's, or the table's where the node has none."""
-        if node.page == NO_PAGE:
-            self._set_page(node, table.pages[index])
-        elif node.page != table.pages[index]:
-            self._pager.swap(table, index, node.page)
-
     def _supersede(self, node: Node, chat: str) -> None:
         """Drop partly filled pages of `chat` alone beside `node` that hold a beginning of its tokens."""
         parent = node.parent
         assert parent is not None
-        if len(parent.children) == 1:
-            return
         for other in list(parent.children.values()):
             short = len(other.tokens)
             if short < len(node.tokens) and other.tokens == node.tokens[:short] and other.owners <= {chat}:

@@ -1,4 +1,4 @@
-"""Reading files of pages side by side: on the caller's thread, and on others meanwhile."""
+"""Reading files of pages side by side: on the caller's thread, and on others that are kept for it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,44 @@ Job = Callable[[], bool]
 """Reads a file; returns whether it was as it should be."""
 
 
-def run_side_by_side(jobs: Sequence[Job]) -> int:
-    """Begin `jobs` in order, several at once; returns how many, from the first on, went well.
+class SideBySide:
+    """Runs what reads files on several threads, which begin with the first work; for one caller at a time."""
 
-    Behind one that did not, none is begun. When this returns, all that were begun have ended. Raises what a
-    job raised.
-    """
-    outcomes, failed, waiting = [False] * len(jobs), list[int](), iter(range(len(jobs)))
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, "mlxr-ssd-read")  # one more than help: `later` holds up none
 
-    def work() -> None:
-        for index in waiting:
-            if failed:
-                return
-            try:
-                outcomes[index] = jobs[index]()
-            finally:
-                if not outcomes[index]:
-                    failed.append(index)
+    def run(self, jobs: Sequence[Job]) -> int:
+        """Begin `jobs` in order, several at once; returns how many, from the first on, went well.
 
-    others = min(THREADS, len(jobs)) - 1
-    if others < 1:
-        work()
-    else:
-        with ThreadPoolExecutor(others, "mlxr-ssd-read") as pool:
-            begun = [pool.submit(work) for _ in range(others)]
+        Behind one that did not, none is begun. When this returns, all that were begun have ended. Raises what
+        a job raised.
+        """
+        outcomes, failed, waiting = [False] * len(jobs), list[int](), iter(range(len(jobs)))
+
+        def work() -> None:
+            for index in waiting:
+                if failed:
+                    return
+                try:
+                    outcomes[index] = jobs[index]()
+                finally:
+                    if not outcomes[index]:
+                        failed.append(index)
+
+        others = [self._pool.submit(work) for _ in range(min(THREADS, len(jobs)) - 1)]
+        try:
             work()
-        for other in begun:
-            other.result()
-    return sum(1 for _ in takewhile(bool, outcomes))
+        finally:
+            begun = [other for other in others if not other.cancel()]
+            errors = [error for other in begun if (error := other.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return sum(1 for _ in takewhile(bool, outcomes))
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Run `work`, which raises nothing, meanwhile."""
+        self._pool.submit(work)
+
+    def close(self) -> None:
+        """End the threads as soon as they have nothing to do; nothing is run after this."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -15,7 +15,7 @@ from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes, Place
-from engine.kv.ssd_reader import run_side_by_side
+from engine.kv.ssd_reader import SideBySide
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_writer import SsdWriter
 from engine.kv.stores import MemoryOf
@@ -65,6 +65,7 @@ class SsdTier:
         self.cap_bytes = settings.cap_bytes
         self._files = SsdFiles(settings, identity, clock, disk_usage)
         self._writer = SsdWriter(self._files, identity, clock, queue_bytes)
+        self._readers = SideBySide()
         try:
             self._files.open()
         except OSError as error:
@@ -130,7 +131,7 @@ class SsdTier:
         damaged: then its file is removed, and `find` says so. Raises what `memory` raises.
         """
         pieces = self._pieces(keys, ids)
-        done = run_side_by_side([partial(self._read, piece, memory) for piece in pieces])
+        done = self._readers.run([partial(self._read, piece, memory) for piece in pieces])
         pages = pieces[done - 1].end if done else 0
         if pages:
             self._files.touch(keys[pages - 1])
@@ -138,7 +139,8 @@ class SsdTier:
 
     def expect(self, keys: Sequence[bytes]) -> None:
         """`read` will be asked for these pages: let the system bring their files into memory meanwhile."""
-        self._files.fetch(keys)
+        if keys:
+            self._readers.later(partial(self._files.fetch, keys))
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The pages among `keys` that are stored, or wait to be, are `chat`'s too."""
@@ -166,7 +168,8 @@ class SsdTier:
         return self._writer.flush(timeout)
 
     def close(self, timeout: float) -> None:
-        """Write what waits within `timeout` seconds and drop the rest; `put` takes nothing more."""
+        """Write what waits within `timeout` seconds and drop the rest; nothing is put or read after this."""
+        self._readers.close()
         self._writer.close(timeout)
         self._files.save()
 
@@ -197,6 +200,9 @@ class SsdTier:
 
 
 def _common(left: Sequence[bytes], right: Sequence[bytes]) -> int:
+    count = min(len(left), len(right))
+    if left[:count] == right[:count]:
+        return count
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:

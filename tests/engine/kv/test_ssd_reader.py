@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from engine.kv import ssd_reader
-from engine.kv.ssd_reader import Job, run_side_by_side
+from engine.kv.ssd_reader import Job, SideBySide
 
 
 def said(outcomes: list[bool], ran: list[int]) -> list[Job]:
@@ -28,7 +28,7 @@ def said(outcomes: list[bool], ran: list[int]) -> list[Job]:
 def test_each_runs_once(threads: int, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssd_reader, "THREADS", threads)
     ran: list[int] = []
-    assert run_side_by_side(said([True] * jobs, ran)) == jobs
+    assert SideBySide().run(said([True] * jobs, ran)) == jobs
     assert sorted(ran) == list(range(jobs))
 
 
@@ -36,10 +36,10 @@ def test_each_runs_once(threads: int, jobs: int, monkeypatch: pytest.MonkeyPatch
 def test_what_went_well_is_counted_up_to_what_did_not(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssd_reader, "THREADS", threads)
     ran: list[int] = []
-    assert run_side_by_side(said([True, True, False, True, False], ran)) == 2
+    assert SideBySide().run(said([True, True, False, True, False], ran)) == 2
     if threads == 1:
         assert ran == [0, 1, 2]
-    assert run_side_by_side(said([False] + [True] * 9, [])) == 0
+    assert SideBySide().run(said([False] + [True] * 9, [])) == 0
 
 
 def test_they_run_at_once_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_they_run_at_once_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         together.wait(10)
         return True
 
-    assert run_side_by_side([job] * 3) == 3
+    assert SideBySide().run([job] * 3) == 3
     assert len(threads) == 3
     assert threading.get_ident() in threads
 
@@ -73,5 +73,57 @@ def test_what_breaks_is_raised_when_all_have_ended(on_caller: bool, monkeypatch:
         return True
 
     with pytest.raises(MemoryError, match="no room"):
-        run_side_by_side([job, job, job, job])
+        SideBySide().run([job, job, job, job])
     assert ended == [True]
+
+
+def test_the_threads_are_kept_from_read_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", 2)
+    readers, seen = SideBySide(), list[set[int]]()
+    for _ in range(3):
+        together, threads = threading.Barrier(2), set[int]()
+
+        def job(together: threading.Barrier = together, threads: set[int] = threads) -> bool:
+            threads.add(threading.get_ident())
+            together.wait(10)
+            return True
+
+        assert readers.run([job, job]) == 2
+        seen.append(threads)
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_what_is_done_meanwhile_holds_up_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", 2)
+    readers, may_end, ended = SideBySide(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        assert may_end.wait(10)
+        ended.set()
+
+    together = threading.Barrier(2)
+
+    def job() -> bool:
+        together.wait(10)
+        return True
+
+    readers.later(slow)
+    assert readers.run([job, job]) == 2  # on two threads still
+    for _ in range(3):
+        readers.later(lambda: may_end.wait(10))
+    assert readers.run([lambda: True] * 2) == 2  # by the caller alone: no thread is left
+    may_end.set()
+    assert ended.wait(10)
+
+
+def test_closed_ones_end_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", 2)
+    before, readers, done = set(threading.enumerate()), SideBySide(), threading.Event()
+    readers.later(done.set)
+    assert done.wait(10)
+    own = set(threading.enumerate()) - before
+    assert own
+    readers.close()
+    for thread in own:
+        thread.join(10)
+        assert not thread.is_alive()
