@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from engine.draws import Drawing, Draws, draw
 from engine.request import Sequence
-from engine.runner import Part, Runner
+from engine.runner import Part, Runner, token_ids
 from engine.speculation.draft import Draft
 from engine.speculation.verify import Verification, verify
 from engine.step_times import Sending
@@ -153,7 +153,7 @@ def _mixed(
         raise AssertionError("there is no chunk to mix")
     part = filling.part
     begin = part.table.length
-    ids = mx.concatenate([tokens, mx.array(filling.tokens, dtype=mx.uint32)])
+    ids = mx.concatenate([tokens, token_ids(filling.tokens)])
     logits = runner.step([*answers, part], ids)
     return Slice(sequence, begin, part.tokens, 1.0, ends=True, is_last=part.rows > 0, is_mixed=True), logits
 

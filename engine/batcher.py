@@ -8,11 +8,14 @@ from engine.batch import Sent, send, send_draft
 from engine.chunking import ChunkSizer
 from engine.failure import GOOD_STEPS
 from engine.kv.memory import KVMemory
-from engine.kv.pager import OutOfPages, Pager
+from engine.kv.pager import OutOfPages, Pager, PageTable
 from engine.request import Request, Sequence
 from engine.runner import Filling, Part, Runner
 from engine.scheduler import Scheduler
 from engine.warm_up import STEPS, IsWarm
+
+_PAGES_A_STEP = 32
+"""Of prompts that are entered into the prefix tree while answers wait."""
 
 
 class Batcher:
@@ -66,7 +69,7 @@ class Batcher:
         sequence.table = self._memory.begin(
             sequence.tokens(0, sequence.length), sequence.request.command.chat
         )
-        sequence.may_restore = True
+        sequence.may_restore, sequence.kept = True, sequence.table.length
         self._scheduler.start(sequence)
         return sequence
 
@@ -104,13 +107,30 @@ class Batcher:
             begin, tokens, count = begin + size, tokens - size, count + self.chunks.steps(size)
         return count
 
-    def keep(self, sequence: Sequence, *, whole: bool = True) -> None:
-        """What is computed of it may be found by others; `whole`: nothing more will be."""
+    def keep(self, sequence: Sequence) -> None:
+        """All that is computed of it may be found by others; nothing more will be."""
         table = sequence.table
         # A step in flight is one token further; that one is not known yet.
         table.length = min(table.length, sequence.length)
         tokens = sequence.tokens(0, table.length)
-        self._memory.keep(table, tokens, sequence.request.command.chat, whole=whole)
+        self._memory.keep(table, tokens, sequence.request.command.chat, whole=True)
+
+    def keep_prompts(self, *, at_once: bool) -> None:
+        """What is computed of prompts may be found by others: all of it, or if not `at_once` some pages more.
+
+        Entering a page takes about 10 µs, a chunk's pages as long as a step: answers would wait for that.
+        """
+        for sequence in self._scheduler.running:
+            request, table = sequence.request, sequence.table
+            if sequence.index or sequence.kept >= len(request.prompt):
+                continue
+            end = min(table.length, len(request.prompt))
+            if not at_once and self._memory.tree.window is None:
+                end = min(end, sequence.kept + _PAGES_A_STEP * self._pager.page_size)
+            if end > sequence.kept:
+                part = PageTable(table.pages, end, table.is_read)
+                self._memory.keep(part, request.prompt, request.command.chat, whole=False)
+                sequence.kept = end
 
     def trim(self) -> None:
         """Give back pages that windows have left."""

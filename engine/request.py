@@ -44,6 +44,7 @@ class Sequence:
             is in flight whose input has not been read.
         is_in_flight: whether a step was sent that draws its next token, which is not read yet.
         may_restore: whether the SSD may have more of its tokens than memory had; `begun_at` is what it had.
+        kept: tokens of its prompt up to which others may find its pages.
         filling: the chunk of its prompt that is on its way through the model; `table` has room for it.
         draft: what to check in its next step.
         is_discarded: whether nobody wants it any more, so that nothing of it is kept.
@@ -64,6 +65,7 @@ class Sequence:
     is_in_flight: bool = False
     may_restore: bool = False
     begun_at: int = 0
+    kept: int = 0
     filling: Filling | None = None
     draft: Draft | None = None
     wants_draft: bool = False

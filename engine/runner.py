@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
 
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
@@ -169,12 +171,13 @@ class Runner:
         part, decoder = filling.part, self._model.decoder
         if filling.x is None and layers >= self.layers:
             filling.layer = self.layers
-            return self.step([part], mx.array(filling.tokens, dtype=mx.uint32))
+            return self.step([part], token_ids(filling.tokens))
         attend = filling.attend = filling.attend or self.attend(part)
         x = filling.x
         if x is None:
-            x = decoder.embed(mx.array(filling.tokens, dtype=mx.uint32), self._prompt_ops)
+            x = decoder.embed(token_ids(filling.tokens), self._prompt_ops)
         end = min(filling.layer + layers, self.layers)
+        part.table.is_read = end < self.layers
         filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
         filling.layer = end
         if not self.queues_prompts:
@@ -190,7 +193,7 @@ class Runner:
         Raises OutOfPages when the arena cannot hold them.
         """
         self._model.memory.grow(table, table.length + len(tokens))
-        self.step([Part(table, len(tokens), rows=0)], mx.array(tuple(tokens), dtype=mx.uint32))
+        self.step([Part(table, len(tokens), rows=0)], token_ids(tokens))
         mx.eval(self.results)
 
     def next_logits(self, table: PageTable, tokens: Sequence[int]) -> mx.array:
@@ -199,7 +202,7 @@ class Runner:
         Raises OutOfPages.
         """
         self._model.memory.grow(table, table.length + len(tokens))
-        return self.step([Part(table, len(tokens))], mx.array(tuple(tokens), dtype=mx.uint32))[0]
+        return self.step([Part(table, len(tokens))], token_ids(tokens))[0]
 
     def decode(self, tables: Sequence[PageTable], tokens: mx.array) -> mx.array:
         """Float32 logits (tokens, vocab) after the next tokens of several sequences; not evaluated.
@@ -285,6 +288,11 @@ class Runner:
         if not any(part.rows for part in parts):
             return self._no_logits
         return self._model.decoder.logits(_wanted(parts, hidden), self.ops)
+
+
+def token_ids(tokens: Sequence[int]) -> mx.array:
+    """They as uint32 (tokens,); by way of `array`, which converts thousands in half the time."""
+    return mx.array(np.asarray(array("I", tokens)))
 
 
 def _is_mixed(parts: Sequence[Part]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from engine.batch import Sent, Slice
+from engine.batch import Sent
 from engine.batcher import Batcher
 from engine.broken_steps import BrokenSteps, requests_of
 from engine.cache_events import Predicted
@@ -259,10 +259,11 @@ class Serving:
                 self._accept(sequence, tokens[row], sent.logits[row] if sent.logits is not None else None)
             else:
                 self._fail(sequence.request, _not_finite(self.model.info.name))
-        if sent.chunk is not None and sent.chunk.sequence.reason is None:
-            self._filled(sent.chunk)
+        if sent.chunk is not None and sent.chunk.sequence.reason is None and not sent.chunk.is_last:
+            self._tell.prefill(sent.chunk.sequence.request, sent.chunk.begin + sent.chunk.tokens)
         self._broken.went_well(sent)
         self._live.first_runs.went_well()
+        self._batcher.keep_prompts(at_once=not sent.answers)
         self._batcher.trim()
         self._speculations.guess(self._batcher.running)
 
@@ -279,12 +280,6 @@ class Serving:
         for row, token in enumerate(verdict.tokens):
             if sequence.reason is None:
                 self._accept(sequence, token, logits[row] if logits is not None else None)
-
-    def _filled(self, chunk: Slice) -> None:
-        """A chunk of a prompt is computed."""
-        self._batcher.keep(chunk.sequence, whole=False)
-        if not chunk.is_last:
-            self._tell.prefill(chunk.sequence.request, chunk.begin + chunk.tokens)
 
     def _accept(self, sequence: Sequence, token: int, logits: mx.array | None) -> None:
         request = sequence.request

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
 
 from engine.chunking import is_common
 from engine.kv.arena import Arena, ArenaPools
@@ -169,13 +170,14 @@ class InPlacePrefill:
         self._kernels, self._pools = kernels, arena.pools
         self._begin, self._end = table.length, table.length + tokens
         self._angles = angles[self._begin : self._end]
-        slots = [
-            slot
-            for span in pager.spans(table, self._begin, self._end)
-            for slot in range(span.begin, span.end)
-        ]
-        self._slots = mx.array([*slots, *[-1] * (SMALLEST_BATCH - tokens)], dtype=mx.int32)
-        self._table = mx.array([*table.pages, *[NO_PAGE] * SMALLEST_BATCH], dtype=mx.int32)
+        pages = np.array([*table.pages, *[NO_PAGE] * SMALLEST_BATCH], np.int32)
+        own = pages[self._begin // pager.page_size : pager.pages_for(self._end)]
+        if NO_PAGE in own:
+            raise ValueError(f"tokens {self._begin} … {self._end - 1} are not all in pages")
+        slots = (own[:, None] * pager.page_size + np.arange(pager.page_size, dtype=np.int32)).reshape(-1)
+        slots = slots[self._begin % pager.page_size :][:tokens]
+        self._slots = mx.array(np.pad(slots, (0, max(0, SMALLEST_BATCH - tokens)), constant_values=-1))
+        self._table = mx.array(pages)
         padding = [0] * (SMALLEST_BATCH - 1)
         self._lengths = mx.array([self._begin, *padding], dtype=mx.int32)
         self._offsets = mx.array([0, tokens, *padding[1:]], dtype=mx.int32)

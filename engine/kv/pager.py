@@ -44,11 +44,14 @@ class PageCopy:
 class PageTable:
     """The pages of one sequence, in order; NO_PAGE (-1) where a page was given back.
 
-    `length` counts the tokens whose keys and values are in pages (or were, before release_before).
+    Attributes:
+        length: the tokens whose keys and values are in pages (or were, before release_before).
+        is_read: whether launches that are still to be sent read these very pages: none is exchanged.
     """
 
     pages: list[int] = field(default_factory=list[int])
     length: int = 0
+    is_read: bool = False
 
 
 class Pager:
@@ -174,7 +177,12 @@ class Pager:
         return table
 
     def swap(self, table: PageTable, index: int, page: int) -> None:
-        """Put `page`, which another holds and which has the same content, in the place of a table's own."""
+        """Put `page`, which another holds and which has the same content, in the place of a table's own.
+
+        Not while the table `is_read`.
+        """
+        if table.is_read:
+            return
         self.retain((page,))
         self.release((table.pages[index],))
         table.pages[index] = page
