@@ -1,19 +1,18 @@
-"""What is learned from each step: how long prompts are cut, what they take, and whether guessing pays."""
+"""What is learned from each step: how long prompts are cut, and what they take."""
 
 from __future__ import annotations
 
 from engine.batch import Sent
 from engine.chunking import ChunkSizer
 from engine.finding import Finding
-from engine.speculating import Speculations
 from engine.step_times import Reading, step_seconds
 
 
 class Lessons:
     """Hands what a step took to those whom it concerns."""
 
-    def __init__(self, chunks: ChunkSizer, finding: Finding, speculations: Speculations) -> None:
-        self._chunks, self._finding, self._speculations = chunks, finding, speculations
+    def __init__(self, chunks: ChunkSizer, finding: Finding) -> None:
+        self._chunks, self._finding = chunks, finding
         self._read_at = 0.0
 
     def read(self, sent: Sent, read: Reading, following: Sent | None) -> None:
@@ -25,8 +24,6 @@ class Lessons:
         if seconds is None:
             return
         self._finding.took(sent, seconds)
-        if sent.answers == 1 and sent.slice is None:
-            self._speculations.stepped(sent.sequences[0], sent.draft, seconds)
         if sent.draft is not None:
             return
         if sent.slice is not None:

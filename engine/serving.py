@@ -84,7 +84,7 @@ class Serving:
         self._speculations = Speculations(
             is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model
         )
-        self._lessons = Lessons(self._batcher.chunks, self._finding, self._speculations)
+        self._lessons = Lessons(self._batcher.chunks, self._finding)
         self.chats = ChatPages(model, settings, emit, self._tell, self._finding)
 
     @property

@@ -2,55 +2,75 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from collections.abc import Sequence as Many
+from enum import Enum, auto
 
 from engine.kv.pager import OutOfPages
 from engine.request import Sequence
+from engine.speculation.copying import CopyGain
+from engine.speculation.costs import StepCosts
 from engine.speculation.draft import LENGTHS, MOST_DRAFTED, Draft
-from engine.speculation.gain import SpeculationGain, StepCosts
+from engine.speculation.gain import SpeculationGain
 from engine.speculation.lookup import PromptLookup
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
 from engine.speculation.verify import Verdict
 from engine.warm_up import IsWarm
 
 _CATCH_UP = 64
-"""Tokens of a long prompt that the drafter takes in with each token of the answer, so that none waits."""
+"""Tokens of a long prompt that are looked through with each token of the answer, so that none waits."""
+
+_WHILE_FILLING = 2048
+"""And with each piece of the prompt, while the model is at the next."""
 
 
 class Speculations:
     """Guesses for whoever runs alone: a batch keeps the machine busy anyway."""
 
-    def __init__(self, *, is_on: bool, is_warm: IsWarm, model: DraftModel | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        is_on: bool,
+        is_warm: IsWarm,
+        model: DraftModel | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         """`model`: guesses where the text does not repeat; None for no such guesses."""
         self._is_on, self._is_warm = is_on, is_warm
         self._model = model
         self._costs = Costs()
         self._of: dict[Sequence, Speculation] = {}
+        self._clock, self._guessed_at = clock, 0.0
+        self._alone: Speculation | None = None  # the one that guessed last, while nobody joins it
 
     def guess(self, running: Many[Sequence]) -> None:
-        """Set what the only running answer is to check in its next step, if anything."""
-        if not self._is_on or len(running) != 1 or not running[0].generated:
+        """Set what the only running answer is to check in its next step, if anything.
+
+        To be called when a step was read and told of: it took what has passed since the last call.
+        """
+        if not self._is_on:
+            return
+        if len(running) != 1:
+            self._alone = None
             return
         sequence = running[0]
-        if sequence not in self._of:
+        speculation = self._of.get(sequence)
+        if speculation is None:
             drafter = ModelDrafter(self._model) if self._model else None
-            self._of[sequence] = Speculation(sequence, self._costs, drafter, self._is_warm)
-        speculation = self._of[sequence]
-        sequence.wants_draft = sequence.is_in_flight and speculation.is_promising()
-        sequence.draft = None if sequence.is_in_flight else speculation.draft()
-
-    def stepped(self, sequence: Sequence, draft: Draft | None, seconds: float) -> None:
-        """A step of this answer alone took `seconds`, drafting included."""
-        if sequence in self._of:
-            self._of[sequence].stepped(draft, seconds)
+            speculation = self._of[sequence] = Speculation(sequence, self._costs, drafter, self._is_warm)
+        last, self._guessed_at = self._guessed_at, self._clock()
+        speculation.guess(self._guessed_at - last if speculation is self._alone else None)
+        self._alone = speculation
 
     def checked(self, sequence: Sequence, draft: Draft, verdict: Verdict) -> None:
         """What came of a draft."""
-        if sequence in self._of:
-            self._of[sequence].checked(draft, verdict)
+        if speculation := self._of.get(sequence):
+            speculation.checked(draft, verdict)
 
     def ended(self, sequence: Sequence) -> None:
         """It asks for no more."""
+        self._alone = None
         if speculation := self._of.pop(sequence, None):
             speculation.close()
 
@@ -62,6 +82,16 @@ class Costs:
         self.lookup, self.model = StepCosts(), StepCosts()
 
 
+class _Step(Enum):
+    """How a step of one sequence lies in time."""
+
+    OTHER = auto()  # of its prompt, or unknown
+    DRAFT = auto()
+    AHEAD = auto()  # sent before the one before it was read
+    HELD = auto()  # sent ahead, and none is sent until it is read
+    LONE = auto()  # sent when the one before it was read
+
+
 class Speculation:
     """Guesses of one answer: what followed before, else what a draft model says."""
 
@@ -69,20 +99,110 @@ class Speculation:
         """`costs`: shared by the model's answers."""
         self._sequence, self._is_warm = sequence, is_warm
         self._lookup, self._model = PromptLookup(), model
+        self._taken: int | None = (
+            None  # tokens of the answer that were looked through; None: not its prompt yet
+        )
         self._modelled = 0  # tokens that the draft model knows
-        self._lookup_gain, self._model_gain = SpeculationGain(costs.lookup), SpeculationGain(costs.model)
+        self._costs = costs
+        self._copying, self._model_gain = CopyGain(costs.lookup), SpeculationGain(costs.model)
+        self._before, self._step = (
+            _Step.OTHER,
+            _Step.OTHER,
+        )  # the step that is read next, and the one before it
+        self._checked: tuple[Draft, Verdict] | None = None
 
-    def is_promising(self) -> bool:
-        """Whether a draft is likely to be worth a step, for an answer whose next token is in flight."""
-        looked_up, best = self._look_up()
-        return best > 0 or (not looked_up.tokens and self._most_of_model() > 0)
+    def guess(self, seconds: float | None) -> None:
+        """Set what the answer's next step is to check, or whether it waits for the token in flight.
 
-    def draft(self) -> Draft | None:
+        `seconds`: what the step took that was read; None where nobody can know.
+        """
+        sequence = self._sequence
+        self._learn(seconds)
+        self._take_in()
+        sequence.draft, sequence.wants_draft = None, False
+        self._before = self._step
+        if not sequence.generated:
+            self._step = _Step.OTHER
+        elif sequence.is_in_flight:
+            sequence.wants_draft = self._is_worth_waiting()
+            self._step = _Step.HELD if sequence.wants_draft else _Step.AHEAD
+        else:
+            sequence.draft = self._draft()
+            self._step = _Step.LONE if sequence.draft is None else _Step.DRAFT
+
+    def checked(self, draft: Draft, verdict: Verdict) -> None:
+        """What came of a draft."""
+        self._checked = draft, verdict
+
+    def close(self) -> None:
+        """The answer has ended."""
+        if self._model is not None:
+            self._model.close()
+
+    def _learn(self, seconds: float | None) -> None:
+        """What the step that was read took and brought; plain ones are what drafts are compared with."""
+        checked, self._checked = self._checked, None
+        if checked is not None:
+            self._learn_of_draft(*checked, seconds)
+            return
+        self._copying.stepped()
+        step, costs = self._step, self._costs.lookup
+        if seconds is None:
+            return
+        if self._model is not None:
+            self._model_gain.stepped(1, seconds)
+        if step is _Step.HELD:
+            costs.held(seconds)
+        elif step is _Step.LONE and self._before is not step:
+            costs.lone(seconds)
+        elif step is self._before and (step is _Step.AHEAD or step is _Step.LONE):
+            costs.stepped(1, seconds)
+
+    def _learn_of_draft(self, draft: Draft, verdict: Verdict, seconds: float | None) -> None:
+        drafted, accepted = len(draft.tokens), verdict.accepted
+        if draft.match:
+            if seconds is not None:
+                self._costs.lookup.stepped(1 + drafted, seconds)
+            self._copying.checked(drafted, accepted)
+        else:
+            if seconds is not None:
+                self._model_gain.stepped(1 + drafted, seconds)
+            self._model_gain.accepted(drafted, accepted)
+
+    def _take_in(self) -> None:
+        """Look through what is new, and compare it with what was foretold."""
+        generated, lookup = self._sequence.generated, self._lookup
+        if self._taken is None:
+            self._catch_up()
+            return
+        for token in generated[self._taken :]:
+            match = lookup.match
+            is_right = lookup.follow(token)
+            if match:
+                self._copying.foretold(match, is_right)
+        self._taken = len(generated)
+
+    def _catch_up(self) -> None:
+        sequence, begin = self._sequence, len(self._lookup)
+        end = min(sequence.length, begin + (_CATCH_UP if sequence.generated else _WHILE_FILLING))
+        self._lookup.add(sequence.tokens(begin, end))
+        if sequence.generated and end == sequence.length:
+            self._taken = len(sequence.generated)
+
+    def _is_worth_waiting(self) -> bool:
+        """Whether a draft is likely to be worth a pause, for an answer whose next token is in flight."""
+        match = self._match
+        if match and self._copying.is_worth_waiting(match, self._most, self._lengths):
+            self._copying.waited()
+            return True
+        return self._most_of_model() > 0
+
+    def _draft(self) -> Draft | None:
         """What to check in the next step; None to decode plainly."""
-        looked_up, best = self._look_up()
-        if best:
-            return looked_up.cut(best)
-        most = 0 if looked_up.tokens else self._most_of_model()
+        match = self._match
+        if match and (best := self._copying.best(match, self._most, self._lengths)):
+            return self._lookup.draft(best)
+        most = self._most_of_model()
         if not most or self._model is None:
             return None
         self._model.add(self._sequence.tokens(self._modelled, self._sequence.length))
@@ -92,46 +212,23 @@ class Speculation:
         except OutOfPages:
             return None
 
-    def stepped(self, draft: Draft | None, seconds: float) -> None:
-        """A step took `seconds`; one without a draft is what both kinds are compared with."""
-        tokens = 1 + (len(draft.tokens) if draft else 0)
-        if draft is None or draft.match:
-            self._lookup_gain.stepped(tokens, seconds)
-        if self._model is not None and (draft is None or not draft.match):
-            self._model_gain.stepped(tokens, seconds)
-
-    def checked(self, draft: Draft, verdict: Verdict) -> None:
-        """What came of a draft."""
-        gain = self._lookup_gain if draft.match else self._model_gain
-        gain.accepted(len(draft.tokens), verdict.accepted, draft.match)
-
-    def close(self) -> None:
-        """The answer has ended."""
-        if self._model is not None:
-            self._model.close()
+    @property
+    def _match(self) -> int:
+        """Of what was looked up; 0 before the prompt was looked through."""
+        return 0 if self._taken is None else self._lookup.match
 
     @property
     def _most(self) -> int:
+        """Tokens that a draft may have: one more comes with them, and the one in flight before them."""
         sequence = self._sequence
-        return min(MOST_DRAFTED, sequence.request.most_tokens - len(sequence.generated) - 1)
-
-    def _look_up(self) -> tuple[Draft, int]:
-        """A draft from the answer's own past, and how much of it to check."""
-        begin, end = len(self._lookup), self._sequence.length
-        self._lookup.add(self._sequence.tokens(begin, min(end, begin + _CATCH_UP)))
-        if end > begin + _CATCH_UP:
-            return Draft((), 0), 0
-        found = self._lookup.draft(self._most)
-        if not found.tokens:
-            return found, 0
-        return found, self._lookup_gain.best(len(found.tokens), found.match, self._lengths)
+        left = sequence.request.most_tokens - len(sequence.generated) - sequence.is_in_flight
+        return min(MOST_DRAFTED, left - 1)
 
     def _most_of_model(self) -> int:
         if self._model is None or self._most <= 0 or not self._model.is_warm(self._sequence.length):
             return 0
-        return self._model_gain.best(self._most, lengths=self._lengths)
+        return self._model_gain.best(self._most, self._lengths())
 
-    @property
     def _lengths(self) -> list[int]:
         """Of drafts whose step compiles nothing: nobody waits for that in the middle of an answer."""
         length = self._sequence.length

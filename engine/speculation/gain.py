@@ -1,4 +1,4 @@
-"""How many tokens to draft: what drafts have brought, what steps have cost, and what may be lost on trying.
+"""How many tokens a model is to draft: what drafts have brought, what steps cost, and what may be lost.
 
 A step with k drafted tokens yields 1 + p1 + p1·p2 + … tokens, where pi is how often the i-th is accepted
 after those before it were, and costs what steps of 1 + k tokens cost. Time that speculation loses is drawn
@@ -8,109 +8,22 @@ most.
 
 from __future__ import annotations
 
-import statistics
-from collections import defaultdict, deque
 from collections.abc import Collection
 
+from engine.speculation.costs import StepCosts
 from engine.speculation.draft import LENGTHS, MOST_DRAFTED
+from engine.speculation.purse import Purse
 
 _REMEMBERED = 0.88  # share of the old evidence that a new observation leaves
 _REMEMBERED_UNTRIED = 0.97  # of a place that was not tried: it is worth another try one day
 _REMEMBERED_ON_SURPRISE = 0.25  # when a probe succeeds
 _FIRST_GUESS = 0.5  # acceptance before there is any evidence
 _WORTHWHILE = 1.03  # gain below which decoding goes on plainly
-_SLOPE = 0.1  # of a step's cost for each token more, before any was measured
-_STEPS_KEPT = 5  # per count of tokens
-_INCREDIBLE = 10.0  # times what as many plain steps take: more than a step costs where nothing is compiled
-_STALE = 512  # steps after which a cost that was not met again is forgotten
-_SHARE = 0.008  # of the answer's time may be lost
-_FIRST_PURSE = 2.0  # plain steps that may be lost at the beginning of an answer
-_PURSE = 6.0  # plain steps that may be lost at once, after as many were won
+_FIRST_PURSE = 2.0
 _PROBE_COST = 0.45  # plain steps that one probe may cost more
 _PROBE_TOKENS = 4
 _LONGEST_PAUSE = 64  # steps between probes
 _BASELINE_EVERY = 128  # steps with drafts between those that measure a plain step again
-
-
-class StepCosts:
-    """What a step costs by its tokens, relative to a step of one: the median of the latest, per count.
-
-    One for each model and number of sequences in a step; it outlives requests.
-    """
-
-    def __init__(self) -> None:
-        self._latest: dict[int, deque[float]] = {}  # empty where only a first step was seen
-        self._doubted = set[int]()  # counts with an incredible step, until another one
-        self._seconds: dict[int, float] = {}
-        self._relative: dict[int, float] = {}  # what was worked out since the last step
-        self._steps = 0
-        self._met_at: dict[int, int] = {}
-
-    def stepped(self, tokens: int, seconds: float) -> None:
-        """A step of `tokens` took `seconds`, drafting included.
-
-        The first of a count is not believed: kernels are compiled and graphs traced there. Nor is one that
-        took much longer than can be: somebody else in the process compiled, and all waited.
-        """
-        self._steps += 1
-        self._relative.clear()
-        if self._steps % _STALE == 0:
-            self._forget()
-        self._met_at[tokens] = self._steps
-        latest = self._latest.get(tokens)
-        if latest is None:
-            self._latest[tokens] = deque(maxlen=_STEPS_KEPT)
-            return
-        if self._is_incredible(tokens, seconds):
-            return
-        latest.append(seconds)
-        self._seconds[tokens] = statistics.median(latest)
-
-    def _is_incredible(self, tokens: int, seconds: float) -> bool:
-        """Twice in a row nothing is."""
-        is_odd = self.has_baseline and seconds > _INCREDIBLE * tokens * self._seconds[1]
-        if is_odd and tokens not in self._doubted:
-            self._doubted.add(tokens)
-            return True
-        self._doubted.discard(tokens)
-        return False
-
-    @property
-    def has_baseline(self) -> bool:
-        """Whether steps of one token were measured."""
-        return self._seconds.get(1, 0) > 0
-
-    def relative(self, tokens: int) -> float:
-        """The cost of a step of `tokens` in steps of one: measured, or on a line through what was measured.
-
-        At least 1: where more tokens seem to take less, that is noise, and no reason to draft.
-        Raises ValueError when steps of one token were not measured.
-        """
-        if not self.has_baseline:
-            raise ValueError("no step of one token was measured")
-        if tokens not in self._relative:
-            self._relative[tokens] = max(1.0, self._interpolated(tokens) / self._seconds[1])
-        return self._relative[tokens]
-
-    def _forget(self) -> None:
-        """One slow step must not keep its count from being tried for good."""
-        for tokens in [count for count in self._seconds if self._steps - self._met_at[count] >= _STALE]:
-            del self._seconds[tokens]
-            self._latest[tokens].clear()
-
-    def _interpolated(self, tokens: int) -> float:
-        seconds = self._seconds
-        if tokens in seconds:
-            return seconds[tokens]
-        below = sorted(count for count in seconds if count < tokens)
-        above = min((count for count in seconds if count > tokens), default=None)
-        if above is not None:
-            slope = (seconds[above] - seconds[below[-1]]) / (above - below[-1])
-        elif len(below) > 2:  # the step from one token to two tells little of those after it
-            slope = max(0.0, (seconds[below[-1]] - seconds[below[-2]]) / (below[-1] - below[-2]))
-        else:
-            slope = _SLOPE * seconds[1]
-        return seconds[below[-1]] + slope * (tokens - below[-1])
 
 
 class _Evidence:
@@ -166,11 +79,7 @@ class _Evidence:
 
 
 class SpeculationGain:
-    """Decides for one sequence how many tokens to draft in the next step.
-
-    A draft's `match` is the kind of evidence that it is judged by: drafts of different kinds, such as after
-    longer and shorter runs of known tokens, are right more or less often.
-    """
+    """Decides for one sequence how many tokens to draft in the next step, where drafts are not free."""
 
     def __init__(self, costs: StepCosts | None = None) -> None:
         """
@@ -178,8 +87,8 @@ class SpeculationGain:
             costs: what steps cost, shared with other sequences of the model; its own when None.
         """
         self._costs = StepCosts() if costs is None else costs
-        self._evidence = defaultdict[int, _Evidence](_Evidence)  # by what speaks for a draft
-        self._purse = _FIRST_PURSE  # plain steps that may be lost now
+        self._evidence = _Evidence()
+        self._purse = Purse(_FIRST_PURSE)
         self._steps = 0
         self._since_plain = 0  # steps with drafts since a plain one was measured
         self._last_step = 0  # its tokens
@@ -196,9 +105,9 @@ class SpeculationGain:
         self._last_step = tokens
         self._steps += 1
         if tokens == 1:
-            self._earn(_SHARE)
+            self._purse.earn(1)
 
-    def accepted(self, drafted: int, accepted: int, match: int = 0) -> None:
+    def accepted(self, drafted: int, accepted: int) -> None:
         """Of `drafted` tokens the first `accepted` were right.
 
         Raises ValueError for more than were drafted, or more than MOST_DRAFTED.
@@ -208,8 +117,9 @@ class SpeculationGain:
         if not drafted:
             return
         if self._costs.has_baseline:
-            self._earn((1 + accepted) * (1 + _SHARE) - self._costs.relative(1 + drafted))
-        evidence = self._evidence[match]
+            self._purse.earn(1 + accepted)
+            self._purse.balance(1 + accepted - self._costs.relative(1 + drafted))
+        evidence = self._evidence
         if self._probing and accepted:
             evidence.fade(_REMEMBERED_ON_SURPRISE)
         evidence.add(drafted, accepted)
@@ -219,19 +129,16 @@ class SpeculationGain:
             evidence.probe_at = self._steps + evidence.pause
             evidence.pause = min(2 * evidence.pause, _LONGEST_PAUSE)
 
-    def best(self, most: int, match: int = 0, lengths: Collection[int] = LENGTHS) -> int:
-        """How many of at most `most` tokens to draft now, one of `lengths`; 0 to decode plainly.
-
-        For a drafter that costs nothing, `most` is the length of a draft at hand, and `match` its own.
-        """
+    def best(self, most: int, lengths: Collection[int] = LENGTHS) -> int:
+        """How many of at most `most` tokens to draft now, one of `lengths`; 0 to decode plainly."""
         if not self._costs.has_baseline or self._since_plain >= _BASELINE_EVERY:
             return 0
         offered = [k for k in lengths if k <= most]
-        evidence = self._evidence[match]
+        evidence = self._evidence
         expected = evidence.expected()
         if self._steps < evidence.probe_at and expected[-1] < _WORTHWHILE:
             return 0  # a step with a draft costs one without it at least
-        affordable = [k for k in offered if self._loss(k) <= self._purse]
+        affordable = [k for k in offered if self._loss(k) <= self._purse.left]
         gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
         gain, best = max(gains, default=(0.0, 0))
         self._probing = gain < _WORTHWHILE
@@ -244,11 +151,8 @@ class SpeculationGain:
         bearable = max(_PROBE_COST, 1.1 * self._loss(1))
         cheap = [k for k in offered if k <= _PROBE_TOKENS and self._loss(k) <= bearable]
         tokens = max(cheap, default=min(offered))
-        return tokens if self._loss(tokens) <= self._purse else 0
+        return tokens if self._loss(tokens) <= self._purse.left else 0
 
     def _loss(self, drafted: int) -> float:
         """Plain steps lost when nothing of `drafted` tokens is accepted."""
         return self._costs.relative(1 + drafted) - 1
-
-    def _earn(self, steps: float) -> None:
-        self._purse = min(self._purse + steps, _PURSE)

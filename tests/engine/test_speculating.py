@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 
 from engine import EngineSettings, Finished, Generate, LoadModel, Message, SamplingParams, Stats
+from engine.batch import Sent
+from engine.batcher import Batcher
+from engine.runner import Runner
+from tests.engine.watched import guess_always
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -33,7 +38,8 @@ def answer(speculation: bool, draft: Path | None = None, **asked: object) -> tup
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_the_answer_is_the_same_token_by_token(name: str) -> None:
+def test_the_answer_is_the_same_token_by_token(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    guess_always(monkeypatch)
     plain, without = answer(False, sampling=SAMPLINGS[name])
     guessed, stats = answer(True, sampling=SAMPLINGS[name])
     assert guessed.tokens == plain.tokens
@@ -103,3 +109,25 @@ def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Pa
         failed = listener.failed("load")
         assert "their vocabularies differ" in failed.error
         assert failed.kind == "ModelError"
+
+
+def test_at_random_text_steps_are_sent_ahead_and_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted on the engine's thread: whether the step before was not read yet."""
+    sent_ahead, send = list[bool](), Batcher.send
+
+    def counted(self: Batcher, runner: Runner, before: Sent | None) -> Sent | None:
+        sent = send(self, runner, before)
+        if sent is not None and sent.slice is None:
+            sent_ahead.append(before is not None)
+        return sent
+
+    monkeypatch.setattr(Batcher, "send", counted)
+    prompt = tuple(random.Random(1).sample(range(100, 3000), 60))
+    sampling = SamplingParams(temperature=5.0, seed=1)  # hardly a token is likelier than another
+    with running_engine(EngineSettings()) as listener:
+        listener.load(GUIDE)
+        listener.submit(Generate("a", tokens=prompt, sampling=sampling, max_tokens=200, ignore_eos=True))
+        end = listener.finished("a")
+    assert end.drafted_tokens == 0
+    assert len(sent_ahead) >= 199
+    assert sent_ahead.count(False) <= 2, "the first, and perhaps one that was held back"

@@ -15,6 +15,7 @@ from engine.kv.memory import KVMemory
 from engine.kv.pager import Pager
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
+from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
 from engine.ways import Ways
@@ -51,10 +52,18 @@ def restore_always(monkeypatch: pytest.MonkeyPatch) -> None:
 def guess_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever may be guessed is, whatever steps take here."""
 
-    def best(self: SpeculationGain, most: int, match: int = 0, lengths: Collection[int] = LENGTHS) -> int:
+    def best(self: SpeculationGain, most: int, lengths: Collection[int] = LENGTHS) -> int:
         return max((length for length in lengths if length <= most), default=0)
 
+    def best_copy(self: CopyGain, match: int, most: int, lengths: Lengths) -> int:
+        return max((length for length in lengths() if length <= most), default=0)
+
+    def is_worth_waiting(self: CopyGain, match: int, most: int, lengths: Lengths) -> bool:
+        return best_copy(self, match, most, lengths) > 0
+
     monkeypatch.setattr(SpeculationGain, "best", best)
+    monkeypatch.setattr(CopyGain, "best", best_copy)
+    monkeypatch.setattr(CopyGain, "is_worth_waiting", is_worth_waiting)
 
 
 def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -2,61 +2,86 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from engine.speculation.draft import Draft, Drafter
-from engine.speculation.lookup import RUNS, PromptLookup
+from engine.speculation.lookup import LONGEST, PromptLookup
 
 TOKENS = st.lists(st.integers(0, 2), max_size=40)
-SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
 
 
-def searched(tokens: Sequence[int], sizes: Sequence[int], most: int) -> Draft:
-    """What a lookup should draft, by looking at every place from the newest to the oldest."""
-    for size in sorted(sizes, reverse=True):
-        newest = list(tokens[-size:])
-        for place in range(len(tokens) - 1, size - 1, -1):
-            if list(tokens[place - size : place]) == newest and most > 0:
-                grown = list(tokens)
-                for _ in range(most):
-                    grown.append(grown[place + len(grown) - len(tokens)])
-                return Draft(tuple(grown[len(tokens) :]), size)
-    return Draft((), 0)
+class Searched:
+    """What a lookup should foretell, by looking at every place from the newest to the oldest."""
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self.tokens = list(tokens)
+        self.place = self.search()
+
+    def search(self) -> int | None:
+        newest = self.tokens[-2:]
+        places = range(len(self.tokens) - 1, 1, -1)
+        return next((place for place in places if self.tokens[place - 2 : place] == newest), None)
+
+    def follow(self, token: int) -> bool:
+        is_right = self.place is not None and self.tokens[self.place] == token
+        self.tokens.append(token)
+        self.place = self.place + 1 if is_right and self.place is not None else self.search()
+        return is_right
+
+    @property
+    def match(self) -> int:
+        """Of the newest tokens, how many stand before the place in the same order."""
+        if self.place is None:
+            return 0
+        ends = range(1, self.place + 1)
+        return next((n - 1 for n in ends if self.tokens[self.place - n] != self.tokens[-n]), self.place)
+
+    def draft(self, most: int) -> tuple[int, ...]:
+        if self.place is None:
+            return ()
+        grown, behind = list(self.tokens), len(self.tokens) - self.place
+        for _ in range(most):
+            grown.append(grown[-behind])
+        return tuple(grown[len(self.tokens) :])
 
 
-@given(tokens=TOKENS, sizes=SIZES, most=st.integers(0, 8))
-def test_the_latest_place_of_the_longest_run_is_copied(
-    tokens: list[int], sizes: list[int], most: int
-) -> None:
-    assert PromptLookup(tokens, sizes).draft(most) == searched(tokens, sizes, most)
+@given(tokens=TOKENS, most=st.integers(0, 8))
+def test_what_followed_the_newest_two_tokens_the_last_time_is_copied(tokens: list[int], most: int) -> None:
+    searched = Searched(tokens)
+    assert PromptLookup(tokens).draft(most).tokens == searched.draft(most)
 
 
 class Growth(RuleBasedStateMachine):
-    """A sequence that grows and is cut back."""
+    """A sequence that grows."""
 
-    @initialize(tokens=TOKENS, sizes=SIZES)
-    def begin(self, tokens: list[int], sizes: list[int]) -> None:
-        self.tokens, self.sizes = list(tokens), sizes
-        self.lookup = PromptLookup(tokens, sizes)
+    @initialize(tokens=TOKENS)
+    def begin(self, tokens: list[int]) -> None:
+        self.searched = Searched(tokens)
+        self.lookup = PromptLookup(tokens)
 
     @rule(tokens=TOKENS)
     def grow(self, tokens: list[int]) -> None:
         self.lookup.add(tokens)
-        self.tokens += tokens
+        self.searched = Searched([*self.searched.tokens, *tokens]) if tokens else self.searched
+
+    @rule(token=st.integers(0, 2))
+    def follow(self, token: int) -> None:
+        assert self.lookup.follow(token) == self.searched.follow(token)
 
     @rule(most=st.integers(1, 7))
     def follow_the_draft(self, most: int) -> None:
-        draft = self.lookup.draft(most).tokens
-        self.lookup.add(draft)
-        self.tokens += draft
+        for token in self.lookup.draft(most).tokens:
+            assert self.lookup.follow(token)
+            assert self.searched.follow(token)
 
     @invariant()
     def drafts_as_a_search_does(self) -> None:
-        assert len(self.lookup) == len(self.tokens)
-        assert self.lookup.draft(7) == searched(self.tokens, self.sizes, 7)
+        assert len(self.lookup) == len(self.searched.tokens)
+        draft = self.lookup.draft(7)
+        assert draft.tokens == self.searched.draft(7)
+        assert min(self.lookup.match, LONGEST) == min(self.searched.match, LONGEST) == draft.match
 
 
 Growth.TestCase.settings = settings(max_examples=60, stateful_step_count=20)
@@ -87,11 +112,13 @@ def test_tokens_that_never_stood_together_are_no_draft() -> None:
 
 def test_the_match_tells_how_long_the_run_is() -> None:
     past = list(range(50))
-    for size in RUNS:
+    for size in (2, 3, 7, LONGEST, LONGEST + 5):
         lookup = PromptLookup([*past, 99, *past[20 : 20 + size]])
-        assert lookup.draft(3) == Draft((20 + size, 21 + size, 22 + size), size)
+        assert lookup.draft(3) == Draft((20 + size, 21 + size, 22 + size), min(size, LONGEST))
 
 
-def test_a_run_of_no_tokens_is_refused() -> None:
-    with pytest.raises(ValueError, match="a run of 0 tokens"):
-        PromptLookup([1], (4, 0))
+def test_a_place_that_was_right_is_followed_though_its_tokens_stood_elsewhere_later() -> None:
+    lookup = PromptLookup([1, 2, 3, 4, 5, 9, 3, 4, 8, 1, 2])
+    assert lookup.follow(3)
+    assert lookup.follow(4)
+    assert lookup.draft(1) == Draft((5,), 4)

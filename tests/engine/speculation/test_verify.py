@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from engine.layers.ops import pick
 from engine.sampling import Sampler
 from engine.sampling_params import SamplingParams
-from engine.speculation.draft import MOST_DRAFTED, Draft
-from engine.speculation.gain import SpeculationGain
+from engine.speculation.copying import CopyGain
+from engine.speculation.costs import StepCosts
+from engine.speculation.draft import LENGTHS, MOST_DRAFTED, Draft
 from engine.speculation.lookup import PromptLookup
 from engine.speculation.verify import SampledDraft, Verdict, settled, verify
 
@@ -294,17 +295,24 @@ def test_lookup_gain_and_check_together_copy_a_text_in_far_fewer_steps() -> None
     draw = np.random.default_rng(1)
     source = draw.integers(0, 50, 150).tolist()
     answer = [token if draw.random() > 0.03 else 51 for token in source]
-    lookup, gain, sampler = PromptLookup(source), SpeculationGain(), Sampler(SamplingParams(), 52)
+    costs = StepCosts()
+    for _ in range(2):
+        costs.stepped(1, 1.0)
+    lookup, gain, sampler = PromptLookup(source), CopyGain(costs), Sampler(SamplingParams(), 52)
     # the start of a copy is not in the past: two tokens are needed to find the place
     done, steps = list[int](), 0
     while len(done) < len(answer):
-        guess = lookup.draft(min(MOST_DRAFTED, len(answer) - len(done) - 1))
-        draft = guess.cut(gain.best(len(guess.tokens), guess.match))
+        most = min(MOST_DRAFTED, len(answer) - len(done) - 1)
+        draft = lookup.draft(gain.best(lookup.match, most, lambda: LENGTHS))
         rows = mx.eye(52)[mx.array(answer[len(done) : len(done) + len(draft.tokens) + 1])]
         verdict = verify(rows, draft, sampler, done, source).read()
-        gain.stepped(1 + len(draft.tokens), 1 + 0.08 * len(draft.tokens))
-        gain.accepted(len(draft.tokens), verdict.accepted, draft.match)
-        lookup.add(verdict.tokens)
+        costs.stepped(1 + len(draft.tokens), 1 + 0.08 * len(draft.tokens))
+        gain.checked(len(draft.tokens), verdict.accepted)
+        for token in verdict.tokens:
+            match = lookup.match
+            is_right = lookup.follow(token)
+            if match:
+                gain.foretold(match, is_right)
         done += verdict.tokens
         steps += 1
     assert done == answer
