@@ -19,17 +19,18 @@ MORE = 0.25
 
 _FIRST = 0.5
 """Of what would fill a step at the rate of prompts alone: the first slice."""
-_FEW, _KEPT = 5, 15
-"""Steps after which a size is judged, and the latest of which it is."""
+_FEW, _SURE, _KEPT = 5, 10, 15
+"""Steps after which a size may be left for a larger one and for a smaller one, and the latest by which it is
+judged: a host that is slow for a moment makes every size look too large."""
 _FRESH, _THIN_FRESH = 60, 500
 """Steps for which what was measured of a size says something of now, and what is known of any."""
 _UNDER, _OVER = 0.9, 1.05
 """Of what a step may take: between them slices stay what they are."""
 _HOPELESS = 2.5
-"""Of what a step may take: no smaller size is tried to see whether it fits."""
+"""Of what a step may take: a size is left at once, and no smaller one is tried to see whether it fits."""
 _LEAST, _MOST = 0.5, 8.0
 """What a slice's work is multiplied by at a time."""
-_RESTS = 50, 800
+_RESTS = 50, 400
 """Steps after which a size that was too much is tried again: at first, and when it often was."""
 _HELPS = 0.75
 """Of what a size adds to a step: a smaller one that adds more than that brings answers little."""
@@ -144,6 +145,8 @@ class SliceSizer:
         """The size to go on with, after steps with that one took so long."""
         may = self.may(alone)
         if takes > _OVER * may and at:
+            if self._since < _SURE and takes <= _HOPELESS * may:
+                return at
             smaller = self._smaller(at, takes, may, alone, token)
             if smaller != at:
                 tired = self._tired.get(at)

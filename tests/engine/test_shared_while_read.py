@@ -1,4 +1,4 @@
-"""Two requests compute the same prompt: one's pages take the place of the other's, never of those that it reads."""
+"""Two requests compute one prompt: pages take the place of equal ones, but not of those that are read."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ def test_pages_that_a_chunk_reads_are_not_exchanged(
     def one_layer(self: ChunkSizer, tokens: int, left: int, answers: int = 0) -> int:
         return 1 if answers else left
 
+    def short_chunks(self: ChunkSizer, begin: int, remaining: int, answers: int = 0) -> int:
+        return min(32, remaining)
+
     monkeypatch.setattr(Runner, "advance", watched)
     monkeypatch.setattr("engine.batcher._PAGES_A_STEP", 1)  # fewer than a chunk has
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
-    monkeypatch.setattr(ChunkSizer, "next", lambda _, _begin, remaining, _answers=0: min(32, remaining))
+    monkeypatch.setattr(ChunkSizer, "next", short_chunks)
     folder = write_random_model(tmp_path / "model", head_dim=64, num_attention_heads=2, num_key_value_heads=1)
     settings = EngineSettings(
         executor=executor_name, cache=BUILD.parent, page_size=16, speculation=False, kv_pages=64
