@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -54,11 +55,13 @@ class Ink:
     """
 
     def __init__(self) -> None:
-        self._key: object = None
+        self._cut_by: object = None
+        self._drawn_by: object = None
         self._picture = QPixmap()
         self._begin = 0
         self._last: Point | None = None
         self._strokes = Strokes(0, 1.0)
+        self._ended: deque[Stroke] = deque()
         self._lengths: list[float] = []
 
     def paint(
@@ -78,22 +81,35 @@ class Ink:
 
     def _follow(self, scale: Scale, points: Sequence[Point], begin: int, pens: list[QPen]) -> None:
         """Bring the picture to where `begin` is its left end, in pixels of the screen since time 0."""
-        key = (scale, pens)
-        new, moved = since(points, self._last), begin - self._begin
-        if new is None or key != self._key or not 0 <= moved < self._picture.width():
-            new = points
-            self._strokes, self._lengths = Strokes(len(pens), COLUMN / scale.rate), [0.0] * len(pens)
-            self._picture = _blank(scale)
+        if begin < self._begin:
+            self._last = None  # what has left comes into view again
+        ended, is_other = self._cut(scale, points, len(pens)), (scale, pens) != self._drawn_by
+        moved, self._begin, self._drawn_by = begin - self._begin, begin, (scale, pens)
+        while self._ended and self._ended[0].samples[-1][0] * scale.rate * scale.ratio < begin:
+            self._ended.popleft()
+        if is_other or ended is None or moved >= self._picture.width():
+            self._picture, self._lengths, ended = _blank(scale), [0.0] * len(pens), self._ended
         elif moved:
             _scroll(self._picture, moved)
-        self._key, self._begin, self._last = key, begin, points[-1] if points else None
-        ended = [stroke for point in new for stroke in self._strokes.add(point)]
         if ended:
             painter = QPainter(self._picture)
             painter.scale(scale.ratio, scale.ratio)
             painter.translate(0, EDGE)
             self._draw(painter, scale, ended, pens, self._lengths)
             painter.end()
+
+    def _cut(self, scale: Scale, points: Sequence[Point], lines: int) -> Sequence[Stroke] | None:
+        """The strokes that have ended since the last time; None where all strokes are others."""
+        new = since(points, self._last) if (scale.rate, lines) == self._cut_by else None
+        is_other = new is None
+        if new is None:
+            new, self._cut_by = points, (scale.rate, lines)
+            self._strokes = Strokes(lines, COLUMN / scale.rate)
+            self._ended.clear()
+        self._last = points[-1] if points else None
+        ended = [stroke for point in new for stroke in self._strokes.add(point)]
+        self._ended.extend(ended)
+        return None if is_other else ended
 
     def _draw(
         self,

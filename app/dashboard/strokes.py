@@ -59,17 +59,19 @@ class Strokes:
     def add(self, point: Point) -> list[Stroke]:
         """The strokes that end with this sample's coming: in front of it."""
         ended: list[Stroke] = []
-        column = point.at // self._width
-        for line, (open_, value) in enumerate(zip(self._lines, point.values, strict=True)):
+        at = point.at
+        column = at // self._width
+        for line, value in enumerate(point.values):
+            open_ = self._lines[line]
             if open_.samples:
                 before = open_.samples[-1]
-                is_apart = value is None or point.at - before[0] > GAP
+                is_apart = value is None or at - before[0] > GAP
                 if is_apart or column != open_.column:
                     ended.append(open_.stroke(line))
                     open_.link, open_.samples = None if is_apart else before, []
             if value is not None:
                 open_.column = column
-                open_.samples.append((point.at, value))
+                open_.samples.append((at, value))
         return ended
 
     @property
