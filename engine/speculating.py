@@ -124,7 +124,8 @@ class Speculation:
         if not sequence.generated:
             self._step = _Step.OTHER
         elif sequence.is_in_flight:
-            sequence.wants_draft = self._is_worth_waiting()
+            has_any = self._lookup.match > 0 or self._model is not None
+            sequence.wants_draft = has_any and self._is_worth_waiting()
             self._step = _Step.HELD if sequence.wants_draft else _Step.AHEAD
         else:
             sequence.draft = self._draft()
@@ -175,7 +176,8 @@ class Speculation:
         if self._taken is None:
             self._catch_up()
             return
-        for token in generated[self._taken :]:
+        for place in range(self._taken, len(generated)):
+            token = generated[place]
             match = lookup.match
             is_right = lookup.follow(token)
             if match:

@@ -14,7 +14,7 @@ from math import prod
 from operator import mul
 
 from engine.speculation.costs import StepCosts
-from engine.speculation.draft import MOST_DRAFTED
+from engine.speculation.draft import LENGTHS, MOST_DRAFTED
 from engine.speculation.lookup import LONGEST
 from engine.speculation.purse import Purse
 
@@ -24,7 +24,7 @@ Lengths = Callable[[], Collection[int]]
 _KINDS = tuple(max(0, min(match, LONGEST).bit_length() - 2) for match in range(LONGEST + MOST_DRAFTED + 2))
 """By how many tokens match: 2 or 3, from 4 on, from 8 on, LONGEST and more."""
 
-_VALID = 16  # foretold tokens for which a decision against waiting holds
+_PAUSES = (32, 16, 8, 8)  # by kind, how often a decision against waiting holds
 
 _FIRST = (0.4, 0.6, 0.75, 0.85)
 """How often what is foretold is right, by kind, before there is any evidence.
@@ -51,8 +51,8 @@ class CopyGain:
         self._rates = list(_FIRST)
         self._weights = [_FIRST_WEIGHT] * len(_FIRST)
         self._purse = Purse(_FIRST_PURSE)
-        self._hopeless = set[int]()  # kinds that were not worth a wait of late
-        self._until = 0
+        self._plain = 0  # steps that the purse does not know of
+        self._pauses = [0] * len(_FIRST)
 
     def foretold(self, match: int, is_right: bool) -> None:
         """A token came that was foretold after a run of `match` tokens."""
@@ -61,14 +61,10 @@ class CopyGain:
         if weight < _REMEMBERED:
             weight = self._weights[kind] = weight + 1
         self._rates[kind] += (is_right - self._rates[kind]) / weight
-        self._until -= 1
-        if self._until < 0:
-            self._until = _VALID
-            self._hopeless.clear()
 
     def stepped(self) -> None:
         """A plain step is over."""
-        self._purse.earn(1)
+        self._plain += 1
 
     def waited(self) -> None:
         """A step was held back until the one before it was read."""
@@ -94,14 +90,17 @@ class CopyGain:
         """
         match = min(match, LONGEST)
         kind = _KINDS[match]
-        if kind in self._hopeless or not self._is_measured:
+        if self._pauses[kind]:
+            self._pauses[kind] -= 1
+            return False
+        if not self._is_measured:
             return False
         if self._may_pay(kind):
             wait = self._costs.wait()
             drafted, won = self._best(match + 1, most, lengths, wait)
             if self._rates[kind] * won * self._drafts(match + 1, drafted) > wait + _WORTH_WAITING:
                 return True
-        self._hopeless.add(kind)
+        self._pauses[kind] = _PAUSES[kind]
         return False
 
     @property
@@ -115,18 +114,22 @@ class CopyGain:
         return 1 / (1 - min(right, _SURELY))
 
     def _may_pay(self, kind: int) -> bool:
+        self._purse.earn(self._plain)
+        self._plain = 0
         return self._rates[kind] >= _LEAST and self._purse.left > 0
 
     def _best(self, match: int, most: int, lengths: Lengths, wait: float) -> tuple[int, float]:
         """The draft with which decoding is fastest, and the plain steps that it wins; 0 where none does."""
-        best, won, fastest = 0, 0.0, _WORTHWHILE
         rates = [self._rates[kind] for kind in _KINDS[match : match + MOST_DRAFTED]]
         yields = list(accumulate(accumulate(rates, mul), initial=1.0))  # of a step, by how many are drafted
-        for drafted in lengths():
-            if drafted > most:
-                continue
-            cost = self._costs.hoped(1 + drafted)
-            lost = (1 - rates[0]) * (cost - 1) + wait
-            if yields[drafted] > fastest * cost and lost <= self._purse.left:
-                best, won, fastest = drafted, yields[drafted] - cost, yields[drafted] / cost
+        wrong, costs, paying = 1 - rates[0], self._costs, list[tuple[float, int, float]]()
+        for drafted in LENGTHS:
+            cost = costs.hoped(1 + drafted)
+            speed = yields[drafted] / cost
+            if drafted <= most and speed > _WORTHWHILE and wrong * (cost - 1) + wait <= self._purse.left:
+                paying.append((speed, drafted, yields[drafted] - cost))
+        if not paying:
+            return 0, 0.0
+        offered = lengths()
+        _, best, won = max((draft for draft in paying if draft[1] in offered), default=(0.0, 0, 0.0))
         return best, won

@@ -76,8 +76,9 @@ class PromptLookup:
 
     def _compared(self, place: int) -> int:
         """Follow `place`, after two tokens like the newest ones. Returns how many are."""
-        known, end, match = self._tokens, len(self._tokens) - 1, 2
-        while match < min(place, LONGEST) and known[place - 1 - match] == known[end - match]:
+        known, last, behind = self._tokens, len(self._tokens) - 1, len(self._tokens) - place
+        match, most = 2, min(place, LONGEST)
+        while match < most and known[last - match - behind] == known[last - match]:
             match += 1
         self._place = place
         return match

@@ -172,15 +172,23 @@ def test_what_a_wait_costs_is_weighed(wait: float, is_worth: bool) -> None:
     assert gain.is_worth_waiting(16, 7, lambda: LENGTHS) == is_worth
 
 
-def test_what_is_never_right_is_not_waited_for_and_what_always_is_again() -> None:
+def test_what_is_never_right_is_not_waited_for_and_what_always_is_soon_again() -> None:
     gain = CopyGain(known_costs(8, 2.0, 0.2))
-    assert gain.is_worth_waiting(4, 7, lambda: LENGTHS)
-    for _ in range(100):
-        gain.foretold(4, is_right=False)
-    assert not gain.is_worth_waiting(4, 7, lambda: LENGTHS)
-    for _ in range(60):
-        gain.foretold(4, is_right=True)
-    assert gain.is_worth_waiting(4, 7, lambda: LENGTHS)
+
+    def waits(is_right: bool) -> list[bool]:
+        """Whether each of a hundred tokens was worth it, behind those before it."""
+        asked = list[bool]()
+        for _ in range(100):
+            asked.append(gain.is_worth_waiting(4, 7, lambda: LENGTHS))
+            gain.foretold(4, is_right=is_right)
+        return asked
+
+    never = waits(is_right=False)
+    assert never[0]
+    assert not any(never[10:])
+    again = waits(is_right=True)
+    assert not again[0]
+    assert all(again[60:])
 
 
 @settings(max_examples=40, deadline=None)
