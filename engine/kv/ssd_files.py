@@ -81,7 +81,7 @@ class SsdFiles:
     def among(self, keys: Iterable[bytes]) -> set[bytes]:
         """Those of the pages `keys` that are in a file."""
         with self._guard:
-            return {key for key in keys if self._index.find(key)}
+            return self._index.among(keys)
 
     def may_hold(self, size: int) -> bool:
         """Whether `size` bytes more are possible, if need be in place of older files."""

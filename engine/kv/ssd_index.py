@@ -84,6 +84,10 @@ class SsdIndex:
         places = self._places.get(key)
         return places[-1] if places else None
 
+    def among(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Those of the pages `keys` that are in a file."""
+        return self._places.keys() & keys
+
     def places(self, key: bytes) -> list[Place]:
         """Every file that holds page `key`, as places."""
         return list(self._places.get(key, ()))
