@@ -86,8 +86,11 @@ class LiveViewModel(QObject):
         if isinstance(event, Bandwidth):
             self._measured(event)
         elif model := self._model(event):
-            known = self._models.setdefault(model, _Model())
-            known.figures = replace(known.figures, bandwidth=self._bandwidth)
+            known = self._models.get(model)
+            if known is None:
+                known = self._models[model] = _Model()
+            if known.figures.bandwidth != self._bandwidth:
+                known.figures = replace(known.figures, bandwidth=self._bandwidth)
             known.take(event)
             self._has_changed |= model == self._shown
         if isinstance(event, Stats):
