@@ -14,7 +14,8 @@ COMMON = 256
 LONG = 2048
 """Prompts of any length are cut into chunks of as many tokens or more, where the machine is fast enough."""
 
-_STEPS_KEPT = 5
+_STEPS_KEPT = 31
+"""Of answers alone: a host is slow for a tenth of a second, and quick for another."""
 _RATES_KEPT = 3
 _FIRST_PAGES, _FIRST_STEPS = 8, 4
 """Of the first chunk that is ever computed: nobody knows how long it takes."""
@@ -63,6 +64,7 @@ class ChunkSizer:
         self._ways = Ways()
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
+        self._medians = dict[int, float]()
 
     @property
     def rate(self) -> float:
@@ -126,6 +128,7 @@ class ChunkSizer:
     def decoded(self, answers: int, seconds: float) -> None:
         """A step of so many answers, and nothing else, took `seconds`."""
         self._decode_seconds[answers].append(seconds)
+        self._medians.pop(answers, None)
 
     def leaves_answers_alone(self) -> bool:
         """Whether the next step is to have none of a prompt's tokens, so that what answers take is known."""
@@ -177,4 +180,6 @@ class ChunkSizer:
         if not self._decode_seconds:
             return None
         nearest = min(self._decode_seconds, key=lambda known: abs(known - answers))
-        return median(self._decode_seconds[nearest])
+        if nearest not in self._medians:
+            self._medians[nearest] = median(self._decode_seconds[nearest])
+        return self._medians[nearest]

@@ -84,10 +84,12 @@ class SliceSizer:
         self._since = 0
         self._steps = 0
         self._added = defaultdict[int, deque[tuple[int, float]]](lambda: deque(maxlen=_KEPT))
+        self._medians = dict[int, _Median]()
         self._thin = 0, 0.0
         self._short = deque[float](maxlen=_FEW)
         self._short_layers = _FIRST_LAYERS
         self._tired = dict[int, _Tired]()
+        self._places = dict[Size, int]()
 
     def next(self, alone: float, token: float) -> Size:
         """Of the next slice.
@@ -113,6 +115,7 @@ class SliceSizer:
             return
         at = self._nearest(size)
         self._added[at].append((self._steps, seconds - alone))
+        self._medians.pop(at, None)
         self._since += at == self._at
         if self._since >= _FEW and (added := self._known(self._at)) is not None:
             chosen = self._chosen(self._at, alone + added, alone, token)
@@ -219,8 +222,13 @@ class SliceSizer:
 
     def _known(self, at: int) -> float | None:
         """What a slice of that size adds to a step, as far as that was measured of late."""
-        fresh = [added for step, added in self._added[at] if self._steps - step <= _FRESH]
-        return median(fresh) if len(fresh) >= _FEW else None
+        known = self._medians.get(at)
+        if known is None or self._steps > known.until:
+            fresh = [(step, added) for step, added in self._added[at] if self._steps - step <= _FRESH]
+            until = fresh[0][0] + _FRESH if fresh else math.inf
+            value = median(added for _, added in fresh) if len(fresh) >= _FEW else None
+            known = self._medians[at] = _Median(until, value)
+        return known.value
 
     def _typical(self, at: int) -> float | None:
         """What a slice of that size added to the last steps that had one, however long ago."""
@@ -238,10 +246,20 @@ class SliceSizer:
 
     def _nearest(self, size: Size) -> int:
         """The one that comes nearest to that size."""
-        return min(
-            range(len(self._sizes)),
-            key=lambda at: abs(math.log(self._sizes[at].work / max(size.work, 1))),
-        )
+        if size not in self._places:
+            self._places[size] = min(
+                range(len(self._sizes)),
+                key=lambda at: abs(math.log(self._sizes[at].work / max(size.work, 1))),
+            )
+        return self._places[size]
+
+
+@dataclass(frozen=True, slots=True)
+class _Median:
+    """What a size adds to a step; until step `until` no step is too old to count."""
+
+    until: float
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
