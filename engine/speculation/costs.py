@@ -98,12 +98,13 @@ class StepCosts:
     def wait(self) -> float:
         """What it costs in plain steps to hold one back, whether a draft follows or not.
 
-        That is what the last step before the pause and the first after it take more than two plain ones.
+        That is what the last step before the pause and the first after it take more than two plain ones: no
+        more than one, as host and device only take turns then. A slow moment must not end waits for good.
         """
         if not self.has_baseline or not self._held or not self._lone:
             return _WAIT
         both = statistics.median(self._held) + statistics.median(self._lone)
-        return max(0.0, both / self._median(1) - 2)
+        return min(max(0.0, both / self._median(1) - 2), 1.0)
 
     def _is_incredible(self, tokens: int, seconds: float) -> bool:
         """Twice in a row nothing is."""

@@ -63,6 +63,9 @@ def test_a_wait_costs_what_the_steps_around_it_take_more_than_plain_ones() -> No
     costs.lone(3.0)
     assert costs.wait() == pytest.approx((2.5 + 3.0) / 2.0 - 2)
     for _ in range(5):
+        costs.lone(90.0)
+    assert costs.wait() == 1  # whatever took longer was no wait
+    for _ in range(5):
         costs.held(1.0)
         costs.lone(2.5)
     assert costs.wait() == 0  # what is saved before a pause may be what comes after it
