@@ -99,16 +99,11 @@ class Speculation:
         """`costs`: shared by the model's answers."""
         self._sequence, self._is_warm = sequence, is_warm
         self._lookup, self._model = PromptLookup(), model
-        self._taken: int | None = (
-            None  # tokens of the answer that were looked through; None: not its prompt yet
-        )
+        self._taken: int | None = None  # tokens of the answer looked through; None: not its prompt yet
         self._modelled = 0  # tokens that the draft model knows
         self._costs = costs
         self._copying, self._model_gain = CopyGain(costs.lookup), SpeculationGain(costs.model)
-        self._before, self._step = (
-            _Step.OTHER,
-            _Step.OTHER,
-        )  # the step that is read next, and the one before it
+        self._before = self._step = _Step.OTHER  # the step that is read next, and the one before it
         self._checked: tuple[Draft, Verdict] | None = None
 
     def guess(self, seconds: float | None) -> None:
