@@ -49,15 +49,20 @@ class ChunkSizer:
 
     Alone, a step takes about DISPATCH_SECONDS: a chunk goes through all layers in it, or, where even few
     tokens take longer, some layers at a time; each chunk reads all weights once, so that it is no short one
-    then. Beside running answers there
-    are two ways (engine/ways.py). A step computes a slice of a long chunk, one layer at least, apart from the
-    answers' tokens: good where a product of few rows costs nearly as much as one of many. Or a few tokens of
-    the prompt are rows of the answers' own products: good where these wait for the weights to be read.
+    then. Beside running answers there are two ways (engine/ways.py). A step computes a slice of a long chunk,
+    one layer at least, apart from the answers' tokens: good where a product of few rows costs nearly as much
+    as one of many. Or a few tokens of the prompt are rows of the answers' own products: good where these wait
+    for the weights to be read.
     """
 
-    def __init__(self, most: int, page_size: int, layers: int) -> None:
-        """`most` tokens of a model of so many `layers`; chunks are whole pages where possible."""
+    def __init__(self, most: int, page_size: int, layers: int, longest: int = 0) -> None:
+        """Chunks have `most` tokens, whole pages where possible, in a model of so many `layers`.
+
+        Where they go through it beside answers, some layers at a time, they may have `longest`, if that is
+        more.
+        """
         self._most, self._page_size, self._layers = most, page_size, layers
+        self._longest = max(most, longest)
         self._rates = deque[float](maxlen=_RATES_KEPT)
         self._slices = SliceSizer(self._sizes())
         self._mixed = SliceSizer(self._mixed_sizes(), more=0.0)
@@ -78,7 +83,8 @@ class ChunkSizer:
         """Tokens of the next chunk, 1 … remaining, from token `begin` on, beside so many running answers."""
         if not answers:
             alone = int(self.rate * DISPATCH_SECONDS) if self._rates else _FIRST_PAGES * self._page_size
-            return self._cut(begin, remaining, self._whole(max(alone, COMMON) if self._rates else alone))
+            alone = max(alone, COMMON) if self._rates else alone
+            return self._cut(begin, remaining, self._whole(alone, self._most))
         if self._ways.is_mixed:
             return min(remaining, self._size(self._mixed, answers).tokens)
         return self._cut(begin, remaining, self._size(self._slices, answers).tokens)
@@ -150,27 +156,29 @@ class ChunkSizer:
             size -= begin % size
         return max(1, min(size, remaining))
 
-    def _whole(self, tokens: int) -> int:
+    def _whole(self, tokens: int, most: int) -> int:
         """At most so many tokens that a chunk may have: a power of two from COMMON on, else whole pages."""
-        size = min(tokens, self._most)
+        size = min(tokens, most)
         if size >= COMMON:
             return 1 << (size.bit_length() - 1)
         return size - size % self._page_size if size > self._page_size else size
 
     def _sizes(self) -> list[Size]:
         """Slices to choose from, ascending: a layer of more and more tokens, then more and more layers."""
-        least, most = min(self._page_size, self._most), self._whole(self._most)
-        steps = range(_FINER * most.bit_length())
-        tokens = {self._whole(int(least * 2 ** (step / _FINER) + 0.5)) for step in steps}
+        *fewer, most = self._tokens(self._longest)
         layers = [Size(most, layers) for layers in range(1, self._layers + 1)]
-        return [Size(size, 1) for size in sorted(tokens) if size < most] + layers
+        return [Size(size, 1) for size in fewer] + layers
 
     def _mixed_sizes(self) -> list[Size]:
         """All layers of more and more tokens."""
-        least, most = min(self._page_size, self._most), self._whole(self._most)
+        return [Size(size, self._layers) for size in self._tokens(self._most)]
+
+    def _tokens(self, most: int) -> list[int]:
+        """Of chunks of at most `most`, ascending, from a page on."""
+        least, most = min(self._page_size, most), self._whole(most, most)
         steps = range(_FINER * most.bit_length())
-        tokens = {self._whole(int(least * 2 ** (step / _FINER) + 0.5)) for step in steps}
-        return [Size(size, self._layers) for size in sorted(tokens | {most}) if size <= most]
+        sizes = {self._whole(int(least * 2 ** (step / _FINER) + 0.5), most) for step in steps}
+        return sorted(size for size in sizes | {most} if size <= most)
 
     def _alone(self, answers: int) -> float | None:
         """What a step of so many answers takes, by the nearest number that was measured.

@@ -39,6 +39,9 @@ from engine.warming import Warming
 
 log = logging.getLogger(__name__)
 
+_LAYERED = 2
+"""Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""
+
 ANSWER_ROOM = 512
 """Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
 
@@ -68,12 +71,14 @@ class Serving:
         self.model = model
         self._emit = emit
         self._memory = model.memory
-        self._live = LiveRunner(model, emit, STEPS, settings.prefill_chunk, settings.cache)
+        # Pages that a window has left are given back behind a chunk: longer ones would take more memory.
+        longest = (_LAYERED if model.config.largest_window is None else 1) * settings.prefill_chunk
+        self._live = LiveRunner(model, emit, STEPS, longest, settings.cache)
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         self._batcher = Batcher(
             self._memory,
             model.pager,
-            ChunkSizer(settings.prefill_chunk, settings.page_size, model.config.layers),
+            ChunkSizer(settings.prefill_chunk, settings.page_size, model.config.layers, longest),
             self._live.is_warm,
         )
         self._broken = BrokenSteps(self._batcher, self._live)

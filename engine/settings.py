@@ -33,7 +33,8 @@ class EngineSettings:
         speculation: guess tokens ahead where text repeats, and check several at once.
         draft_model: folder of a small model of the same vocabulary that guesses where text does not repeat.
         unload_after: seconds without a request until a model leaves memory, up to the next one; None: never.
-        prefill_chunk: most prompt tokens computed at once; commands are heard between chunks.
+        prefill_chunk: most prompt tokens computed at once, or half as many as go beside answers, some layers
+            at a time; commands are heard between steps.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
         executor_reason: why it is that one, for people; "" is that it was asked for.
         cache: folder for what can be made again: compiled kernels and what was measured of them.
@@ -49,7 +50,7 @@ class EngineSettings:
     speculation: bool = True
     draft_model: Path | None = None
     unload_after: float | None = None
-    prefill_chunk: int = 4096
+    prefill_chunk: int = 2048
     executor: str | None = None
     executor_reason: str = ""
     cache: Path = Path(tempfile.gettempdir()) / "mlxr"

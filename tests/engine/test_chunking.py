@@ -204,6 +204,20 @@ def seconds(steps: Iterable[Step]) -> list[float]:
     return [step.seconds for step in steps]
 
 
+def test_where_layers_cost_more_than_tokens_chunks_are_longer_beside_answers() -> None:
+    """A host that launches while the device computes: one layer of 4,096 tokens fits, not two of 2,048."""
+    sizer = ChunkSizer(2048, 16, LAYERS, 4096)
+    sizer.filled(2048, 1.0, 2048 * 2.5e-6)
+    for _ in range(5):
+        sizer.decoded(1, 0.0014)
+    machine = Machine(alone=0.0014, layer=0.0005, token=2.5e-6)
+    steps = fill(sizer, 1_000_000, lambda *work: machine.seconds(work[0], work[1], is_mixed=work[2]))
+    taken = list(islice(steps, 400))[200:]
+    assert median(step.tokens * step.layers for step in taken) == 4096
+    assert median(seconds(taken)) <= BESIDE * 0.0014
+    assert max(sizer.next(begin, 100_000) for begin in range(0, 20_000, 256)) == 2048
+
+
 def test_where_any_slice_is_slow_it_takes_a_quarter_more_for_its_work() -> None:
     taken = median(seconds(beside(Machine(alone=0.0017, slice=0.006, token=0.000008), steps=300)[150:]))
     assert 1.05 * 0.0077 <= taken <= 1.5 * 0.0077

@@ -12,6 +12,7 @@ from engine.cache_events import CacheReport
 from engine.commands import Generate, LoadModel
 from engine.events import Event, Finished, ModelReady, Stats
 from engine.kv.coding import Plane
+from engine.kv.ssd_reader import SideBySide
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
 from engine.request import Request, accept_command
@@ -183,6 +184,7 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
 
     monkeypatch.setattr(arena, "reserve", watched)
     monkeypatch.setattr("engine.kv.ssd_files.fetch", fetched.append)
+    monkeypatch.setattr(SideBySide, "later", lambda _, work: work())  # not on a thread, which may come late
     for number, expected in ((0, 64), (1, 128)):
         _, report = model.ask(f"{number} again", long_prompt(number, 50))
         assert report.restored_tokens == 16 * 49
