@@ -151,7 +151,10 @@ def test_plain_steps_are_measured_again_where_copying_has_no_end() -> None:
 def test_a_draft_goes_no_further_than_the_answer() -> None:
     source = drawn(40, 1)
     for length in range(2, 40):
-        told(MACHINES["a large model"], source, source[:length])  # it would find no token to compare
+        _, decoded = told(MACHINES["a large model"], source, source[:length])
+        # the first token comes with the prompt, and of each draft's step one more than was accepted
+        assert 1 + decoded.plain + len(decoded.drafts) + decoded.accepted == length
+        assert all(drafted < length for drafted in decoded.drafts)
 
 
 def known_costs(tokens: int, cost: float, wait: float) -> StepCosts:
