@@ -22,7 +22,7 @@ class Slice:
 
     Attributes:
         begin, tokens: the chunk is tokens begin … begin+tokens-1.
-        share: of the model's layers.
+        share: of the model's layers; 0 where only what they read was made ready.
         is_mixed: whether answers' tokens went through the same products.
         ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
         waits: what is evaluated when it is done.

@@ -16,6 +16,8 @@ from engine.warm_up import STEPS, IsWarm
 
 _PAGES_A_STEP = 32
 """Of prompts that are entered into the prefix tree while answers wait."""
+_MANY_STEPS = 8
+"""Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
 
 class Batcher:
@@ -223,13 +225,15 @@ class Batcher:
         return next((fewer for fewer in range(size, 1, -1) if self._is_warm(fewer, begin + fewer)), 1)
 
     def _layers(self, runner: Runner, filling: Sequence | None, answers: int) -> int:
-        """How many layers of its chunk the next step computes at most."""
+        """How many layers of its chunk the next step computes at most; 0: what they read is made ready."""
         if filling is None or filling.filling is None:
             return 0
         chunk = filling.filling
         if chunk.is_mixed:
             return runner.layers
-        return self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
+        layers = self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
+        is_apart = answers and chunk.x is None and runner.queues_prompts
+        return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""

@@ -115,9 +115,9 @@ class ChunkSizer:
     ) -> None:
         """A step with that share of all layers of so many prompt tokens, beside answers, took `seconds`.
 
-        `is_mixed`: they went through the answers' products.
+        `is_mixed`: they went through the answers' products. One without a layer says nothing.
         """
-        if seconds <= 0:
+        if seconds <= 0 or not share:
             return
         if answers:
             self._since_alone += 1

@@ -162,6 +162,7 @@ class Runner:
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
 
+        None of them: what the first one reads is sent to the device.
         With the last layer its table gets longer. Where the runner does not queue prompts, it waits: what a
         step reads would have to be copied by a write that was sent before it is done.
 

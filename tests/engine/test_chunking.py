@@ -374,3 +374,13 @@ def _share_in_long_chunks(noise: random.Random) -> float:
         steps = list(fill(sizer, length, cost, all_layers=22))
     work = [(step.tokens, step.tokens * step.layers) for step in steps]
     return sum(done for tokens, done in work if tokens >= 1024) / sum(done for _, done in work)
+
+
+def test_a_step_in_which_a_chunk_was_only_made_ready_teaches_nothing() -> None:
+    sizer = ChunkSizer(2048, 16, 8)
+    sizer.filled(2048, 1.0, 0.1)
+    sizer.decoded(1, 0.001)
+    before = sizer.next(0, 4096, 1), sizer.layers(2048, 8, 1)
+    for _ in range(50):
+        sizer.filled(2048, 0.0, 1.0, 1)
+    assert (sizer.next(0, 4096, 1), sizer.layers(2048, 8, 1)) == before
