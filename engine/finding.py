@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from engine.batch import Sent
 from engine.cache_events import CacheReport, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.foresight import Foresight
+from engine.kv.pager import PageTable
 from engine.kv.restoring import Ahead
 from engine.loading.model import LoadedModel
 from engine.machine import device_name
@@ -19,6 +21,14 @@ from engine.self_check import SelfCheck
 from engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request that was asked about; memory had `begun_at` tokens of it when reading it back began."""
+
+    request: Request
+    begun_at: int | None = None
 
 
 class Finding:
@@ -32,6 +42,7 @@ class Finding:
         self._prefixes = ChatPrefixes(settings.page_size)
         self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
         self._steps = steps
+        self._asked: _Asked | None = None
         self._foresight = Foresight(
             settings.cache / "rates" / f"{model.fingerprint}.json",
             f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
@@ -41,6 +52,7 @@ class Finding:
 
     def expect(self, sequence: Sequence) -> None:
         """It has begun: what `restore` is going to read back is read meanwhile."""
+        self.let_go()
         tokens = sequence.tokens(0, sequence.length)
         if self._should_restore(self._memory.ahead(sequence.table, tokens)):
             self._memory.expect(sequence.table, tokens)
@@ -50,14 +62,43 @@ class Finding:
 
         Returns False when there is no more to read; of some sequences it is then checked what was read.
         """
-        tokens = sequence.tokens(0, sequence.length)
-        if self._read_run(sequence, tokens):
+        tokens, chat = sequence.tokens(0, sequence.length), sequence.request.command.chat
+        if self._read_run(sequence.table, tokens, chat):
             self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
             return True
         sequence.may_restore = False
-        self._memory.settle(sequence.table, tokens, sequence.request.command.chat)
-        self._sample(sequence, tokens, runner)
+        self._memory.settle(sequence.table, tokens, chat)
+        self._sample(sequence.table, tokens, sequence.begun_at, runner)
         return False
+
+    def recall(self, runner: Runner) -> None:
+        """Read the next run of what was asked about, into pages that are free and built already.
+
+        It has come to its end where the SSD has no more, or such pages are not there; of some prompts it is
+        then checked what was read.
+        """
+        asked, self._asked = self._asked, None
+        if asked is None:
+            return
+        prompt, chat = asked.request.prompt, asked.request.command.chat
+        table = self._memory.begin(prompt, chat)
+        try:
+            begun_at = table.length if asked.begun_at is None else asked.begun_at
+            if self._has_room(self._memory.ahead(table, prompt)) and self._read_run(table, prompt, chat):
+                self._asked = _Asked(asked.request, begun_at)
+            else:
+                self._sample(table, prompt, begun_at, runner)
+        finally:
+            self._memory.free(table)
+
+    @property
+    def may_recall(self) -> bool:
+        """Whether `recall` may have something to read."""
+        return self._asked is not None
+
+    def let_go(self) -> None:
+        """What was asked about is not read back any more."""
+        self._asked = None
 
     def report(self, sequence: Sequence) -> CacheReport:
         """What there was of its prompt, once nothing more is read back."""
@@ -75,6 +116,7 @@ class Finding:
             stored = read = 0
         if stored:
             self._memory.fetch(request.prompt)  # it is likely to be sent
+        self._asked = _Asked(request) if stored and self._is_its_own(request) else None
         reused = cached + stored
         begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
         steps = self._steps(reused, prompt - reused)
@@ -101,18 +143,20 @@ class Finding:
     def forget(self, chat: str) -> None:
         """Nothing of it is expected any more."""
         self._prefixes.forget(chat)
+        if self._asked is not None and self._asked.request.command.chat == chat:
+            self.let_go()
 
     def close(self) -> None:
         """Keep what was learned."""
         self._foresight.save()
 
-    def _read_run(self, sequence: Sequence, tokens: tuple[int, ...]) -> int:
+    def _read_run(self, table: PageTable, tokens: tuple[int, ...], chat: str) -> int:
         """The tokens gained."""
         memory, size = self._memory, self._model.pager.page_size
-        if not self._should_restore(memory.ahead(sequence.table, tokens)):
+        if not self._should_restore(memory.ahead(table, tokens)):
             return 0
         began, before = time.perf_counter(), memory.counts.restored_pages
-        gained = memory.restore(sequence.table, tokens, sequence.request.command.chat)
+        gained = memory.restore(table, tokens, chat)
         if gained:
             pages = memory.counts.restored_pages - before
             self._foresight.restored(pages * size, time.perf_counter() - began)
@@ -123,11 +167,25 @@ class Finding:
         gains, reads = (ahead.end - ahead.begin) * size, (ahead.end - ahead.first) * size
         return self._foresight.should_restore(gains, ahead.begin * size, reads)
 
-    def _sample(self, sequence: Sequence, tokens: tuple[int, ...], runner: Runner) -> None:
-        """Of some prompts that came back from SSD, see whether the pages are right."""
-        size, table = self._model.pager.page_size, sequence.table
-        begin = sequence.begun_at // size * size
-        if table.length <= sequence.begun_at or table.length % size or self._model.config.largest_window:
+    def _is_its_own(self, request: Request) -> bool:
+        """Whether its chat has pages on SSD: who types in a new one owns none before it is sent.
+
+        With a sliding window memory keeps what the last token sees, which is not known before.
+        """
+        tier = self._model.tier
+        is_stored = tier is not None and request.command.chat in tier.chat_bytes()
+        return is_stored and self._model.config.largest_window is None
+
+    def _has_room(self, ahead: Ahead) -> bool:
+        """Whether as many pages are free and built already."""
+        pager = self._model.pager
+        return ahead.end - ahead.begin <= self._model.arena.pages - (pager.total_pages - pager.free_pages)
+
+    def _sample(self, table: PageTable, tokens: tuple[int, ...], begun_at: int, runner: Runner) -> None:
+        """Of some prompts of which pages came back behind token `begun_at`, see whether these are right."""
+        size = self._model.pager.page_size
+        begin = begun_at // size * size
+        if table.length <= begun_at or table.length % size or self._model.config.largest_window:
             return
         if self._check.is_due() and not self._check.agrees(runner, table, tokens):
             log.warning("pages of %s from SSD disagree with it; they are gone", self._model.info.name)

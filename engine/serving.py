@@ -146,11 +146,13 @@ class Serving:
     @property
     def next_tidying(self) -> float | None:
         """Seconds of rest after which `tidy` has something to do; None when it has nothing."""
-        return self._warming.due(self._tidying.due)
+        return 0.0 if self._finding.may_recall else self._warming.due(self._tidying.due)
 
     def tidy(self, idle_seconds: float) -> None:
-        """Nobody has asked for anything for so long."""
-        if not self._warming.warm(idle_seconds):
+        """Nobody has asked for anything for so long; what a prompt was predicted to find may be read back."""
+        if self._finding.may_recall and not self._tidying.builds:
+            self._finding.recall(self._live.runner)
+        elif not self._warming.warm(idle_seconds):
             self._tidying.tidy(idle_seconds)
         self._tell.stats()
 
@@ -173,6 +175,7 @@ class Serving:
 
     def release(self, chat: str) -> None:
         """Put the pages that only `chat` owns on SSD, and free their memory."""
+        self._finding.let_go()
         self._memory.put_away(chat)
         if not self.busy:
             if self.model.tier is not None:

@@ -57,6 +57,11 @@ class Tidying:
         """Seconds from now until `tidy` has something to do; None when it has nothing."""
         return self._due
 
+    @property
+    def builds(self) -> bool:
+        """Whether the arena is built for a prompt that is expected, next."""
+        return self._expected > 0
+
     def rest_began(self) -> None:
         """There is no request any more."""
         self._is_tight = self._missing_pages > 0

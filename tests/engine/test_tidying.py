@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine.cache_events import CacheReport
 from engine.commands import Generate, LoadModel
-from engine.events import Event, Finished, ModelReady, Stats
+from engine.events import ModelReady, Stats
 from engine.kv.coding import Plane
 from engine.kv.ssd_reader import SideBySide
-from engine.kv.ssd_settings import SsdSettings
-from engine.loading.model import load_model
-from engine.request import Request, accept_command
-from engine.sampling_params import SamplingParams
-from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
+from tests.engine.served_model import Model, long_prompt
 from tests.engine.watched import restore_always
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
-
-PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
-
-
-class Model:
-    """A served model, without the engine's thread."""
-
-    def __init__(self, folder: Path, ssd: Path | None, pages: int | None = None) -> None:
-        stored = None if ssd is None else SsdSettings(ssd, cap_bytes=64 << 20, floor_bytes=0)
-        settings = EngineSettings(ssd=stored, cache=folder / "cache", kv_pages=pages)
-        self.model = load_model(write_random_model(folder / "model"), settings, lambda done, total: None)
-        self.events: list[Event] = []
-        self.serving = Serving(self.model, settings, self.events.append)
-
-    def ask(
-        self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6, chat: str = ""
-    ) -> tuple[Finished, CacheReport]:
-        self.serving.add(self.request(name, tokens, answer, chat))
-        while self.serving.busy:
-            self.serving.work()
-        (end,) = (event for event in self.events if isinstance(event, Finished) and event.id == name)
-        (report,) = (event for event in self.events if isinstance(event, CacheReport) and event.id == name)
-        return end, report
-
-    def request(self, name: str, tokens: tuple[int, ...], answer: int = 6, chat: str = "") -> Request:
-        greedy = SamplingParams(temperature=0)
-        command = Generate(
-            name, tokens=tokens, max_tokens=answer, sampling=greedy, ignore_eos=True, chat=chat
-        )
-        return accept_command(
-            command, self.model, lambda prompt: self.serving.chats.capacity(), time.perf_counter()
-        )
-
-    def rest(self, seconds: float) -> None:
-        """Tidy until it has nothing more to do now."""
-        self.serving.tidy(seconds)
-        while (due := self.serving.next_tidying) is not None and due < 1:
-            self.serving.tidy(seconds)
 
 
 def test_pages_are_written_ahead_and_stay_in_memory(tmp_path: Path) -> None:
@@ -116,10 +72,6 @@ def test_a_shortage_sends_pages_to_disk_first(tmp_path: Path, monkeypatch: pytes
     _, report = model.ask("b")
     assert report.restored_tokens == 192
     model.serving.close()
-
-
-def long_prompt(number: int, pages: int) -> tuple[int, ...]:
-    return tuple(3 + (7 * place + place // 290 + number) % 290 for place in range(16 * pages - 8))
 
 
 def test_an_arena_more_than_half_full_is_doubled_at_rest_and_the_next_request_grows_nothing(
