@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.cli.cache_speed_scene import Scene, request, warm_up_length
-from app.cli.rows import Row
+from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import prompt_tokens
 from app.measure.verified_read import (
@@ -25,7 +25,7 @@ SUFFIX = ".safetensors"
 WARM, DISK = "from the page cache", "from the disk"
 """Where the system takes the files from: what it kept of them in memory, or the disk itself."""
 EXPECTED = "asked about before"
-"""The chat was asked about, as the window does while one types: files are in the page cache then, too."""
+"""The chat was asked about, as the window does while one types: it comes back before it is sent."""
 TYPING = 0.3
 """Seconds from that to sending it."""
 LENGTHS = (2048, 512, 128)
@@ -85,6 +85,7 @@ def measure_restart(scene: Scene) -> Iterator[Row]:
     pairs = pairs[1:]
     for source in pairs[0].raw:
         yield from _rate_rows(scene, source, pairs)
+    yield from _expected_rows([pair.chats[EXPECTED] for pair in pairs])
     rate = _best_rate([pair.chats[WARM] for pair in pairs])
     for length in _lengths(scene, plan.context):
         yield from _choice_rows(scene, length, [pair.choices[length] for pair in pairs], rate)
@@ -110,9 +111,11 @@ def _restart(scene: Scene, folder: Path, number: int) -> _Pair:
         raw = {WARM: _restarted(scene, client, folder, WARM, chat)}
         choices = {length: _came_back(client, command, cold[length]) for length, command in asked.items()}
         chats[WARM] = choices[lengths[0]]
-        for source in (EXPECTED, *([DISK] if can_leave_page_cache() else [])):
-            raw[source] = _restarted(scene, client, folder, source, chat)
-            chats[source] = _came_back(client, chat, cold[lengths[0]])
+        if can_leave_page_cache():
+            raw[DISK] = _restarted(scene, client, folder, DISK, chat)
+            chats[DISK] = _came_back(client, chat, cold[lengths[0]])
+        _restarted(scene, client, folder, EXPECTED, chat)
+        chats[EXPECTED] = _came_back(client, chat, cold[lengths[0]])
     return _Pair(info, raw, choices, chats)
 
 
@@ -158,6 +161,17 @@ def _rate_rows(scene: Scene, source: str, pairs: Sequence[_Pair]) -> Iterator[Ro
         shares = tuple(rate / alone for rate, alone in zip(rates, raw, strict=True))
         target = scene.targets.get(("restore share", 0))
         yield Row(f"restored to read and checked alone, {source}", "share", shares, target, GROUP)
+
+
+def _expected_rows(chats: Sequence[_Return]) -> Iterator[Row]:
+    """What was asked about before should be in memory, and take as long as from there."""
+    at = f"{len(chats[0].restarted.end.prompt_tokens)} tokens, {EXPECTED}"
+    cached = tuple(float(chat.restarted.cached) for chat in chats)
+    yield Row(f"in memory of {at}", "", cached, group=GROUP)
+    first = [chat.restarted.first_token for chat in chats]
+    yield Row(f"first token, {at}", "s", tuple(first), group=GROUP)
+    memory = [chat.from_memory.first_token for chat in chats]
+    yield ratio_row(f"first token to one from memory, {EXPECTED}", first, memory, None, GROUP)
 
 
 def _best_rate(chats: Sequence[_Return]) -> float | None:

@@ -102,6 +102,11 @@ class Answer:
         return self.end.timing.prefill_tokens
 
     @property
+    def cached(self) -> int:
+        """Tokens of its prompt that were in memory."""
+        return self.report.cached_tokens if self.report else 0
+
+    @property
     def restored(self) -> int:
         """Tokens of its prompt that came back from SSD."""
         return self.report.restored_tokens if self.report else 0
