@@ -16,6 +16,7 @@ LONG = 2048
 
 _STEPS_KEPT = 31
 """Of answers alone: a host is slow for a tenth of a second, and quick for another."""
+_LATEST = 3
 _RATES_KEPT = 3
 _FIRST_PAGES, _FIRST_STEPS = 8, 4
 """Of the first chunk that is ever computed: nobody knows how long it takes."""
@@ -183,11 +184,13 @@ class ChunkSizer:
     def _alone(self, answers: int) -> float | None:
         """What a step of so many answers takes, by the nearest number that was measured.
 
-        The median of the latest: a step during which a request was taken in says nothing.
+        The median of the latest: a step during which a request was taken in says nothing. Or of the last few
+        of them, if that is more: a host that is slow now is slow with a prompt as well.
         """
         if not self._decode_seconds:
             return None
         nearest = min(self._decode_seconds, key=lambda known: abs(known - answers))
         if nearest not in self._medians:
-            self._medians[nearest] = median(self._decode_seconds[nearest])
+            steps = self._decode_seconds[nearest]
+            self._medians[nearest] = max(median(steps), median(list(steps)[-_LATEST:]))
         return self._medians[nearest]

@@ -34,6 +34,8 @@ _RESTS = 50, 400
 """Steps after which a size that was too much is tried again: at first, and when it often was."""
 _HELPS = 0.75
 """Of what a size adds to a step: a smaller one that adds more than that brings answers little."""
+_BOLD = 200
+"""Steps for which a size is not left again after a smaller one that brought little."""
 _APART = 2
 """How many times the work of one size another must be for a line through both to say something."""
 _FIRST_LAYERS = 4
@@ -89,6 +91,8 @@ class SliceSizer:
         self._short = deque[float](maxlen=_FEW)
         self._short_layers = _FIRST_LAYERS
         self._tired = dict[int, _Tired]()
+        self._left: _Left | None = None
+        self._bold_until = 0
         self._places = dict[Size, int]()
 
     def next(self, alone: float, token: float) -> Size:
@@ -98,7 +102,10 @@ class SliceSizer:
             alone: seconds of a step of the answers without one; 0 where that is not known.
             token: seconds of a layer of a token in a prompt alone; 0 likewise.
         """
-        return self._sizes[self._first(alone, token) if self._at is None else self._at]
+        first = self._first(alone, token)
+        if self._at is not None and first > max(self._at, *self._added, -1):
+            self._at, self._since = first, 0  # prompts alone have proved quicker since
+        return self._sizes[first if self._at is None else self._at]
 
     def most_layers(self, tokens: int) -> int:
         """Of a chunk of fewer tokens than `next` says: a layer costs something whatever is in it."""
@@ -147,14 +154,21 @@ class SliceSizer:
     def _chosen(self, at: int, takes: float, alone: float, token: float) -> int:
         """The size to go on with, after steps with that one took so long."""
         may = self.may(alone)
+        left, self._left = self._left, None
+        if left is not None and takes - alone > _HELPS * left.added:
+            self._bold_until = self._steps + _BOLD
+            self._tired.pop(left.at, None)
+            return left.at
         if takes > _OVER * may and at:
-            if self._since < _SURE and takes <= _HOPELESS * may:
+            is_sure = self._since >= _SURE and self._steps >= self._bold_until
+            if not is_sure and takes <= _HOPELESS * may:
                 return at
             smaller = self._smaller(at, takes, may, alone, token)
             if smaller != at:
                 tired = self._tired.get(at)
                 rest = _RESTS[0] if tired is None else min(2 * tired.rest, _RESTS[1])
                 self._tired[at] = _Tired(self._steps + rest, rest)
+                self._left = _Left(at, takes - alone)
             return smaller
         self._tired.pop(at, None)
         return self._larger(at, takes, may, alone, token)
@@ -173,7 +187,7 @@ class SliceSizer:
             if known is None and takes - self._between(other, at, takes - alone, token) <= may:
                 return other
         for other in range(least, -1, -1):
-            usual = self._typical(other)
+            usual = self._typical_below(other)
             if usual is None or typical is None or usual <= _HELPS * typical:
                 return other
         return at
@@ -235,6 +249,11 @@ class SliceSizer:
         added = [added for _, added in self._added[at]]
         return median(added) if len(added) >= _FEW else None
 
+    def _typical_below(self, at: int) -> float | None:
+        """What the next smaller size added that was ever measured, if not that one: no more than it would."""
+        known = (self._typical(other) for other in range(at, -1, -1))
+        return next((added for added in known if added is not None), None)
+
     def _is_tired(self, at: int) -> bool:
         """Whether that size was too much a short time ago."""
         tired = self._tired.get(at)
@@ -260,6 +279,14 @@ class _Median:
 
     until: float
     value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A size that was too much, since it added so many seconds to a step."""
+
+    at: int
+    added: float
 
 
 @dataclass(frozen=True, slots=True)
