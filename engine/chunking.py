@@ -16,7 +16,8 @@ LONG = 2048
 
 _STEPS_KEPT = 31
 """Of answers alone: a host is slow for a tenth of a second, and quick for another."""
-_LATEST = 3
+_LATEST, _SLOWER = 5, 1.5
+"""Of these, for what they take now, and how many times as long as usual that may be: more is no slow host."""
 _RATES_KEPT = 3
 _FIRST_PAGES, _FIRST_STEPS = 8, 4
 """Of the first chunk that is ever computed: nobody knows how long it takes."""
@@ -192,5 +193,6 @@ class ChunkSizer:
         nearest = min(self._decode_seconds, key=lambda known: abs(known - answers))
         if nearest not in self._medians:
             steps = self._decode_seconds[nearest]
-            self._medians[nearest] = max(median(steps), median(list(steps)[-_LATEST:]))
+            usual, now = median(steps), median(list(steps)[-_LATEST:])
+            self._medians[nearest] = max(usual, min(now, _SLOWER * usual))
         return self._medians[nearest]

@@ -155,7 +155,7 @@ class SliceSizer:
         """The size to go on with, after steps with that one took so long."""
         may = self.may(alone)
         left, self._left = self._left, None
-        if left is not None and takes - alone > _HELPS * left.added:
+        if left is not None and takes - alone > self._helpful(at, left.at) * left.added:
             self._bold_until = self._steps + _BOLD
             self._tired.pop(left.at, None)
             return left.at
@@ -232,6 +232,7 @@ class SliceSizer:
         elif 0 in known:
             self._thin = self._steps, known[0]
         step, added = self._thin
+        added = min(added, *known.values(), math.inf)
         return added if self._steps - step <= _THIN_FRESH else 0.0
 
     def _known(self, at: int) -> float | None:
@@ -248,6 +249,10 @@ class SliceSizer:
         """What a slice of that size added to the last steps that had one, however long ago."""
         added = [added for _, added in self._added[at]]
         return median(added) if len(added) >= _FEW else None
+
+    def _helpful(self, smaller: int, at: int) -> float:
+        """What a smaller size may add for one that another adds: half as much less as it is less work."""
+        return max(_HELPS, (1 + self._sizes[smaller].work / self._sizes[at].work) / 2)
 
     def _typical_below(self, at: int) -> float | None:
         """What the next smaller size added that was ever measured, if not that one: no more than it would."""
