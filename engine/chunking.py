@@ -16,8 +16,6 @@ LONG = 2048
 
 _STEPS_KEPT = 31
 """Of answers alone: a host is slow for a tenth of a second, and quick for another."""
-_LATEST, _SLOWER = 5, 1.5
-"""Of these, for what they take now, and how many times as long as usual that may be: more is no slow host."""
 _RATES_KEPT = 3
 _FIRST_PAGES, _FIRST_STEPS = 8, 4
 """Of the first chunk that is ever computed: nobody knows how long it takes."""
@@ -185,14 +183,11 @@ class ChunkSizer:
     def _alone(self, answers: int) -> float | None:
         """What a step of so many answers takes, by the nearest number that was measured.
 
-        The median of the latest: a step during which a request was taken in says nothing. Or of the last few
-        of them, if that is more: a host that is slow now is slow with a prompt as well.
+        The median of the latest: a step during which a request was taken in says nothing.
         """
         if not self._decode_seconds:
             return None
         nearest = min(self._decode_seconds, key=lambda known: abs(known - answers))
         if nearest not in self._medians:
-            steps = self._decode_seconds[nearest]
-            usual, now = median(steps), median(list(steps)[-_LATEST:])
-            self._medians[nearest] = max(usual, min(now, _SLOWER * usual))
+            self._medians[nearest] = median(self._decode_seconds[nearest])
         return self._medians[nearest]

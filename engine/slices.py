@@ -120,7 +120,9 @@ class SliceSizer:
         if size.tokens < self._sizes[self._at].tokens and size.layers > 1:
             self._took_short(size, seconds - alone, alone)
             return
-        at = self._nearest(size)
+        now = self._sizes[self._at]
+        is_now = size.tokens == now.tokens and now.layers // 2 < size.layers <= now.layers
+        at = self._at if is_now else self._nearest(size)  # layers are dealt evenly
         self._added[at].append((self._steps, seconds - alone))
         self._medians.pop(at, None)
         self._since += at == self._at
@@ -206,13 +208,13 @@ class SliceSizer:
     def _between(self, low: int, high: int, added: float, token: float) -> float:
         """Seconds by which a slice of size `high` should take longer; one of the two adds `added` to a step.
 
-        Tokens by what they cost alone, layers by what these cost beside answers.
+        Tokens by what they cost alone, layers by what they cost beside answers, at least as much as their tokens.
         """
         less, more = self._sizes[low], self._sizes[high]
         if less.layers == more.layers:
             return token * (more.work - less.work)
         tokens = token * (more.tokens - less.tokens)
-        return tokens + max(0.0, added / max(1, less.layers)) * (more.layers - less.layers)
+        return tokens + max(token * more.tokens, added / max(1, less.layers)) * (more.layers - less.layers)
 
     def may(self, alone: float) -> float:
         """Seconds that a step may take."""

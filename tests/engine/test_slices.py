@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.chunking import ChunkSizer
 from engine.slices import Size, SliceSizer
 
 ALONE, TOKEN = 0.0017, 4.5e-7
@@ -54,22 +53,25 @@ def test_a_prompt_alone_that_was_quicker_than_thought_makes_the_next_slices_thic
     assert sizer.next(ALONE, TOKEN).tokens == 1024
 
 
-def test_answers_that_are_slow_now_make_no_slices_thinner() -> None:
-    def after(latest: float) -> int:
-        chunks = ChunkSizer(2048, 16, 22, MOST)
-        chunks.filled(2048, 1.0, 2048 * 22 * TOKEN)
-        for _ in range(31):
-            chunks.decoded(1, ALONE)
-        beside(chunks, 20, ALONE + 0.0009)
-        for _ in range(3):
-            chunks.decoded(1, latest)
-        return beside(chunks, 15, 1.6 * (ALONE + 0.0009))
+def test_one_layer_that_cost_next_to_nothing_does_not_bring_many() -> None:
+    """A GPU computes a layer while its host asks for the answers' tokens; two it does not."""
+    sizer = SliceSizer([*sizes(), *(Size(MOST, layers) for layers in range(2, 23))])
+    taken: list[int] = []
+    for _ in range(200):
+        size = sizer.next(ALONE, TOKEN)
+        seconds = max(ALONE + 0.0001, 0.0008 + TOKEN * size.work)
+        sizer.took(size, seconds, ALONE, TOKEN)
+        taken.append(size.layers)
+    assert max(taken) == 1
 
-    def beside(chunks: ChunkSizer, count: int, seconds: float) -> int:
-        """The tokens of a slice behind so many steps with one."""
-        for _ in range(count):
-            chunks.filled(chunks.next(0, 16_384, 1), 1 / 22, seconds, 1)
-        return chunks.next(0, 16_384, 1)
 
-    assert after(1.6 * ALONE) == MOST
-    assert after(ALONE) < MOST
+def test_layers_that_are_dealt_evenly_count_as_those_that_were_chosen() -> None:
+    sizer, token = SliceSizer([*sizes(), *(Size(MOST, layers) for layers in range(2, 23))]), TOKEN / 20
+    for _ in range(100):
+        size = sizer.next(ALONE, token)
+        sizer.took(size, ALONE + 0.0001 * size.layers, ALONE, token)
+    most = sizer.next(ALONE, token).layers
+    assert most >= 8
+    for _ in range(12):  # of 22 layers never as many as that
+        sizer.took(Size(MOST, most - 1), 10 * ALONE, ALONE, token)
+    assert sizer.next(ALONE, token).layers <= most // 2
