@@ -208,7 +208,7 @@ class SliceSizer:
     def _between(self, low: int, high: int, added: float, token: float) -> float:
         """Seconds by which a slice of size `high` should take longer; one of the two adds `added` to a step.
 
-        Tokens by what they cost alone, layers by what they cost beside answers, at least as much as their tokens.
+        Tokens by what they cost alone, layers by what they cost beside answers, at least what tokens do.
         """
         less, more = self._sizes[low], self._sizes[high]
         if less.layers == more.layers:

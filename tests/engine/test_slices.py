@@ -59,7 +59,7 @@ def test_one_layer_that_cost_next_to_nothing_does_not_bring_many() -> None:
     taken: list[int] = []
     for _ in range(200):
         size = sizer.next(ALONE, TOKEN)
-        seconds = max(ALONE + 0.0001, 0.0008 + TOKEN * size.work)
+        seconds = max(ALONE + 0.0001, 0.0001 + TOKEN * size.work)
         sizer.took(size, seconds, ALONE, TOKEN)
         taken.append(size.layers)
     assert max(taken) == 1
