@@ -34,8 +34,8 @@ _RESTS = 50, 400
 """Steps after which a size that was too much is tried again: at first, and when it often was."""
 _HELPS = 0.75
 """Of what a size adds to a step: a smaller one that adds more than that brings answers little."""
-_BOLD = 200
-"""Steps for which a size is not left again after a smaller one that brought little."""
+_AS_LONG, _BOLD = 0.9, 200
+"""Of what a size added: a smaller one that adds more is left again, and for so many steps not tried."""
 _APART = 2
 """How many times the work of one size another must be for a line through both to say something."""
 _FIRST_LAYERS = 4
@@ -157,7 +157,7 @@ class SliceSizer:
         """The size to go on with, after steps with that one took so long."""
         may = self.may(alone)
         left, self._left = self._left, None
-        if left is not None and takes - alone > self._helpful(at, left.at) * left.added:
+        if left is not None and takes - alone > _AS_LONG * left.added:
             self._bold_until = self._steps + _BOLD
             self._tired.pop(left.at, None)
             return left.at
@@ -251,10 +251,6 @@ class SliceSizer:
         """What a slice of that size added to the last steps that had one, however long ago."""
         added = [added for _, added in self._added[at]]
         return median(added) if len(added) >= _FEW else None
-
-    def _helpful(self, smaller: int, at: int) -> float:
-        """What a smaller size may add for one that another adds: half as much less as it is less work."""
-        return max(_HELPS, (1 + self._sizes[smaller].work / self._sizes[at].work) / 2)
 
     def _typical_below(self, at: int) -> float | None:
         """What the next smaller size added that was ever measured, if not that one: no more than it would."""
