@@ -15,8 +15,8 @@ from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
 
-LAYERS = 8
-PROMPT = tuple(3 + token * 7 % 90 for token in range(2 * 32 + 5))
+LAYERS = 3
+PROMPT = tuple(3 + token * 7 % 90 for token in range(32 + 5))
 
 
 def test_a_chunk_of_many_steps_begins_with_one_without_layers(
@@ -36,6 +36,7 @@ def test_a_chunk_of_many_steps_begins_with_one_without_layers(
         return min(32, remaining)
 
     monkeypatch.setattr(Runner, "advance", watched)
+    monkeypatch.setattr("engine.batcher._MANY_STEPS", LAYERS)
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
     monkeypatch.setattr(ChunkSizer, "next", short_chunks)
     folder = write_random_model(
@@ -63,5 +64,5 @@ def test_a_chunk_of_many_steps_begins_with_one_without_layers(
         chunks = list(taken.values())
         listener.submit(Cancel("chat"))
         listener.finished("chat")
-    assert chunks == [[0, *[1] * LAYERS]] * 3
+    assert chunks == [[0, *[1] * LAYERS]] * 2
     assert beside.tokens == alone.tokens

@@ -13,11 +13,10 @@ from engine.tidying import FREE_AFTER, SPILL_AFTER
 from tests.engine.served_model import Model, long_prompt
 from tests.engine.watched import restore_always
 
-LONG = {"max_position_embeddings": 4096}
-TOKENS = long_prompt(0, 150)
-FULL = 149 * 16
+TOKENS = long_prompt(0, 38)
+FULL = 37 * 16
 """Tokens of its full pages."""
-AT_ONCE = 64
+AT_ONCE = 16
 """Pages that are read before others have their turn."""
 
 
@@ -28,7 +27,7 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored(folder: Path, chat: str = "chat", check_share: float = 0.0) -> tuple[Model, tuple[int, ...]]:
     """A model with a chat on SSD, which is nowhere else, and what was answered in it."""
-    model = Model(folder, folder / "kv", check_share=check_share, **LONG)
+    model = Model(folder, folder / "kv", check_share=check_share)
     first, _ = model.ask("first", TOKENS, chat=chat)
     model.rest(FREE_AFTER)
     assert model.model.tier is not None
@@ -51,7 +50,7 @@ def test_a_chat_that_was_asked_about_is_in_memory_when_it_is_sent(tmp_path: Path
     assert predicted(model) == (0, FULL)
     assert model.serving.next_tidying == 0
     model.rest(0.0)
-    assert model.model.memory.counts.restored_pages == 149
+    assert model.model.memory.counts.restored_pages == 37
     assert predicted(model) == (FULL, 0)
     assert model.serving.next_tidying == SPILL_AFTER
     end, report = model.ask("sent", TOKENS, chat="chat")
@@ -86,14 +85,14 @@ def test_who_types_in_a_new_chat_owns_no_pages(tmp_path: Path) -> None:
 
 
 def test_what_others_have_in_memory_is_not_taken_for_it(tmp_path: Path) -> None:
-    model = Model(tmp_path, tmp_path / "kv", pages=160, **LONG)
+    model = Model(tmp_path, tmp_path / "kv", pages=42)
     model.ask("first", TOKENS, chat="chat")
-    model.ask("other", long_prompt(1, 150), chat="other")  # for which the chat leaves memory
+    model.ask("other", long_prompt(1, 38), chat="other")  # for which the chat leaves memory
     model.rest(SPILL_AFTER)
     assert model.model.tier is not None
     assert model.model.tier.flush(10)
     held, spilled = model.model.memory.chats()["other"].memory_bytes, predicted(model)[1]
-    assert spilled > 16 * 100
+    assert spilled > 16 * 24
     model.rest(0.0)
     assert model.model.memory.counts.restored_pages == 0
     assert model.model.memory.chats()["other"].memory_bytes == held
@@ -176,7 +175,7 @@ def test_reading_that_breaks_is_not_tried_again(tmp_path: Path, monkeypatch: pyt
 
 
 def test_with_a_sliding_window_nothing_is_read_before_it_is_known_what_is_seen(tmp_path: Path) -> None:
-    model = Model(tmp_path, tmp_path / "kv", family="mistral", sliding_window=64, **LONG)
+    model = Model(tmp_path, tmp_path / "kv", family="mistral", sliding_window=64)
     model.ask("first", TOKENS, chat="chat")
     model.rest(FREE_AFTER)
     assert predicted(model)[1] > 0

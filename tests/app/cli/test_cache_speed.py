@@ -117,7 +117,7 @@ def test_guessing_is_measured_on_and_off(rows_of: Callable[..., dict[str, Row]])
 
 def test_predictions_are_counted(rows_of: Callable[..., dict[str, Row]]) -> None:
     rows = rows_of("prediction")
-    share, again = rows["within 25%, of 3"], rows["a request like it, within 25%"]
+    share, again = rows["within 25%, of 3"], rows["a request like it right behind, within 25%"]
     assert again.target is None
     assert round(3 * again.middle, 6) in (0, 1, 2, 3)
     assert share.target is not None
