@@ -215,7 +215,7 @@ def test_an_arena_that_was_built_for_nothing_is_freed(
     model.rest(FREE_AFTER)
     for is_short, built in ((True, 0), (False, 60)):
         monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more, is_short=is_short: is_short)
-        model.serving.predict(model.request("?", long_prompt(0, 60)))
+        model.serving.predict(model.request("?", long_prompt(0, 60), chat="new"))  # whose are no pages yet
         model.serving.tidy(2 * FREE_AFTER)
         assert model.model.arena.pages >= built
         assert bool(model.model.arena.pages) == bool(built)
