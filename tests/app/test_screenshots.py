@@ -172,7 +172,11 @@ def say_with(qtbot: QtBot, desktop: Desktop, ask: Callable[[], bool]) -> None:
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=10_000)
 
 
-SIZES = pytest.mark.parametrize("size", [(1080, 720), (640, 480)], ids=["wide", "narrow"])
+SIZES = pytest.mark.parametrize(
+    "size",
+    [(1080, 720), pytest.param((640, 480), marks=pytest.mark.long)],
+    ids=["wide", "narrow"],
+)
 
 
 @SIZES

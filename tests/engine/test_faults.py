@@ -244,7 +244,7 @@ def test_answers_with_seeds_are_the_same_after_a_step_that_broke(
     assert not breaks, "no step broke"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_mix_survives_steps_and_reads_that_break_now_and_then(
     seed: int, model: Checked, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

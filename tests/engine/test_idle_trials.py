@@ -121,7 +121,7 @@ def test_what_proved_faster_runs_from_the_next_request_on(
 @pytest.mark.parametrize(
     ("attention", "products", "ours", "says"),
     [
-        ("wrong", "fast", {"matvec"}, "disagrees: error 1 > 1e-05"),
+        pytest.param("wrong", "fast", {"matvec"}, "disagrees: error 1 > 1e-05", marks=pytest.mark.long),
         ("fast", "wrong", {"decode_attention"}, "disagrees: error 1 > 1e-05"),
         ("abort", "slow", set[str](), "signal 6 (abort)"),
     ],

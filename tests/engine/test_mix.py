@@ -26,10 +26,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checked]:
     [
         ("llama", 8, 16, 24, 1),
         ("qwen3", 24, 4, 7, 2),
-        ("window", 40, 2, 64, 3),
+        pytest.param("window", 40, 2, 64, 3, marks=pytest.mark.long),
         ("window", 12, 4, 5, 4),
-        ("mixed windows", 64, 4, 16, 5),
-        ("llama", 33, 2, 16, 6),
+        pytest.param("mixed windows", 64, 4, 16, 5, marks=pytest.mark.long),
+        pytest.param("llama", 33, 2, 16, 6, marks=pytest.mark.long),
     ],
 )
 def test_every_answer_of_a_mix_is_that_of_a_cold_run(
@@ -72,7 +72,7 @@ def test_prompts_that_go_with_answers_leave_them_what_they_are(
     [
         ("llama", 16, 4, 1 << 30, 7),
         ("qwen3", 10, 16, SMALL_CAP, 8),
-        ("window", 24, 4, 1 << 30, 9),
+        pytest.param("window", 24, 4, 1 << 30, 9, marks=pytest.mark.long),
         ("mixed windows", 32, 2, SMALL_CAP, 10),
     ],
 )
@@ -96,7 +96,10 @@ def test_pages_come_back_from_ssd_in_a_mix_that_unloads_and_loads_again(
     assert sum(file.stat().st_size for file in tmp_path.rglob("*.safetensors")) <= cap
 
 
-@pytest.mark.parametrize(("kind", "bits", "seed"), [("llama", 8, 12), ("window", 8, 13), ("qwen3", 4, 14)])
+@pytest.mark.parametrize(
+    ("kind", "bits", "seed"),
+    [("llama", 8, 12), pytest.param("window", 8, 13, marks=pytest.mark.long), ("qwen3", 4, 14)],
+)
 def test_quantised_pages_are_shared_copied_evicted_and_restored_alike(
     kind: str, bits: int, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

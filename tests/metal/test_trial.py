@@ -48,7 +48,7 @@ def test_each_fate_is_told_and_the_others_are_still_tried(runner: TrialRunner) -
     (timed,) = ends
     assert isinstance(timed, Timed)
     assert set(timed.times) == {"mlx", "fast"}
-    assert timed.times["mlx"] > 10 * timed.times["fast"]
+    assert timed.times["mlx"] > 2 * timed.times["fast"]
 
 
 @pytest.mark.parametrize("name", ["sleeps", "spins"])

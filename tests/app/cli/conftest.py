@@ -64,7 +64,10 @@ def mlxr_here(capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         texts = command(*arguments)[3:]
-        code = main(texts)
+        try:
+            code = main(texts)
+        except SystemExit as end:  # argparse, which has shown help
+            code = end.code
         out, err = capfd.readouterr()
         return subprocess.CompletedProcess(texts, code, out, err)
 

@@ -135,8 +135,8 @@ def test_what_is_not_counted_has_no_row() -> None:
     assert [row.what for row in found] == ["batch of 1 at 20 tokens"]
 
 
-def test_both_sides_write_the_same_tokens(mlxr: Run, random_model: Path) -> None:
-    done = mlxr("bench", "--model", random_model, *QUICK, "--vs", "mlx-lm", "--json")
+def test_both_sides_write_the_same_tokens(mlxr_here: Run, random_model: Path) -> None:
+    done = mlxr_here("bench", "--model", random_model, *QUICK, "--vs", "mlx-lm", "--json")
     assert done.returncode == 0, done.stderr
     rows = rows_of(done.stdout)
     assert json.loads(done.stdout)["peer"].startswith("mlx-lm ")
@@ -146,7 +146,7 @@ def test_both_sides_write_the_same_tokens(mlxr: Run, random_model: Path) -> None
     assert {row["group"] for row in rows.values()} == {"decode", "prefill and first token"}
 
 
-@pytest.mark.parametrize("quant", ["none", "q4"])
+@pytest.mark.parametrize("quant", ["none", pytest.param("q4", marks=pytest.mark.long)])
 def test_a_shape_has_all_rows(mlxr: Run, tmp_path: Path, quant: str) -> None:
     options = ("--shape", "tiny", "--quant", quant, *QUICK, *SIZES, "--vs", "mlx-lm", "--json")
     done = mlxr("bench", *options, env={"TMPDIR": str(tmp_path)})
@@ -214,8 +214,8 @@ def test_a_peer_that_is_not_installed_is_said(
     assert done.returncode == (1 if vs else 0)
 
 
-def test_a_context_that_does_not_fit_is_one_line(mlxr: Run, random_model: Path) -> None:
-    done = mlxr("bench", "--model", random_model, "--contexts", "300000")
+def test_a_context_that_does_not_fit_is_one_line(mlxr_here: Run, random_model: Path) -> None:
+    done = mlxr_here("bench", "--model", random_model, "--contexts", "300000")
     assert done.returncode == 1
     assert "300064 tokens do not fit" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -257,8 +257,8 @@ def test_wrong_usage_is_one_line(mlxr_here: Run, options: tuple[str, ...]) -> No
 
 
 @pytest.mark.long
-def test_the_window_has_rows_of_its_own(mlxr: Run, random_model: Path) -> None:
-    done = mlxr("bench", "--model", random_model, *QUICK, "--vs", "none", "--window", "--json")
+def test_the_window_has_rows_of_its_own(mlxr_here: Run, random_model: Path) -> None:
+    done = mlxr_here("bench", "--model", random_model, *QUICK, "--vs", "none", "--window", "--json")
     assert done.returncode == 0, done.stderr
     rows = rows_of(done.stdout)
     assert rows["first window, cold"]["target"] == {"sense": "at most", "value": 1.5}
@@ -273,9 +273,9 @@ def test_the_window_has_rows_of_its_own(mlxr: Run, random_model: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_the_guide_has_its_targets(mlxr: Run) -> None:
+def test_the_guide_has_its_targets(mlxr_here: Run) -> None:
     options = ("--contexts", "200", "--pairs", "2", "--vs", "mlx-lm", "--no-window", "--json")
-    rows = rows_of(mlxr("bench", *options).stdout)
+    rows = rows_of(mlxr_here("bench", *options).stdout)
     assert {what for what, row in rows.items() if row["target"]} == {
         "decode at 200 tokens",
         "decode at 200 tokens, ours to mlx-lm",
@@ -284,9 +284,9 @@ def test_the_guide_has_its_targets(mlxr: Run) -> None:
     }
 
 
-def test_prompts_alone_are_measured_and_told_of_in_a_pipe(mlxr: Run, random_model: Path) -> None:
+def test_prompts_alone_are_measured_and_told_of_in_a_pipe(mlxr_here: Run, random_model: Path) -> None:
     options = ("--contexts", "none", "--prompts", "20", "--pairs", "2", "--vs", "none", "--json")
-    done = mlxr("bench", "--model", random_model, *options, "--progress")
+    done = mlxr_here("bench", "--model", random_model, *options, "--progress")
     assert done.returncode == 0, done.stderr
     assert {row["group"] for row in json.loads(done.stdout)["rows"]} == {"prefill and first token"}
     assert "20 tokens of prompt: pair 2 of 2" in done.stderr.splitlines()

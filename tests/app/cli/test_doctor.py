@@ -34,7 +34,7 @@ def checks(
     mlxr: Run, *arguments: object, env: dict[str, str | None] | None = None
 ) -> tuple[int, dict[str, Any]]:
     """The exit code, and each finding of the JSON report by "Area/what"."""
-    done = mlxr("doctor", *arguments, "--json", env=env)
+    done = mlxr("doctor", *arguments, "--json", **({} if env is None else {"env": env}))
     report = json.loads(done.stdout)
     assert done.returncode == (0 if report["healthy"] else 1)
     found = {f"{check['area']}/{check['what']}": check for check in report["checks"]}
@@ -60,8 +60,8 @@ def test_looking_leaves_no_data_folder_behind(mlxr: Run, random_model: Path) -> 
     assert not Path(os.environ["MLXR_HOME"]).exists()
 
 
-def test_a_model_is_described(mlxr: Run, random_model: Path) -> None:
-    _, found = checks(mlxr, "--model", random_model)
+def test_a_model_is_described(mlxr_here: Run, random_model: Path) -> None:
+    _, found = checks(mlxr_here, "--model", random_model)
     tensors = load_file(random_model / "model.safetensors")
     weights = sum(int(np.prod(tensor.shape)) for tensor in tensors.values())
     assert found["model"]["parameters"] == weights
@@ -72,8 +72,8 @@ def test_a_model_is_described(mlxr: Run, random_model: Path) -> None:
     assert found["Model/chat template"]["state"] == "ok"
 
 
-def test_words_name_every_section(mlxr: Run, random_model: Path) -> None:
-    report = mlxr("doctor", "--model", random_model).stdout
+def test_words_name_every_section(mlxr_here: Run, random_model: Path) -> None:
+    report = mlxr_here("doctor", "--model", random_model).stdout
     for area in ("System", "Engine", "Window", "Files", "Model"):
         assert f"\n{area}\n" in "\n" + report
     assert "\x1b" not in report
@@ -90,19 +90,19 @@ def test_words_name_every_section(mlxr: Run, random_model: Path) -> None:
     ids=["no weights", "truncated", "broken config", "no tokenizer"],
 )
 def test_a_broken_model_is_named_and_everything_else_still_reported(
-    mlxr: Run, tmp_path: Path, damage: Any, says: str
+    mlxr_here: Run, tmp_path: Path, damage: Any, says: str
 ) -> None:
     model = write_random_model(tmp_path / "model")
     damage(model)
-    code, found = checks(mlxr, "--model", model)
+    code, found = checks(mlxr_here, "--model", model)
     assert code == 1
     assert found["Model/files"]["state"] == "broken"
     assert says in found["Model/files"]["is"]
     assert found["Engine/MLX"]["state"] == "ok"
 
 
-def test_a_model_that_is_nowhere_is_broken(mlxr: Run) -> None:
-    code, found = checks(mlxr, "--model", "/nowhere")
+def test_a_model_that_is_nowhere_is_broken(mlxr_here: Run) -> None:
+    code, found = checks(mlxr_here, "--model", "/nowhere")
     assert code == 1
     assert "/nowhere" in found["Model/folder"]["is"]
 
@@ -191,9 +191,9 @@ def wide_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random_model(folder, hidden_size=128, num_attention_heads=4, num_key_value_heads=2)
 
 
-def test_the_cost_of_a_quantised_kv_cache_is_measured(mlxr: Run, wide_model: Path) -> None:
-    _, plain = checks(mlxr, "--model", wide_model)
-    _, found = checks(mlxr, "--model", wide_model, "--kv-bits", 4)
+def test_the_cost_of_a_quantised_kv_cache_is_measured(mlxr_here: Run, wide_model: Path) -> None:
+    _, plain = checks(mlxr_here, "--model", wide_model)
+    _, found = checks(mlxr_here, "--model", wide_model, "--kv-bits", 4)
     width = 4 if found["machine"]["device"] == "CPU" else 2
     assert "Model/KV loss" not in plain
     assert plain["model"]["kv_bytes_per_token"] == 3 * 2 * 2 * 32 * width
@@ -206,27 +206,28 @@ def test_the_cost_of_a_quantised_kv_cache_is_measured(mlxr: Run, wide_model: Pat
     assert "8 bits" in found["Model/KV loss"]["advice"]
 
 
-def test_the_guide_s_kv_cache_holds_at_8_bits(mlxr: Run) -> None:
-    _, found = checks(mlxr, "--model", "guide", "--kv-bits", 8)
+@pytest.mark.long
+def test_the_guide_s_kv_cache_holds_at_8_bits(mlxr_here: Run) -> None:
+    _, found = checks(mlxr_here, "--model", "guide", "--kv-bits", 8)
     assert found["Model/KV loss"]["state"] == "ok"
     assert found["kv_loss"]["agreement"] > 0.99
     assert found["kv_loss"]["positions"] > 1000
 
 
 def test_a_kv_cache_that_cannot_be_quantised_is_broken_and_the_model_described(
-    mlxr: Run, random_model: Path
+    mlxr_here: Run, random_model: Path
 ) -> None:
-    code, found = checks(mlxr, "--model", random_model, "--kv-bits", 8)
+    code, found = checks(mlxr_here, "--model", random_model, "--kv-bits", 8)
     assert code == 1
     assert found["Model/KV loss"]["state"] == "broken"
     assert "heads have 8 elements" in found["Model/KV loss"]["is"]
     assert found["Model/family"]["state"] == "ok"
 
 
-def test_a_broken_model_is_not_measured(mlxr: Run, tmp_path: Path) -> None:
+def test_a_broken_model_is_not_measured(mlxr_here: Run, tmp_path: Path) -> None:
     model = write_random_model(tmp_path / "model")
     (model / "config.json").write_text("{")
-    _, found = checks(mlxr, "--model", model, "--kv-bits", 8)
+    _, found = checks(mlxr_here, "--model", model, "--kv-bits", 8)
     assert "Model/KV loss" not in found
     assert found["kv_loss"] is None
 

@@ -14,8 +14,8 @@ from tests.app.cli.conftest import NO_END, PATIENCE, Run, StartTerminal, command
 from tests.fakes.random_model import VOCAB, write_random_model
 
 
-def test_json_has_exactly_the_contracts_fields(mlxr: Run, random_model: Path) -> None:
-    done = mlxr(
+def test_json_has_exactly_the_contracts_fields(mlxr_here: Run, random_model: Path) -> None:
+    done = mlxr_here(
         "generate", "--model", random_model, "--tokens", "1,5,9", "--max-tokens", 4, *NO_END, "--json"
     )
     assert done.returncode == 0, done.stderr
@@ -49,10 +49,10 @@ def test_json_has_exactly_the_contracts_fields(mlxr: Run, random_model: Path) ->
     assert result["kernel_notes"] == []
 
 
-def test_json_counts_what_decode_steps_launched(mlxr: Run, random_model: Path) -> None:
+def test_json_counts_what_decode_steps_launched(mlxr_here: Run, random_model: Path) -> None:
     def launches(count: int) -> dict[str, int]:
         options = ("--tokens", "1,5,9", "--max-tokens", count, *NO_END, "--json")
-        result = json.loads(mlxr("generate", "--model", random_model, *options).stdout)
+        result = json.loads(mlxr_here("generate", "--model", random_model, *options).stdout)
         ours = sum(n for name, n in result["launches"].items() if not name.startswith("mlx."))
         assert result["kernels"] == (ours / sum(result["launches"].values()) if result["launches"] else None)
         return result["launches"]
@@ -62,9 +62,11 @@ def test_json_counts_what_decode_steps_launched(mlxr: Run, random_model: Path) -
     assert few
 
 
-def test_log_probabilities_come_with_the_likeliest_tokens(mlxr: Run, random_model: Path) -> None:
+def test_log_probabilities_come_with_the_likeliest_tokens(mlxr_here: Run, random_model: Path) -> None:
     options = ("--tokens", "1,5,9", "--max-tokens", 3, "--json", "--logprobs", VOCAB)
-    result = json.loads(mlxr("generate", "--model", random_model, *options, "--logit-bias", "7=100").stdout)
+    result = json.loads(
+        mlxr_here("generate", "--model", random_model, *options, "--logit-bias", "7=100").stdout
+    )
     assert result["tokens"] == [7, 7, 7]
     assert [entry["id"] for entry in result["logprobs"]] == [7, 7, 7]
     for entry in result["logprobs"]:
@@ -74,10 +76,10 @@ def test_log_probabilities_come_with_the_likeliest_tokens(mlxr: Run, random_mode
         assert {"id": 7, "logprob": pytest.approx(entry["logprob"])} in entry["top"]
 
 
-def test_a_pipe_gets_exactly_the_text(mlxr: Run, random_model: Path) -> None:
+def test_a_pipe_gets_exactly_the_text(mlxr_here: Run, random_model: Path) -> None:
     options = ("--model", random_model, "--prompt", "a page", "--max-tokens", 20, *NO_END)
-    text = json.loads(mlxr("generate", *options, "--json").stdout)["text"]
-    plain = mlxr("generate", *options)
+    text = json.loads(mlxr_here("generate", *options, "--json").stdout)["text"]
+    plain = mlxr_here("generate", *options)
     assert text
     assert plain.stdout == text
     assert plain.stderr == ""
@@ -123,22 +125,22 @@ def test_prompts_come_from_files_and_standard_input(mlxr: Run, random_model: Pat
     assert from_argument["prompt_tokens"] == from_file["prompt_tokens"] == from_input["prompt_tokens"]
 
 
-def test_the_same_seed_gives_the_same_text(mlxr: Run, random_model: Path) -> None:
+def test_the_same_seed_gives_the_same_text(mlxr_here: Run, random_model: Path) -> None:
     options = ("--model", random_model, "--tokens", "1,5", "--max-tokens", 24, "--temperature", 1.5, *NO_END)
-    texts = [mlxr("generate", *options, "--seed", seed).stdout for seed in (3, 3, 4)]
+    texts = [mlxr_here("generate", *options, "--seed", seed).stdout for seed in (3, 3, 4)]
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_stop_strings_end_the_text(mlxr: Run, random_model: Path) -> None:
+def test_stop_strings_end_the_text(mlxr_here: Run, random_model: Path) -> None:
     options = ("--model", random_model, "--tokens", "1,5,9", "--max-tokens", 30, *NO_END, "--json")
-    whole = json.loads(mlxr("generate", *options).stdout)["text"]
+    whole = json.loads(mlxr_here("generate", *options).stdout)["text"]
     middle = whole[len(whole) // 2 : len(whole) // 2 + 2]
-    stopped = json.loads(mlxr("generate", *options, "--stop", middle, "--stop", "never in it").stdout)
+    stopped = json.loads(mlxr_here("generate", *options, "--stop", middle, "--stop", "never in it").stdout)
     assert stopped["text"] == whole[: whole.index(middle)]
     assert stopped["finish_reason"] == "stop"
 
 
-def test_end_tokens_can_be_ignored(mlxr: Run, random_model: Path) -> None:
+def test_end_tokens_can_be_ignored(mlxr_here: Run, random_model: Path) -> None:
     options = (
         "--model",
         random_model,
@@ -150,9 +152,9 @@ def test_end_tokens_can_be_ignored(mlxr: Run, random_model: Path) -> None:
         "2=100",
         "--json",
     )
-    ended = json.loads(mlxr("generate", *options).stdout)
+    ended = json.loads(mlxr_here("generate", *options).stdout)
     assert (ended["tokens"], ended["finish_reason"]) == ([2], "stop")
-    ignored = json.loads(mlxr("generate", *options, "--ignore-eos").stdout)
+    ignored = json.loads(mlxr_here("generate", *options, "--ignore-eos").stdout)
     assert (ignored["tokens"], ignored["finish_reason"]) == ([2] * 5, "length")
 
 

@@ -37,8 +37,8 @@ ABOUT_ITS_OWN = {
 
 
 @pytest.mark.parametrize("name", [spec.name for spec in COMMANDS])
-def test_every_command_explains_itself(mlxr: Run, name: str) -> None:
-    done = mlxr(name, "--help")
+def test_every_command_explains_itself(mlxr_here: Run, name: str) -> None:
+    done = mlxr_here(name, "--help")
     assert done.returncode == 0
     assert f"usage: mlxr {name}" in done.stdout
     assert ABOUT_ITS_OWN.get(name, "--model M") in done.stdout
