@@ -159,7 +159,7 @@ class Residents:
                 try:
                     resident.at_work.tidy(now - self._idle_since)
                 except Exception:  # nobody asked for it
-                    log.exception("pages could not be put away")
+                    log.exception("at rest pages could not be put away, or not brought back")
                 resident.tidied = self._clock()
 
     def _named(self, path: str) -> Resident | None:

@@ -91,7 +91,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checked]:
     return {kind: checked_model(root, kind) for kind in (*MODELS, "qwen3")}
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=["llama", pytest.param("window", marks=pytest.mark.long), "mixed windows"])
 def model(request: pytest.FixtureRequest, models: dict[str, Checked]) -> Checked:
     return models[request.param]
 

@@ -62,7 +62,8 @@ def load(folder: Path, settings: EngineSettings) -> LoadedModel:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long if name == "llama" else ()) for name in CASES]
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in {"llama", "qwen3"} else ()) for name in CASES],
 )
 def test_logits_and_greedy_tokens_equal_mlx_lm(name: str, settings: EngineSettings, tmp_path: Path) -> None:
     case = CASES[name]

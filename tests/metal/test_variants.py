@@ -143,7 +143,7 @@ def test_shards_are_the_whole_grid() -> None:
 @pytest.mark.parametrize(
     "mode",
     [
-        "checked",
+        pytest.param("checked", marks=pytest.mark.long),
         "sanitized",
         pytest.param("cuda", marks=pytest.mark.long),  # NVIDIA's compiler needs minutes for all of them
         "metal",
