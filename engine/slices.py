@@ -17,6 +17,10 @@ BESIDE = 1.9
 MORE = 0.25
 """The share of what a step with the thinnest slice takes that may be added for what the slice computes."""
 
+_SLOW = 1.2
+"""How many times as long as it may a step with the thinnest slice takes, where all of MORE may be added;
+up to there less of it, and nothing where the thinnest slice fits: gaps that it keeps short stay short."""
+
 _FIRST = 0.5
 """Of what would fill a step at the rate of prompts alone: the first slice."""
 _FEW, _SURE, _KEPT = 5, 10, 15
@@ -74,7 +78,7 @@ class SliceSizer:
     more behind a long history: none of it needs a model then. Only from one size to the next, where that one
     was not measured of late, a token is taken to cost what it costs in a prompt alone.
 
-    Where a slice takes longer than it may however thin it is, the step may take `more` of what it takes
+    Where a slice takes longer than it may however thin it is, the step may take up to `more` of what it takes
     anyway: thinner slices would hold answers up as long, and more often.
     """
 
@@ -218,7 +222,10 @@ class SliceSizer:
 
     def may(self, alone: float) -> float:
         """Seconds that a step may take."""
-        return max(min(BESIDE * alone, DISPATCH_SECONDS), (1 + self._more) * (alone + self._least()))
+        usual, thinnest = min(BESIDE * alone, DISPATCH_SECONDS), alone + self._least()
+        beyond = (thinnest / usual - 1) / (_SLOW - 1) if usual else 0.0
+        more = self._more * min(1.0, max(0.0, beyond))
+        return max(usual, (1 + more) * thinnest)
 
     def _least(self) -> float:
         """What a slice adds to a step however thin it is; 0 where nobody knows.
