@@ -167,6 +167,7 @@ class Serving:
     def predict(self, request: Request) -> Predicted:
         """What it would find, were it sent now. Where that is on SSD, there will be room for it."""
         ahead = [other for other in self._batcher if other.rank <= request.rank and other.pending > 1]
+        self._warming.expect()
         predicted = self._finding.predict(request, ahead)
         if predicted.restored_tokens:
             answer = min(request.most_tokens, ANSWER_ROOM)

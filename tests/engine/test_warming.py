@@ -17,7 +17,7 @@ from engine.runner import Runner
 from engine.serving import Serving
 from engine.speculation.model_drafter import DraftModel
 from engine.warm_up import warm_step
-from engine.warming import PAUSE_S
+from engine.warming import PAUSE_S, TYPING_S
 from tests.engine.first_launches import FirstLaunches
 from tests.engine.watched import guess_always
 from tests.fakes.random_model import write_random_model
@@ -182,6 +182,23 @@ def test_a_rest_that_is_cut_short_leaves_the_lengths_that_were_not_compiled(tmp_
     unguessed = seen.count(0)  # steps of one token come first
     assert unguessed >= 1
     assert all(seen[unguessed:])
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_nothing_is_compiled_while_somebody_writes(tmp_path: Path) -> None:
+    """What is typed is asked about; a compiler would hold up the first token of what is about to be sent."""
+    device = Device(tmp_path)
+    command = Generate("asked", tokens=TEXT, max_tokens=5)
+    asked = accept_command(command, device.model, lambda _: device.serving.chats.capacity(), 0.0)
+    compiled = list(device.gpu.compiled)
+    for _ in range(3):
+        device.serving.predict(asked)
+        assert device.serving.next_tidying == TYPING_S
+        device.serving.tidy(0.9 * TYPING_S)
+        assert list(device.gpu.compiled) == compiled
+    device.serving.tidy(TYPING_S)
+    assert device.rest()
+    assert list(device.gpu.compiled) != compiled
 
 
 def test_tables_of_every_width_run_what_was_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
