@@ -239,14 +239,22 @@ def test_gaps_that_thin_slices_keep_short_stay_short() -> None:
     assert median(step.seconds for step in steps[400:] if not step.is_mixed) <= 1.02 * BESIDE * 0.0015
 
 
-@pytest.mark.parametrize(("alone", "fixed", "fits"), [(0.0012, 0.0006, 512), (0.0015, 0.0014, 128)])
-def test_where_being_there_is_what_costs_slices_are_thick(alone: float, fixed: float, fits: int) -> None:
-    """As on H200s, where building a slice takes the host 0.6 ms, or 1.4, whatever is in it."""
-    token = 0.000008
+def test_where_being_there_is_what_costs_slices_are_thick() -> None:
+    """As on H200s, where building a slice takes the host 0.6 ms, whatever is in it."""
+    alone, fixed, token = 0.0012, 0.0006, 0.000008
     steps = beside(Machine(alone, token, layer=fixed), steps=900)
     thick = [step.seconds - alone - fixed for step in steps[400:] if not step.is_mixed]
-    assert median(thick) >= 0.99 * token * fits / LAYERS
-    assert median(seconds(steps[400:])) <= max(2.0 * alone, 1.3 * (alone + fixed))
+    assert median(thick) >= 0.99 * token * 512 / LAYERS
+    assert median(seconds(steps[400:])) <= 2.0 * alone
+
+
+def test_where_a_slice_just_does_not_fit_little_more_is_taken() -> None:
+    """Building it takes the host 1.4 ms, beside 1.5 for the answers: 1.93 times as long, of 1.9."""
+    alone, fixed, token = 0.0015, 0.0014, 0.000008
+    steps = beside(Machine(alone, token, layer=fixed), steps=900)
+    taken = [step for step in steps[400:] if not step.is_mixed]
+    assert median(step.tokens * step.layers for step in taken) >= 128
+    assert median(step.seconds for step in taken) <= 1.05 * (alone + fixed)
 
 
 @pytest.mark.parametrize(
