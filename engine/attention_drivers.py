@@ -155,7 +155,15 @@ class InPlaceDriver(_Layers):
         """See `Driver.repeat`."""
         pools, batch = self._arena.pools, self._batch
         out, pools.fences[:] = self._again(
-            x, self._base, batch.tables, batch.lengths, self._angles, pools.keys, pools.values, pools.fences
+            x,
+            self._base,
+            batch.tables,
+            batch.lengths,
+            self._angles,
+            pools.keys,
+            pools.values,
+            pools.fences,
+            pools.slots,
         )
         mx.async_eval(out)
         return out
@@ -170,8 +178,9 @@ class InPlaceDriver(_Layers):
         keys: list[mx.array],
         values: list[mx.array],
         fences: list[mx.array],
+        slots: mx.array,
     ) -> tuple[mx.array, list[mx.array]]:
-        pools = ArenaPools(keys, values, list(fences))
+        pools = ArenaPools(keys, values, list(fences), slots)
         step = InPlaceStep(self._kernels, pools, Batch(tables, lengths), angles)
         return self._through(step, [_after(base[0], x), *base[1:]])[-1], pools.fences
 

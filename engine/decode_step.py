@@ -21,7 +21,7 @@ class DecodeStep:
     """Runs a batch through the model in place.
 
     Under mx.compile the Python of a step runs once for each set of shapes: batch, tokens, width of the page
-    tables, size of the arena, positions. All but the first two only ever double.
+    tables, positions. The last two only ever double. The arena may grow as it likes.
 
     Attributes:
         launches: of all steps so far, by kernel; MLX's own operations by their name, with "mlx." before it.
@@ -51,9 +51,16 @@ class DecodeStep:
         pools, angles = self._arena.pools, self._decoder.rope.table(positions)
         before = self._kernels.launches.copy()
         logits, lengths, fences = self._run(
-            tokens, batch.tables, batch.lengths, angles, pools.keys, pools.values, pools.fences
+            tokens,
+            batch.tables,
+            batch.lengths,
+            angles,
+            pools.keys,
+            pools.values,
+            pools.fences,
+            pools.slots,
         )
-        shapes = (tokens.shape, batch.tables.shape, angles.shape, pools.keys[0].shape)
+        shapes = (tokens.shape, batch.tables.shape, angles.shape)
         if launched := self._kernels.launches - before:
             self._traced[shapes] = launched + operations([logits, lengths, *fences])
         self.launches.update(self._traced[shapes])
@@ -74,8 +81,9 @@ class DecodeStep:
         keys: list[mx.array],
         values: list[mx.array],
         fences: list[mx.array],
+        slots: mx.array,
     ) -> tuple[mx.array, mx.array, list[mx.array]]:
-        pools = ArenaPools(keys, values, list(fences))
+        pools = ArenaPools(keys, values, list(fences), slots)
         step = InPlaceStep(self._kernels.attention, pools, Batch(tables, lengths), angles)
         hidden = self._decoder.hidden(tokens, self._ops, step)
         count = tokens.size // tables.shape[0]

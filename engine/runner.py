@@ -81,10 +81,12 @@ class Runner:
         self._launches: Counter[str] = Counter()
         self._operations = GraphCounter()
         self._no_logits = mx.zeros((0, model.config.vocab_size))
-        model.arena.copiers = None
-        if self._kernels is not None:
+        if self._kernels is None:
+            model.arena.work_in_place(None)
+        else:
             attention = self._kernels.attention
-            model.arena.copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
+            copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
+            model.arena.work_in_place(copiers, by_views=self._kernels.is_lazy)
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
             self._batches = BatchTables(model.pager.page_size, self._kernels.partition)
 

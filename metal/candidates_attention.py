@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from metal import reference_attention, reference_pages
 from metal.candidates_parts import BUILTIN, digest, wide
 from metal.candidates_scene import Attention, Scene, make_scene
-from metal.decode_attention import DecodeAttention, Pages
+from metal.decode_attention import DecodeAttention
 from metal.errors import KernelError
 from metal.exact_attention import Exact
 from metal.executors import Executor
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
-from metal.pools import Pools
+from metal.pools import Pages, Pools
 from metal.prefill_attention import PrefillAttention
 from metal.trial_case import TOLERANCE, CaseBuilder, Contender, Params, SomeRows, against
 
@@ -91,7 +91,7 @@ class AttentionCase:
 
     def _pools(self) -> Pools:
         scene = self._scene
-        pools = Pools(mx.array(scene.keys), mx.array(scene.values), mx.zeros(8, mx.int32))
+        pools = Pools.whole(mx.array(scene.keys), mx.array(scene.values), mx.zeros(8, mx.int32))
         mx.eval(pools.keys, pools.values, pools.fence)
         return pools
 
@@ -156,7 +156,7 @@ def pages(params: Params, executor: Executor) -> AttentionCase:
         copied = [reference_pages.copy(pool, pairs, shape.page_size) for pool in (pools.keys, pools.values)]
         taken = [reference_pages.gather(pool, table, first, tokens, shape.page_size) for pool in copied]
         heads = [part.swapaxes(0, 1) for part in (q, k, v)]
-        return [*heads, *taken], Pools(copied[0], copied[1], pools.fence)
+        return [*heads, *taken], replace(pools, keys=copied[0], values=copied[1])
 
     def exact(scene: Scene) -> list[Exact]:
         new = attention.lengths()[1][0]
@@ -184,7 +184,7 @@ def attention_of(params: Params) -> Attention:
 
 def pages_of(scene: Scene, pools: Pools) -> Pages:
     """Where the scene's sequences lie in `pools`."""
-    return Pages(pools.keys, pools.values, scene.tables, scene.lengths, pools.fence)
+    return Pages(pools, scene.tables, scene.lengths)
 
 
 def _functional(attention: Attention) -> Run:
@@ -214,7 +214,7 @@ def _written(scene: Scene, pools: Pools, attention: Attention) -> tuple[mx.array
     q, k, v = reference_attention.split_heads(scene.qkv, angles, attention.shape, scene.norms)
     keys = reference_pages.write(pools.keys, k, scene.slots)
     values = reference_pages.write(pools.values, v, scene.slots)
-    return q, k, v, Pools(keys, values, pools.fence)
+    return q, k, v, replace(pools, keys=keys, values=values)
 
 
 def _slots(scene: Scene, sequence: int, tokens: int, page_size: int) -> mx.array:

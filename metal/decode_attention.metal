@@ -86,7 +86,7 @@ const uint kv_head = threadgroup_position_in_grid.x / CHUNKS;
 const uint sequence = threadgroup_position_in_grid.y;
 const uint partition = threadgroup_position_in_grid.z;
 const uint partitions = threadgroups_per_grid.z;
-const uint slots = uint(sizes[0]);
+const uint slots = uint(pool[0]);
 
 if (threadgroup_position_in_grid.x == 0 && sequence == 0 && partition == 0 && index < 8) next_fence[index] = 0;
 
@@ -94,7 +94,7 @@ const int history = lengths[sequence];
 const int begin = int(partition * PARTITION);
 const int end = min(history, begin + PARTITION);
 #if WINDOW
-const int window = sizes[1];
+const int window = sizes[0];
 const int lowest = max(0, history + 1 - window);
 #else
 const int lowest = 0;

@@ -7,7 +7,7 @@ of Milakov and Gimelshein (2018, arXiv:1805.02867).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import mlx.core as mx
 
@@ -18,34 +18,12 @@ from metal.emulator import CONSTANT_BELOW
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
+from metal.pools import NEXT_FENCE, SMALLEST, Pages, check_arrays
 from metal.source import Feature
 from metal.touched import Launched, Touched
 
 MAX_TOKENS = 8
-FENCE = 8
-"""Elements of a fence (int32): with fewer, MLX would pass it as `constant`."""
-
 _REDUCE_SIMDGROUPS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """A layer's pools and where sequences lie in them.
-
-    Attributes:
-        keys, values: (kv_heads, slots, head_dim), written in place.
-        tables: int32 (sequences, width), -1 where there is no page; width · page_size is a whole number of
-            partitions.
-        lengths: int32, at least 8: tokens that each sequence already has in pages; negative for a row of the
-            batch that is not in use, whose output is then undefined.
-        fence: int32 (8,), yielded by the last launch that touched these pools.
-    """
-
-    keys: mx.array
-    values: mx.array
-    tables: mx.array
-    lengths: mx.array
-    fence: mx.array
 
 
 class DecodeAttention:
@@ -132,30 +110,32 @@ class DecodeAttention:
         inputs = {
             "qkv": qkv,
             "angles": angles if self._shape.rotary_dims else self._unused_angles,
-            "keys": pages.keys,
-            "values": pages.values,
+            "keys": pages.pools.keys,
+            "values": pages.pools.values,
             "tables": pages.tables,
             "lengths": pages.lengths,
-            "fence": pages.fence,
-            "sizes": self._size(pages.keys.shape[1]),
+            "fence": pages.pools.fence,
+            "pool": pages.pools.slots,
+            "sizes": device_integers(self._shape.window or 0),
         }
         return inputs if norms is None else inputs | {"q_norm": norms.query, "k_norm": norms.key}
 
     def _outputs(self, tokens: int, partitions: int) -> list[Output]:
         """The answer, or each partition's part of it with its maxima and sums; and the next fence."""
-        shape, fence = self._shape, Output((FENCE,), mx.int32)
+        shape = self._shape
         if partitions == 1:
-            return [Output((tokens, shape.heads * shape.head_dim), shape.dtype), fence]
+            return [Output((tokens, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
         rows = tokens * shape.heads
         parts = Output((rows, partitions, shape.head_dim), mx.float32)
-        return [parts, Output((rows, partitions, 2), mx.float32), fence]
+        return [parts, Output((rows, partitions, 2), mx.float32), NEXT_FENCE]
 
     def _reduce(
         self, partial: mx.array, sums: mx.array, lengths: mx.array, tokens: int, sinks: mx.array | None
     ) -> mx.array:
         shape = self._shape
         rows, partitions = partial.shape[0], partial.shape[1]
-        inputs = {"partial": partial, "sums": sums, "lengths": lengths, "sizes": self._size(partitions)}
+        sizes = device_integers(partitions, shape.window or 0)
+        inputs = {"partial": partial, "sums": sums, "lengths": lengths, "sizes": sizes}
         if sinks is not None:
             inputs["sinks"] = sinks
         (out,) = self._reduce_kernel(tuple(inputs))(
@@ -208,9 +188,6 @@ class DecodeAttention:
             )
         return self._joining
 
-    def _size(self, first: int) -> mx.array:
-        return device_integers(first, self._shape.window or 0)
-
     def _check(
         self,
         qkv: mx.array,
@@ -222,21 +199,16 @@ class DecodeAttention:
         """New tokens of each sequence."""
         shape, sequences = self._shape, pages.tables.shape[0]
         tokens = qkv.shape[0] // sequences
-        pool = (shape.kv_heads, pages.keys.shape[1], shape.head_dim)
-        expected = {
-            "qkv": (qkv, (sequences * tokens, shape.qkv_width), shape.dtype),
-            "angles": (angles, (angles.shape[0], shape.rotary_dims), mx.float32),
-            "keys": (pages.keys, pool, shape.dtype),
-            "values": (pages.values, pool, shape.dtype),
-            "tables": (pages.tables, pages.tables.shape, mx.int32),
-            "lengths": (pages.lengths, (max(sequences, 8),), mx.int32),
-            "fence": (pages.fence, (FENCE,), mx.int32),
-        }
-        for name, (array, wanted, dtype) in expected.items():
-            if array.shape != wanted or array.dtype != dtype:
-                raise KernelError(
-                    f"decode attention: {name} is {array.shape} {array.dtype}, not {wanted} {dtype}"
-                )
+        pages.pools.check("decode attention", shape)
+        check_arrays(
+            "decode attention",
+            {
+                "qkv": (qkv, (sequences * tokens, shape.qkv_width), shape.dtype),
+                "angles": (angles, (angles.shape[0], shape.rotary_dims), mx.float32),
+                "tables": (pages.tables, pages.tables.shape, mx.int32),
+                "lengths": (pages.lengths, (max(sequences, SMALLEST),), mx.int32),
+            },
+        )
         if not 1 <= tokens <= MAX_TOKENS:
             raise KernelError(f"decode attention: {tokens} tokens a sequence; it takes 1 to {MAX_TOKENS}")
         if pages.tables.shape[1] * shape.page_size % self._cut.partition:
@@ -259,7 +231,7 @@ def _numbers(shape: AttentionShape) -> dict[str, Feature]:
 def touched(launch: Launched) -> Touched:
     """Reads the tokens that a sequence has, or its window's; writes its new ones."""
     tables, lengths = launch.integers("tables"), launch.integers("lengths")
-    tokens, window = launch.number("TOKENS"), int(launch.integers("sizes")[1])
+    tokens, window = launch.number("TOKENS"), int(launch.integers("sizes")[0])
     found = Touched()
     for table, length in zip(tables, lengths.tolist(), strict=False):  # lengths are padded to 8
         if length >= 0:

@@ -7,7 +7,6 @@ from collections import Counter
 import mlx.core as mx
 
 from metal.attention_shape import AttentionShape
-from metal.constants import device_integers
 from metal.executors import Executor
 from metal.kernel import Kernel
 from metal.pools import NEXT_FENCE, Pools, check_arrays
@@ -53,7 +52,7 @@ class PageCopy:
                 "values": pools.values,
                 "pairs": pairs,
                 "fence": pools.fence,
-                "pool": device_integers(pools.slots),
+                "pool": pools.slots,
             },
             grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads, pairs.shape[0]),
             threadgroup=(_THREADS, 1, 1),

@@ -7,7 +7,7 @@
 #pragma body
 const uint index = thread_position_in_grid.x;
 const uint kv_head = threadgroup_position_in_grid.y;
-const uint slots = uint(sizes[0]), tokens = uint(sizes[1]), kept = uint(sizes[2]);
+const uint slots = uint(pool[0]), tokens = uint(sizes[0]), kept = uint(sizes[1]);
 
 if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && index < 8) next_fence[index] = 0;
 

@@ -27,7 +27,7 @@ class PageGather:
         self._shape = shape
         self._kernel = Kernel(
             "page_gather",
-            inputs=("keys", "values", "table", "first", "fence", "sizes"),
+            inputs=("keys", "values", "table", "first", "fence", "pool", "sizes"),
             outputs=("out_keys", "out_values", "next_fence"),
             executor=executor,
             launches=launches,
@@ -67,7 +67,8 @@ class PageGather:
                 "table": table,
                 "first": first,
                 "fence": pools.fence,
-                "sizes": device_integers(pools.slots, rows, tokens),
+                "pool": pools.slots,
+                "sizes": device_integers(rows, tokens),
             },
             grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads, 1),
             threadgroup=(_THREADS, 1, 1),
@@ -79,5 +80,5 @@ class PageGather:
 
 def touched(launch: Launched) -> Touched:
     """Reads the tokens that it copies."""
-    first, tokens = int(launch.integers("first")[0]), int(launch.integers("sizes")[2])
+    first, tokens = int(launch.integers("first")[0]), int(launch.integers("sizes")[1])
     return Touched(reads=launch.pages(launch.integers("table"), first, first + tokens) - {-1})

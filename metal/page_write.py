@@ -7,7 +7,6 @@ from collections import Counter
 import mlx.core as mx
 
 from metal.attention_shape import AttentionShape, HeadNorms
-from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
@@ -100,7 +99,7 @@ class PageWrite:
             "keys": pools.keys,
             "values": pools.values,
             "fence": pools.fence,
-            "pool": device_integers(pools.slots),
+            "pool": pools.slots,
         }
         if norms is not None:
             inputs |= {"q_norm": norms.query, "k_norm": norms.key}

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from metal.attention_shape import AttentionShape
-from metal.decode_attention import FENCE
+from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Output
 
+FENCE = 8
+"""Elements of a fence (int32): with fewer, MLX would pass it as `constant`."""
 NEXT_FENCE = Output((FENCE,), mx.int32)
 SMALLEST = 8
 """Integers that slots, offsets and lengths hold at least: with fewer, MLX would pass them as `constant`."""
@@ -21,37 +23,61 @@ Expected = Mapping[str, tuple[mx.array, tuple[int, ...], mx.Dtype]]
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Keys and values of a layer, evaluated and never sliced: kernels write them in place.
+    """Keys and values of a layer, evaluated: kernels write them in place.
 
     Attributes:
-        keys, values: (kv_heads, slots, head_dim).
+        keys, values: (kv_heads, slots, head_dim); or the first page of the first head, (page_size, head_dim),
+            a view of such an array. A device finds all of it from there, and a launch that was traced for one
+            number of slots serves any.
         fence: int32 (8,), yielded by the last launch that touched these pools.
+        slots: int32 (4,), tokens that the pools have room for, and zeros; see `device_integers`.
     """
 
     keys: mx.array
     values: mx.array
     fence: mx.array
+    slots: mx.array
 
-    @property
-    def slots(self) -> int:
-        """Tokens that the pools have room for."""
-        return self.keys.shape[1]
+    @classmethod
+    def whole(cls, keys: mx.array, values: mx.array, fence: mx.array) -> Pools:
+        """Of arrays that are no views."""
+        return cls(keys, values, fence, device_integers(keys.shape[1]))
 
     def check(self, kernel: str, shape: AttentionShape) -> None:
         """Raises KernelError unless these are pools of `shape`."""
-        if self.keys.ndim != 3 or self.slots % shape.page_size:
-            raise KernelError(
-                f"{kernel}: pools of {self.keys.shape} are no whole pages of {shape.page_size} tokens"
-            )
-        pool = (shape.kv_heads, self.slots, shape.head_dim)
+        pool = (shape.page_size, shape.head_dim)
+        if self.keys.ndim == 3:
+            pool = (shape.kv_heads, self.keys.shape[1], shape.head_dim)
+            if pool[1] % shape.page_size:
+                raise KernelError(
+                    f"{kernel}: pools of {self.keys.shape} are no whole pages of {shape.page_size} tokens"
+                )
         check_arrays(
             kernel,
             {
                 "keys": (self.keys, pool, shape.dtype),
                 "values": (self.values, pool, shape.dtype),
                 "fence": (self.fence, (FENCE,), mx.int32),
+                "slots": (self.slots, (4,), mx.int32),
             },
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A layer's pools and where sequences lie in them.
+
+    Attributes:
+        pools: written in place.
+        tables: int32 (sequences, width), -1 where there is no page; width · page_size is a whole number of
+            partitions.
+        lengths: int32, at least 8: tokens that each sequence already has in pages; negative for a row of the
+            batch that is not in use, whose output is then undefined.
+    """
+
+    pools: Pools
+    tables: mx.array
+    lengths: mx.array
 
 
 def check_arrays(kernel: str, expected: Expected) -> None:

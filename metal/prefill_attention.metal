@@ -27,7 +27,7 @@ const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint kv_head = threadgroup_position_in_grid.y;
 const uint sequence = threadgroup_position_in_grid.z;
-const uint slots = uint(sizes[0]), rows = uint(sizes[2]);
+const uint slots = uint(pool[0]), rows = uint(sizes[1]);
 
 if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && sequence == 0 && index < 8) next_fence[index] = 0;
 
@@ -40,7 +40,7 @@ if (history < 0 || first_item >= items) return;
 
 const int end = history + (min(first_item + ROWS, items) - 1) / GROUP + 1;
 #if WINDOW
-const int window = sizes[3];
+const int window = sizes[2];
 const int lowest = max(0, history + first_item / GROUP + 1 - window);
 #else
 const int lowest = 0;
@@ -94,7 +94,7 @@ for (int begin = lowest / KEYS * KEYS; begin < end; begin += KEYS) {
     vec4 k = make_vec4(0.0f), v = make_vec4(0.0f);
     if (piece < KEYS * PIECES) {
       if (key >= lowest && key < end) {
-        const uint page = uint(tables[sequence * uint(sizes[1]) + uint(key) / PAGE]);
+        const uint page = uint(tables[sequence * uint(sizes[0]) + uint(key) / PAGE]);
         const size_t place = (size_t(kv_head) * slots + page * PAGE + uint(key) % PAGE) * HEAD_DIM + at;
         k = load4(reinterpret_cast<const device float*>(keys + place));
         v = load4(reinterpret_cast<const device float*>(values + place));

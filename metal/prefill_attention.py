@@ -13,11 +13,10 @@ import numpy as np
 
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
-from metal.decode_attention import Pages
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
-from metal.pools import NEXT_FENCE, SMALLEST, Pools, check_arrays
+from metal.pools import NEXT_FENCE, SMALLEST, Pages, check_arrays
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
@@ -69,7 +68,7 @@ class PrefillAttention:
         self._shape, self._cut = shape, cut or prefill_cuts(shape)[0]
         if self._cut not in prefill_cuts(shape):
             raise KernelError(f"prefill attention: {self._cut} does not fit heads of {shape.head_dim}")
-        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "fence", "sizes")
+        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "fence", "pool", "sizes")
         self._kernel = Kernel(
             "prefill_attention",
             inputs=(*inputs, *(("sinks",) if shape.sinks else ())),
@@ -125,15 +124,16 @@ class PrefillAttention:
     def _inputs(
         self, queries: mx.array, pages: Pages, offsets: mx.array, sinks: mx.array | None
     ) -> dict[str, mx.array]:
-        sizes = [pages.keys.shape[1], pages.tables.shape[1], queries.shape[1], self._shape.window or 0]
+        sizes = [pages.tables.shape[1], queries.shape[1], self._shape.window or 0]
         inputs = {
             "queries": queries,
-            "keys": pages.keys,
-            "values": pages.values,
+            "keys": pages.pools.keys,
+            "values": pages.pools.values,
             "tables": pages.tables,
             "offsets": offsets,
             "lengths": pages.lengths,
-            "fence": pages.fence,
+            "fence": pages.pools.fence,
+            "pool": pages.pools.slots,
             "sizes": device_integers(*sizes),
         }
         return inputs if sinks is None else inputs | {"sinks": sinks}
@@ -157,7 +157,7 @@ class PrefillAttention:
         self, queries: mx.array, pages: Pages, offsets: mx.array, max_rows: int, sinks: mx.array | None
     ) -> None:
         shape, rows, sequences = self._shape, queries.shape[1], pages.tables.shape[0]
-        Pools(pages.keys, pages.values, pages.fence).check("prefill attention", shape)
+        pages.pools.check("prefill attention", shape)
         expected = {
             "queries": (queries, (shape.heads, rows, shape.head_dim), shape.dtype),
             "tables": (pages.tables, (sequences, pages.tables.size // sequences), mx.int32),
@@ -176,7 +176,7 @@ class PrefillAttention:
 def touched(launch: Launched) -> Touched:
     """Reads the tokens that a sequence has with its new ones, from its first new token's window on."""
     tables, lengths = launch.integers("tables"), launch.integers("lengths").tolist()
-    rows, window = np.diff(launch.integers("offsets")).tolist(), int(launch.integers("sizes")[3])
+    rows, window = np.diff(launch.integers("offsets")).tolist(), int(launch.integers("sizes")[2])
     found = Touched()
     for table, history, new in zip(tables, lengths, rows, strict=False):  # lengths and offsets are padded
         if history >= 0 and new > 0:

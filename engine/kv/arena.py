@@ -29,9 +29,9 @@ from engine.kv.pager import NO_PAGE, Span
 from engine.kv.pager import PageCopy as PageCopied
 from engine.kv.stores import PageWriter
 from engine.machine import device_kind
-from metal.decode_attention import FENCE
+from metal.constants import device_integers
 from metal.page_copy import PageCopy
-from metal.pools import Pools
+from metal.pools import FENCE, Pools
 
 KEYS, VALUES = "keys", "values"
 
@@ -42,9 +42,9 @@ _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ArenaPools:
-    """Of every layer: keys and values (kv_heads, slots, head_dim), and the last fence (8,).
+    """Of every layer: keys, values and the last fence, as in Pools; and the slots of all.
 
     A fence is yielded by each kernel that touches a layer's pools and taken by the next: it is all that MLX
     knows of their order.
@@ -53,6 +53,11 @@ class ArenaPools:
     keys: list[mx.array]
     values: list[mx.array]
     fences: list[mx.array]
+    slots: mx.array
+
+    def layer(self, index: int) -> Pools:
+        """Those of one layer as they are now."""
+        return Pools(self.keys[index], self.values[index], self.fences[index], self.slots)
 
 
 class Arena:
@@ -63,7 +68,6 @@ class Arena:
 
     Attributes:
         coding: how keys and values are stored.
-        copiers: a kernel for each layer that copies pages in place; None in the functional set.
     """
 
     def __init__(
@@ -82,7 +86,9 @@ class Arena:
         self._planes = {name + plane.suffix: plane for name in (KEYS, VALUES) for plane in self.coding.planes}
         self._pools = {name: list[mx.array]() for name in self._planes}
         self._fences: list[mx.array] = []
-        self.copiers: Sequence[PageCopy] | None = None
+        self._copiers: Sequence[PageCopy] | None = None
+        self._shows_views = False
+        self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
         self.release()
 
     @property
@@ -100,7 +106,19 @@ class Arena:
         """The arrays themselves, for kernels; whoever launches one puts the next fence into its place."""
         if len(self.coding.planes) > 1:
             raise AssertionError("kernels take no quantised pages")
-        return ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences)
+        return self._shown
+
+    def work_in_place(self, copiers: Sequence[PageCopy] | None, *, by_views: bool = False) -> None:
+        """From now on kernels touch the pools, and copy pages: one for each layer; None for MLX's operations.
+
+        `by_views`: `pools` are views of one shape (see Pools), so that what was traced outlives a growth.
+        """
+        self._copiers, self._shows_views = copiers, by_views
+        if by_views:
+            self._shown = ArenaPools([], [], self._fences, self._shown.slots)
+        else:
+            self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, self._shown.slots)
+        self._show()
 
     def synchronize(self) -> None:
         """Wait for every launch that touches a pool: after this, anything may."""
@@ -111,18 +129,22 @@ class Arena:
         if pages <= self._pages:
             return
         self.synchronize()
+        self._hide()
         self._pages = min(limit, max(pages + pages // 16, 2 * self._pages, 1024 // self.page_size))
         for layer in range(self._layers):
             olds = [pools[layer] for pools in self._pools.values()]
             for pools, grown in zip(self._pools.values(), self._grown(olds), strict=True):
                 pools[layer] = grown
+        self._show()
 
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
         self._pages = 0
+        self._hide()
         self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
         for name, plane in self._planes.items():
             self._pools[name][:] = [self._pool(plane) for _ in range(self._layers)]
+        self._show()
 
     def write_layer(self, layer: int, keys: mx.array, values: mx.array, spans: Sequence[Span]) -> None:
         """Store (kv_heads, tokens, head_dim) keys and values in the slots of `spans`, in order."""
@@ -150,15 +172,14 @@ class Arena:
 
     def copy(self, copies: Sequence[PageCopied]) -> None:
         """Copy pages onto others, in every layer; no page is both source and target."""
-        if self.copiers is None:
+        if self._copiers is None:
             self._copy(copies)
             return
         # A table of four at least: a smaller one would reach the kernel as another kind of memory.
         filler = [(NO_PAGE, NO_PAGE)] * (_FEWEST_PAIRS - len(copies))
         pairs = mx.array([*((copy.source, copy.target) for copy in copies), *filler], dtype=mx.int32)
-        keys, values = self._pools[KEYS], self._pools[VALUES]
-        for layer, kernel in enumerate(self.copiers):
-            self._fences[layer] = kernel(Pools(keys[layer], values[layer], self._fences[layer]), pairs)
+        for layer, kernel in enumerate(self._copiers):
+            self._fences[layer] = kernel(self._shown.layer(layer), pairs)
 
     def read(self, pages: Sequence[int]) -> PageData:
         """What these pages hold, in host memory; waits for whoever writes them."""
@@ -199,11 +220,27 @@ class Arena:
         """
         return [pools[-1][:1, :1, :1] + 0 for pools in self._pools.values()]
 
+    def _show(self) -> None:
+        """Let kernels see what there is now."""
+        self._shown.slots = device_integers(self._pages * self.page_size)
+        if self._shows_views:
+            for views, name in ((self._shown.keys, KEYS), (self._shown.values, VALUES)):
+                views[:] = [pool[0, : self.page_size] for pool in self._pools[name]]
+                mx.eval(views)
+
+    def _hide(self) -> None:
+        """Drop the views: a functional write would copy a pool that has one."""
+        if self._shows_views:
+            self._shown.keys.clear()
+            self._shown.values.clear()
+
     def _write_arrays(self, arrays: Mapping[str, Array], spans: Sequence[Span]) -> None:
+        self._hide()
         for name, plane in self._planes.items():
             for layer, rows in enumerate(arrays[name]):
                 _write(self._pools[name], layer, mx.array(rows).view(plane.dtype), spans)
         mx.eval(list(self._pools.values()))
+        self._show()
 
     def _copy(self, copies: Sequence[PageCopied]) -> None:
         size = self.page_size

@@ -8,7 +8,7 @@ else touches pools (growing the arena, the host) synchronises first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -20,12 +20,12 @@ from engine.kv.step import causal_mask
 from engine.layers.attention import Attend, AttentionLayer
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
-from metal.decode_attention import DecodeAttention, Pages
+from metal.decode_attention import DecodeAttention
 from metal.padded_attention import attend_padded, padded_mask, rounded
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
-from metal.pools import Pools
+from metal.pools import Pages
 from metal.prefill_attention import PrefillAttention
 
 SMALLEST_BATCH = 8
@@ -128,13 +128,7 @@ class InPlaceStep:
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend."""
         index = layer.index
-        pages = Pages(
-            self._pools.keys[index],
-            self._pools.values[index],
-            self._batch.tables,
-            self._batch.lengths,
-            self._pools.fences[index],
-        )
+        pages = Pages(self._pools.layer(index), self._batch.tables, self._batch.lengths)
         out, self._pools.fences[index] = self._kernels[layer.shape].decode(
             qkv, self._angles, pages, norms=layer.norms
         )
@@ -190,20 +184,20 @@ class InPlacePrefill:
         index, shape = layer.index, layer.shape
         first = 0 if shape.window is None else max(0, self._begin - shape.window + 1)
         kernels = self._kernels[shape]
-        pools = Pools(self._pools.keys[index], self._pools.values[index], self._pools.fences[index])
+        pools = self._pools.layer(index)
         arguments = (qkv, self._angles, self._slots, pools)
         pads = kernels.pads and not is_common(self._begin, self._end - self._begin)
         if first == self._begin and not pads:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif kernels.prefill is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
-            pages = Pages(pools.keys, pools.values, self._table[None], self._lengths, fence)
+            pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
             out, self._pools.fences[index] = kernels.prefill(q, pages, self._offsets, qkv.shape[0])
             return out
         else:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
             keys, values, fence = kernels.gather(
-                Pools(pools.keys, pools.values, fence),
+                replace(pools, fence=fence),
                 self._table,
                 device_integers(first)[:1],
                 self._end - first,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metal.attention_shape import AttentionShape, HeadNorms
-from metal.decode_attention import Pages
+from metal.pools import Pages, Pools
 from tests.metal.numbers import normal, wide
 
 Array = NDArray[np.float64]
@@ -72,11 +72,13 @@ def make_scene(
         normal((len(lengths) * tokens, shape.qkv_width), shape.dtype, seed + 1),
         angle_rows(max(lengths) + tokens, shape.rotary_dims),
         Pages(
-            mx.array(keys).astype(shape.dtype),
-            mx.array(values).astype(shape.dtype),
+            Pools.whole(
+                mx.array(keys).astype(shape.dtype),
+                mx.array(values).astype(shape.dtype),
+                mx.zeros(8, mx.int32),
+            ),
             mx.array(tables),
             mx.array(padded, dtype=mx.int32),
-            mx.zeros(8, mx.int32),
         ),
         norms,
         normal((shape.heads,), shape.dtype, 93) if shape.sinks else None,

@@ -28,10 +28,10 @@ from engine.settings import choose_executor
 from metal import reference_attention
 from metal.attention_shape import AttentionShape
 from metal.candidates_parts import normal, wide
-from metal.decode_attention import FENCE, DecodeAttention, Pages
+from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut, cut_for, cuts
 from metal.executors import Executor
-from metal.pools import SMALLEST
+from metal.pools import FENCE, SMALLEST, Pages, Pools
 from metal.trial_case import TOLERANCE, relative_error
 from metal.trial_scope import ExecutorName, open_executor
 
@@ -169,7 +169,7 @@ def paged(data: Layers, executor: Executor, cut: DecodeCut) -> Step:
     mx.eval(tables, fences)
 
     def step(layer: int, qkv: mx.array) -> mx.array:
-        pages = Pages(*data.pools[layer], tables, data.lengths, fences[layer])
+        pages = Pages(Pools.whole(*data.pools[layer], fences[layer]), tables, data.lengths)
         out, fences[layer] = kernel(qkv, data.angles, pages)
         return out
 

@@ -57,7 +57,7 @@ def empty_pools(shape: AttentionShape, pages: int) -> Pools:
     pool = (shape.kv_heads, pages * shape.page_size, shape.head_dim)
     keys, values = (mx.full(pool, mx.nan, shape.dtype) for _ in range(2))
     mx.eval(keys, values)
-    return Pools(keys, values, mx.zeros(8, mx.int32))
+    return Pools.whole(keys, values, mx.zeros(8, mx.int32))
 
 
 def norms_of(shape: AttentionShape) -> HeadNorms | None:

@@ -10,14 +10,13 @@ import pytest
 
 from metal import reference_attention
 from metal.attention_shape import AttentionShape
-from metal.decode_attention import Pages
 from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor, Launcher, Signature
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
-from metal.pools import Pools
+from metal.pools import Pages, Pools
 from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts
 from metal.source import KernelSource
 from tests.metal.numbers import TOLERANCE, normal, wide
@@ -147,12 +146,12 @@ def test_after_page_write(executor: Executor) -> None:
     angles = angle_rows(list(range(rows + padding)), shape.rotary_dims)
     slots = [*range(16, 32), *range(5), *[-1] * padding]
     pool = (shape.kv_heads, pages * shape.page_size, shape.head_dim)
-    pools = Pools(mx.full(pool, mx.nan), mx.full(pool, mx.nan), mx.zeros(8, mx.int32))
+    pools = Pools.whole(mx.full(pool, mx.nan), mx.full(pool, mx.nan), mx.zeros(8, mx.int32))
     mx.eval(pools.keys, pools.values)
     write, attend = PageWrite(executor, Counter(), shape), PrefillAttention(executor, Counter(), shape)
     queries, fence = write.queries(qkv, angles, mx.array(slots, dtype=mx.int32), pools, norms=norms_of(shape))
     table, none = mx.array([[1, 0]], dtype=mx.int32), mx.zeros(8, mx.int32)
-    there = Pages(pools.keys, pools.values, table, none, fence)
+    there = Pages(replace(pools, fence=fence), table, none)
     out, fence = attend(queries, there, mx.array([0, rows] + [0] * 6, mx.int32), rows)
     mx.eval(out, fence)
     q, k, v = (part[:, :rows] for part in exact(qkv, angles, shape))
@@ -172,16 +171,22 @@ def test_launching_looks_at_no_contents() -> None:
     attend = PrefillAttention(Zeros(), launches, shape)
 
     def step(
-        qkv: mx.array, angles: mx.array, integers: mx.array, keys: mx.array, fence: mx.array
+        qkv: mx.array,
+        angles: mx.array,
+        integers: mx.array,
+        keys: mx.array,
+        fence: mx.array,
+        slots: mx.array,
     ) -> mx.array:
-        fence = copy(Pools(keys, keys, fence), integers[:2].reshape(1, 2))
-        queries, fence = write.queries(qkv, angles, integers, Pools(keys, keys, fence))
-        _, _, fence = gather(Pools(keys, keys, fence), integers, integers[:1], 8)
-        out, fence = attend(queries, Pages(keys, keys, integers[None], integers, fence), integers, 8)
+        fence = copy(Pools(keys, keys, fence, slots), integers[:2].reshape(1, 2))
+        queries, fence = write.queries(qkv, angles, integers, Pools(keys, keys, fence, slots))
+        _, _, fence = gather(Pools(keys, keys, fence, slots), integers, integers[:1], 8)
+        pages = Pages(Pools(keys, keys, fence, slots), integers[None], integers)
+        out, fence = attend(queries, pages, integers, 8)
         return out
 
-    arguments = (8, shape.qkv_width), (8, 64), (8,), (2, 32, 64), (8,)
-    types = (F16, F32, mx.int32, F16, mx.int32)
+    arguments = (8, shape.qkv_width), (8, 64), (8,), (2, 32, 64), (8,), (4,)
+    types = (F16, F32, mx.int32, F16, mx.int32, mx.int32)
     arrays = [mx.zeros(form, dtype) for form, dtype in zip(arguments, types, strict=True)]
     assert mx.compile(step)(*arrays).shape == (8, shape.heads * shape.head_dim)
     assert launches == {"page_copy": 1, "page_write": 1, "page_gather": 1, "prefill_attention": 1}

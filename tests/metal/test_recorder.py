@@ -11,7 +11,7 @@ import pytest
 
 from metal import decode_attention, page_gather, recorder
 from metal.attention_shape import AttentionShape
-from metal.decode_attention import DecodeAttention, Pages
+from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, Mode
 from metal.errors import KernelError
@@ -19,7 +19,7 @@ from metal.executors import EmulatedExecutor, Executor, Request, Signature
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
-from metal.pools import Pools
+from metal.pools import Pages, Pools
 from metal.prefill_attention import PrefillAttention
 from metal.recorder import Recorder, RecordingExecutor, Step, Wait, unordered
 from metal.replay import Replay, latest_first, order, random_order
@@ -52,15 +52,14 @@ class Chats:
         self.prefilling = PrefillAttention(*arguments)
         pool = normal((1, 8 * 16, 64)), normal((1, 8 * 16, 64), seed=1)
         mx.eval(pool)
-        self.pools = Pools(*pool, mx.zeros(8, mx.int32))
+        self.pools = Pools.whole(*pool, mx.zeros(8, mx.int32))
 
     def hand_on(self, fence: mx.array) -> None:
         self.pools = replace(self.pools, fence=fence)
 
     def _pages(self, tables: list[list[int]], lengths: list[int]) -> Pages:
         width = [[*table, *[-1] * (8 - len(table))] for table in tables]
-        pools = self.pools
-        return Pages(pools.keys, pools.values, mx.array(width, dtype=mx.int32), ints(*lengths), pools.fence)
+        return Pages(self.pools, mx.array(width, dtype=mx.int32), ints(*lengths))
 
     def write(self, slots: list[int]) -> mx.array:
         qkv, angles = normal((len(slots), 256), seed=len(slots)), angle_rows(len(slots), 64)
