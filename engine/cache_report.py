@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from engine.cache_events import MissReason
+from engine.common_length import common_length
 
 _MOST_CHATS = 256
 
@@ -48,9 +49,3 @@ class ChatPrefixes:
         if reused <= common < min(len(last), len(prompt)):
             return common, known or "edited"
         return None, None
-
-
-def common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens `a` and `b` begin with together."""
-    pairs = zip(a, b, strict=False)
-    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(a), len(b)))

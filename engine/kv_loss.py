@@ -98,8 +98,7 @@ class _Reader:
         for begin in range(0, len(sequence), CHUNK):
             tokens = tuple(sequence[begin : begin + CHUNK])
             memory.grow(table, begin + len(tokens))
-            part = Part(table, len(tokens), rows=len(tokens))
-            logits = self._runner.step([part], mx.array(tokens, dtype=mx.uint32))
+            logits = self._runner.fill(Part(table, len(tokens), rows=len(tokens)), tokens)
             mx.eval(logits, self._runner.results)
             memory.trim(table)
             yield logits - mx.logsumexp(logits, axis=-1, keepdims=True)

@@ -269,9 +269,9 @@ def _prompt_of(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], 
     if not ids:
         raise InvalidRequest("the prompt is empty; type something")
     vocab = model.config.vocab_size
-    outside = [token for token in ids if not 0 <= token < vocab]
-    if outside:
-        raise InvalidRequest(f"token id {outside[0]} is outside the model's vocabulary of {vocab:,}")
+    if min(ids) < 0 or max(ids) >= vocab:
+        outside = next(token for token in ids if not 0 <= token < vocab)
+        raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
     return ids, missed
 
 

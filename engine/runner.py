@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
+from engine.chunk_step import LONGEST, ChunkStep
+from engine.chunking import is_common
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
 from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
@@ -20,6 +22,9 @@ from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from metal.decode_attention import MAX_TOKENS
+
+_ANGLES = 32768
+"""Positions up to which no step is traced anew because chats get longer than any before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,11 @@ class Runner:
             attention = self._kernels.attention
             copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
             model.arena.work_in_place(copiers, by_views=self._kernels.is_lazy)
+            if self._kernels.is_lazy:  # what is traced for a table of angles is so anew for a longer one
+                model.decoder.rope.table(min(model.info.context_length, _ANGLES))
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
+            self._chunks = ChunkStep(model.decoder, model.arena, self._kernels)
+            self._pads = any(each.pads for each in attention.values())
             self._batches = BatchTables(model.pager.page_size, self._kernels.partition)
 
     @property
@@ -128,8 +137,8 @@ class Runner:
         """Compute new tokens of sequences behind those in their pages, and store their keys and values.
 
         Args:
-            parts: all with as many tokens, at most 8 where there are several; or the last one with more than
-                the others, which have one each: answers, and a piece of a prompt.
+            parts: all with as many tokens, at most 8; or the last one with more than the others, which have
+                one each: answers, and a piece of a prompt.
             tokens: of all parts, one part after the other, uint32 (Σ tokens,); where the runner looks ahead
                 they need not be evaluated.
 
@@ -140,12 +149,9 @@ class Runner:
             ValueError: other parts.
         """
         count, is_mixed = parts[0].tokens, _is_mixed(parts)
-        if any(part.tokens != count for part in parts[: -1 if is_mixed else None]) or (
-            count > MAX_TOKENS and len(parts) > 1
-        ):
+        if count > MAX_TOKENS or any(part.tokens != count for part in parts[: -1 if is_mixed else None]):
             raise ValueError(f"parts of {[part.tokens for part in parts]} tokens in one step")
-        is_short = count <= MAX_TOKENS and all(part.rows for part in parts) and not is_mixed
-        is_decode = is_short and (
+        is_decode = not is_mixed and (
             self._kernels is not None or all(part.rows == part.tokens for part in parts)
         )
         if is_decode:
@@ -155,10 +161,24 @@ class Runner:
         elif is_decode:
             logits = self._decode(parts, tokens)
         else:
-            attend = self._mix(parts) if is_mixed else self.attend(parts[0])
-            logits = self._logits(parts, self._model.decoder.hidden(tokens, self.ops, attend))
+            hidden = self._model.decoder.hidden(tokens, self.ops, self._mix(parts))
+            logits = self._logits(parts, hidden)
         for part in parts:
             part.table.length += part.tokens
+        return logits
+
+    def fill(self, part: Part, ids: Sequence[int]) -> mx.array:
+        """Compute a chunk of a prompt alone, of tokens `ids`; as `step`."""
+        if part.tokens <= MAX_TOKENS and part.rows:
+            return self.step([part], token_ids(ids))
+        if self._kernels is None:
+            logits = self._functional([part], token_ids(ids), is_counted=False)
+        elif self._pads and part.tokens <= LONGEST and not is_common(part.table.length, part.tokens):
+            logits = self._logits([part], self._chunks(part.table, ids)[: part.tokens])
+        else:
+            hidden = self._model.decoder.hidden(token_ids(ids), self.ops, self.attend(part))
+            logits = self._logits([part], hidden)
+        part.table.length += part.tokens
         return logits
 
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
@@ -174,7 +194,7 @@ class Runner:
         part, decoder = filling.part, self._model.decoder
         if filling.x is None and layers >= self.layers:
             filling.layer = self.layers
-            return self.step([part], token_ids(filling.tokens))
+            return self.fill(part, filling.tokens)
         attend = filling.attend = filling.attend or self.attend(part)
         x = filling.x
         if x is None:
@@ -196,7 +216,7 @@ class Runner:
         Raises OutOfPages when the arena cannot hold them.
         """
         self._model.memory.grow(table, table.length + len(tokens))
-        self.step([Part(table, len(tokens), rows=0)], token_ids(tokens))
+        self.fill(Part(table, len(tokens), rows=0), tokens)
         mx.eval(self.results)
 
     def next_logits(self, table: PageTable, tokens: Sequence[int]) -> mx.array:
@@ -205,7 +225,7 @@ class Runner:
         Raises OutOfPages.
         """
         self._model.memory.grow(table, table.length + len(tokens))
-        return self.step([Part(table, len(tokens))], token_ids(tokens))[0]
+        return self.fill(Part(table, len(tokens)), tokens)[0]
 
     def decode(self, tables: Sequence[PageTable], tokens: mx.array) -> mx.array:
         """Float32 logits (tokens, vocab) after the next tokens of several sequences; not evaluated.

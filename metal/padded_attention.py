@@ -28,9 +28,14 @@ def padded_mask(tokens: int, seen: int, window: int | None, dtype: mx.Dtype) -> 
         (rounded(tokens), rounded(seen)) of dtype; rows and keys behind the last are padding. A row of padding
         sees what the last token does, so that it has a softmax.
     """
-    own = mx.minimum(mx.arange(seen - tokens, seen - tokens + rounded(tokens)), seen - 1)[:, None]
-    keys = mx.arange(rounded(seen))
-    sees = keys <= own if window is None else (keys <= own) & (keys > own - window)
+    own = mx.minimum(mx.arange(seen - tokens, seen - tokens + rounded(tokens)), seen - 1)
+    return mask_at(own, rounded(seen), window, dtype)
+
+
+def mask_at(own: mx.array, keys: int, window: int | None, dtype: mx.Dtype) -> mx.array:
+    """The same, (rows, keys), of rows whose own keys are those at `own`, int32 (rows,)."""
+    own, behind = own[:, None], mx.arange(keys)
+    sees = behind <= own if window is None else (behind <= own) & (behind > own - window)
     return mx.where(sees, mx.array(0, dtype), mx.array(-mx.inf, dtype))
 
 
@@ -43,10 +48,10 @@ def attend_padded(
         q: (heads, tokens, head_dim), rotated.
         keys, values: (kv_heads, rounded(seen), head_dim); those behind the last token are zeros.
         scale: of the scores.
-        mask: of `padded_mask`, or "causal" where the tokens are all there is.
+        mask: of `padded_mask` or `mask_at`, or "causal" where the tokens are all there is.
     """
     tokens = q.shape[1]
-    rows = rounded(tokens)
+    rows = rounded(tokens) if isinstance(mask, str) else mask.shape[0]
     if rows > tokens:
         q = mx.pad(q, [(0, 0), (0, rows - tokens), (0, 0)])
     out = mx.fast.scaled_dot_product_attention(q[None], keys[None], values[None], scale=scale, mask=mask)

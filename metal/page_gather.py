@@ -49,15 +49,31 @@ class PageGather:
         Raises:
             KernelError: arrays that do not fit together.
         """
+        if not 0 < tokens <= table.size * self._shape.page_size:
+            raise KernelError(
+                f"page gather: {tokens} tokens of {table.size} pages of {self._shape.page_size} tokens"
+            )
+        rows = max(tokens, padded)
+        return self.rows(pools, table, first, rows, device_integers(rows, tokens))
+
+    def rows(
+        self, pools: Pools, table: mx.array, first: mx.array, rows: int, sizes: mx.array
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        """The same where only the device knows how many tokens there are: `rows` come out, zeros behind them.
+
+        `sizes`: int32 (4,): `rows`, the tokens, and anything; unchecked.
+        """
         shape = self._shape
         pools.check("page gather", shape)
         row = (table.size,)
-        check_arrays("page gather", {"table": (table, row, mx.int32), "first": (first, (1,), mx.int32)})
-        if not 0 < tokens <= table.size * shape.page_size:
-            raise KernelError(
-                f"page gather: {tokens} tokens of {table.size} pages of {shape.page_size} tokens"
-            )
-        rows = max(tokens, padded)
+        check_arrays(
+            "page gather",
+            {
+                "table": (table, row, mx.int32),
+                "first": (first, (1,), mx.int32),
+                "sizes": (sizes, (4,), mx.int32),
+            },
+        )
         pieces = rows * shape.head_dim * shape.dtype.size // _BYTES
         out = Output((shape.kv_heads, rows, shape.head_dim), shape.dtype)
         keys, values, fence = self._kernel(
@@ -68,7 +84,7 @@ class PageGather:
                 "first": first,
                 "fence": pools.fence,
                 "pool": pools.slots,
-                "sizes": device_integers(rows, tokens),
+                "sizes": sizes,
             },
             grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads, 1),
             threadgroup=(_THREADS, 1, 1),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine.kv.prefix_tree import Node, PrefixTree, common_length
+from engine.common_length import common_length
+from engine.kv.prefix_tree import Node, PrefixTree
 
 
 def let_go(

@@ -263,20 +263,21 @@ class Pager:
 
         Raises ValueError when a token of the range is not in a page.
         """
-        spans: list[Span] = []
-        token = begin
-        while token < end:
-            index, offset = divmod(token, self.page_size)
-            page = table.pages[index] if index < len(table.pages) else NO_PAGE
-            if page == NO_PAGE:
-                raise ValueError(f"token {token} is in no page")
-            count = min(self.page_size - offset, end - token)
-            slot = page * self.page_size + offset
-            if spans and spans[-1].end == slot:
-                spans[-1] = Span(spans[-1].begin, slot + count)
-            else:
-                spans.append(Span(slot, slot + count))
-            token += count
+        if begin >= end:
+            return []
+        size, pages = self.page_size, table.pages
+        first, last = begin // size, (end - 1) // size
+        used = pages[first : last + 1]
+        if len(used) <= last - first or NO_PAGE in used:
+            missing = next((index for index, page in enumerate(used) if page == NO_PAGE), len(used))
+            raise ValueError(f"token {max(begin, (first + missing) * size)} is in no page")
+        breaks = [index for index in range(1, len(used)) if used[index] != used[index - 1] + 1]
+        spans = [
+            Span(used[index] * size, (used[behind - 1] + 1) * size)
+            for index, behind in zip([0, *breaks], [*breaks, len(used)], strict=True)
+        ]
+        spans[0] = Span(spans[0].begin + begin % size, spans[0].end)
+        spans[-1] = Span(spans[-1].begin, spans[-1].end - (-end % size))
         return spans
 
     def check(self, tables: Iterable[PageTable]) -> None:

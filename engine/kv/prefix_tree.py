@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.common_length import common_length
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
 from engine.kv.page_data import ROOT_KEY, chain_key
 from engine.kv.pager import NO_PAGE, Pager, PageTable
@@ -334,13 +335,3 @@ class PrefixTree:
         while node.parent is not None and node.page == NO_PAGE and not node.children:
             node.parent.children.pop(node.tokens, None)
             node = node.parent
-
-
-def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many ids the two begin with alike."""
-    count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.cache_events import MissReason
-from engine.cache_report import common_length
 from engine.commands import History, Message
+from engine.common_length import common_length
 from engine.errors import InvalidRequest
 from engine.tokenizer.interface import Tokenizer
 

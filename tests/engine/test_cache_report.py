@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache_events import MissReason
-from engine.cache_report import ChatPrefixes, common_length
+from engine.cache_report import ChatPrefixes
+from engine.common_length import common_length
 
 CHAIN = tuple(range(100))
 

@@ -10,7 +10,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.kv import in_place
+from engine.kv import in_place, in_place_chunk
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
@@ -140,8 +140,14 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
 
 
 @pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
+@pytest.mark.parametrize(("most", "rows"), [(TOKENS, 64), (0, 17)], ids=["padded whole", "not its products"])
 def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
-    name: str, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    most: int,
+    rows: int,
+    settings: EngineSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case = CASES[name]
     folder = write_random_model(tmp_path / "model", case.family, **case.changes)
@@ -161,10 +167,13 @@ def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
         return attend_padded(q, *rest)
 
     monkeypatch.setattr(in_place, "is_common", is_common)
-    monkeypatch.setattr(in_place, "attend_padded", counted)
+    monkeypatch.setattr("engine.runner.is_common", is_common)
+    monkeypatch.setattr("engine.runner.LONGEST", most)
+    for module in (in_place, in_place_chunk):
+        monkeypatch.setattr(module, "attend_padded", counted)
     for chunk in (16, 17):
         ends = [min(begin + chunk, TOKENS) - 1 for begin in range(0, TOKENS, chunk)]
         assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])
     layers = len(model.decoder.attention)
     assert TOKENS % 16 <= MAX_TOKENS >= TOKENS % 17  # the rests are decode steps
-    assert Counter(seen) == {17: TOKENS // 17 * layers}
+    assert Counter(seen) == {rows: TOKENS // 17 * layers}

@@ -140,3 +140,37 @@ def test_released_memory_comes_back_empty(bits: int | None) -> None:
     assert arena.pages == 0
     arena.reserve(1, limit=4)
     assert np.array(arena.read_layer(0, [Span(0, 2)])[0]).tolist() == np.zeros((HEADS, 2, DIM)).tolist()
+
+
+def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.kv.arena.device_kind", lambda: "CUDA")
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    arena.work_in_place([], by_views=True)
+    held = arena.pools  # by who computes a chunk in many steps
+    for pages in (64, 200):
+        arena.reserve(pages, limit=1000)
+        data = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+        data.reserve(2, limit=2)
+        for layer in range(LAYERS):
+            data.write_layer(layer, *some(rng, 2 * SIZE), [Span(0, 2 * SIZE)])
+        addresses = [_address(array) for array in arena.state()]
+        mx.reset_peak_memory()
+        before = mx.get_active_memory()
+        writer = arena.write([0, 1])
+        data.read([0, 1]).copy_into(writer.memory(0, 2))
+        writer.finish(2)
+        assert mx.get_peak_memory() - before < arena.pages * arena.page_bytes / (2 * LAYERS)
+        assert [_address(array) for array in arena.state()] == addresses
+        assert held is arena.pools
+        assert np.array(held.slots)[0] == arena.pages * SIZE
+        for layer in range(LAYERS):
+            keys, values = arena.read_layer(layer, [Span(0, SIZE)])
+            assert mx.array_equal(held.layer(layer).keys, keys[0])
+            assert mx.array_equal(held.layer(layer).values, values[0])
+            assert mx.any(keys != 0)
+
+
+def _address(array: mx.array) -> int:
+    return np.array(array, copy=False).ctypes.data

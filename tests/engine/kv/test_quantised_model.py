@@ -59,7 +59,7 @@ def logits_in_chunks(model: LoadedModel, tokens: Sequence[int], chunks: Sequence
         size = min(sizes.pop(0) if len(sizes) > 1 else sizes[0], len(tokens) - table.length)
         part = tokens[table.length : table.length + size]
         model.memory.grow(table, table.length + size)
-        rows.append(runner.step([Part(table, size, rows=size)], mx.array(part, dtype=mx.uint32)))
+        rows.append(runner.fill(Part(table, size, rows=size), part))
         mx.eval(rows[-1], runner.results)
     model.memory.free(table)
     return mx.concatenate(rows)

@@ -1,0 +1,66 @@
+"""A short chunk of a prompt on kernels, all layers in one pass: what a chat's next turn computes first.
+
+Its lengths come once, so it is computed at rounded ones, and traced once for each of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+
+from engine.kernels import Kernels
+from engine.kv.arena import Arena, ArenaPools
+from engine.kv.in_place_chunk import ChunkForm, ChunkShape, InPlaceChunk
+from engine.kv.pager import PageTable
+from engine.layers.decoder import Decoder
+from engine.layers.ops import LinearOps
+
+LONGEST = 512
+"""Tokens up to which a chunk is computed this way: more take a GPU longer than its host."""
+
+
+class ChunkStep:
+    """Runs chunks through the model in place.
+
+    Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
+    """
+
+    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels) -> None:
+        self._decoder, self._arena, self._kernels = decoder, arena, kernels
+        self._ops: LinearOps = kernels.ops
+        self._windows = tuple(dict.fromkeys(layer.shape.window for layer in decoder.attention))
+        self._run: Callable[..., tuple[mx.array, list[mx.array]]] = (
+            mx.compile(self._trace) if kernels.is_lazy else self._trace
+        )
+
+    def __call__(self, table: PageTable, ids: Sequence[int]) -> mx.array:
+        """Last hidden states (rows, width), at least as many rows as ids; what is behind them means nothing.
+
+        Not evaluated. The arena's fences are then those of this pass.
+
+        Args:
+            table: of the sequence, whose pages are there already.
+            ids: of the chunk's tokens.
+        """
+        form = ChunkForm(table.length, len(ids), self._windows)
+        pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
+        written = form.written(table, ids, self._arena.page_size)
+        hidden, pools.fences[:] = self._run(
+            form.shape, written, angles, pools.keys, pools.values, pools.fences, pools.slots
+        )
+        return hidden
+
+    def _trace(
+        self,
+        shape: ChunkShape,
+        written: mx.array,
+        angles: mx.array,
+        keys: list[mx.array],
+        values: list[mx.array],
+        fences: list[mx.array],
+        slots: mx.array,
+    ) -> tuple[mx.array, list[mx.array]]:
+        pools = ArenaPools(keys, values, list(fences), slots)
+        chunk = InPlaceChunk(self._kernels.attention, pools, shape, self._windows, written, angles)
+        return self._decoder.hidden(chunk.ids, self._ops, chunk), pools.fences

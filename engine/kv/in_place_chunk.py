@@ -1,0 +1,146 @@
+"""A chunk of one sequence at rounded lengths, on kernels that write and read pages: it can be traced.
+
+See engine/kv/in_place.py for the order of launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+import numpy as np
+
+from engine.kv.arena import ArenaPools
+from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
+from engine.kv.pager import NO_PAGE, PageTable
+from engine.layers.attention import AttentionLayer
+from metal.attention_shape import AttentionShape
+from metal.padded_attention import attend_padded, mask_at, rounded
+from metal.pools import Pages
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkForm:
+    """Of a chunk that is computed at rounded lengths.
+
+    Attributes:
+        begin, tokens: it is tokens begin … begin+tokens-1 of its sequence.
+        windows: of the model's layers, each once.
+    """
+
+    begin: int
+    tokens: int
+    windows: tuple[int | None, ...]
+
+    @property
+    def end(self) -> int:
+        """Tokens of the sequence with it."""
+        return self.begin + self.tokens
+
+    @property
+    def rows(self) -> int:
+        """Of its products; those behind its tokens are padding."""
+        return rounded(self.tokens)
+
+    def first(self, window: int | None) -> int:
+        """The first token that it sees."""
+        return 0 if window is None else max(0, self.begin - window + 1)
+
+    @property
+    def shape(self) -> ChunkShape:
+        """What of it is no number on the device."""
+        keys = tuple(rounded(self.end - self.first(window)) for window in self.windows)
+        return self.rows, rounded(self.end), *keys
+
+    def written(self, table: PageTable, ids: Sequence[int], page_size: int) -> mx.array:
+        """Its numbers, as InPlaceChunk takes them: int32, one array.
+
+        A GPU's host waits a tenth of a millisecond and more for each that it writes.
+
+        Args:
+            table: of the sequence, with pages for the chunk.
+            ids: of the chunk's tokens.
+            page_size: tokens a page.
+        """
+        wide = rounded(self.end) // page_size
+        pages = np.full(wide, NO_PAGE, np.int32)
+        used = -(-self.end // page_size)
+        pages[:used] = table.pages[:used]
+        own = pages[self.begin // page_size : used]
+        if NO_PAGE in own:
+            raise ValueError(f"tokens {self.begin} … {self.end - 1} are not all in pages")
+        into = (own[:, None] * page_size + np.arange(page_size, dtype=np.int32)).reshape(-1)
+        rows = np.zeros((2, self.rows), np.int32)
+        rows[0] = -1
+        rows[0, : self.tokens] = into[self.begin % page_size :][: self.tokens]
+        rows[1, : self.tokens] = ids
+        numbers = np.zeros((2 + len(self.windows), SMALLEST_BATCH), np.int32)
+        numbers[0, 0] = self.begin
+        numbers[1, 1] = self.tokens
+        for number, window in zip(numbers[2:], self.windows, strict=True):
+            first = self.first(window)
+            number[:5] = rounded(self.end - first), self.end - first, 0, 0, first
+        return mx.array(np.concatenate([*numbers, *rows, pages]))
+
+
+ChunkShape = tuple[int, ...]
+"""Rows, room for tokens in its page table, and for keys in each window."""
+
+
+class InPlaceChunk:
+    """A chunk of a sequence whose pages are there already, at rounded lengths: an Attend.
+
+    Nothing of it is a number of the host's but its shape: it may be traced.
+
+    Attributes:
+        ids: of all rows, uint32 (rows,).
+    """
+
+    def __init__(
+        self,
+        kernels: Mapping[AttentionShape, AttentionKernels],
+        pools: ArenaPools,
+        shape: ChunkShape,
+        windows: Sequence[int | None],
+        written: mx.array,
+        angles: mx.array,
+    ) -> None:
+        """`written`: of ChunkForm; `angles`: (positions, rotary_dims) of every position in use."""
+        rows, _, *keys = shape
+        self._kernels, self._pools, self._rows = kernels, pools, rows
+        count = len(windows)
+        sizes = [*[SMALLEST_BATCH] * (2 + count), rows, rows]
+        numbers = written + 0  # where the device has it, not in memory that migrates
+        self._lengths, self._offsets, *spans, self._slots, ids, self._table = mx.split(
+            numbers, np.cumsum(sizes).tolist()
+        )
+        self.ids = ids.astype(mx.uint32)
+        own = self._lengths[:1] + mx.minimum(mx.arange(rows), self._offsets[1:2] - 1)
+        self._angles = angles[own]
+        self._spans = dict(zip(windows, zip(spans, keys, strict=True), strict=True))
+        self._own = own
+        self._masks: dict[int | None, mx.array] = {}
+
+    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
+        """See Attend; what comes out of padding means nothing."""
+        index, shape = layer.index, layer.shape
+        kernels = self._kernels[shape]
+        pools = self._pools.layer(index)
+        q, fence = kernels.write.queries(qkv, self._angles, self._slots, pools, norms=layer.norms)
+        if kernels.prefill is not None:
+            pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
+            out, self._pools.fences[index] = kernels.prefill(q, pages, self._offsets, self._rows)
+            return out
+        span, room = self._spans[shape.window]
+        pools = replace(pools, fence=fence)
+        keys, values, fence = kernels.gather.rows(pools, self._table, span[4:5], room, span[:4])
+        self._pools.fences[index] = fence
+        out = attend_padded(q, keys, values, shape.scale, self._mask(shape, span, room))
+        return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
+
+    def _mask(self, shape: AttentionShape, span: mx.array, room: int) -> mx.array:
+        window = shape.window
+        if window not in self._masks:
+            self._masks[window] = mask_at(self._own - span[4:5], room, window, shape.dtype)
+        return self._masks[window]

@@ -1,0 +1,83 @@
+"""What is traced once on a device serves arenas of every size, and chunks of every length near its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.kernel_choice import KernelChoice
+from engine.kernels import Kernels
+from engine.kv.pager import PageTable
+from engine.loading.model import LoadedModel, load_model
+from engine.runner import Runner
+from engine.settings import EngineSettings
+from metal.executors import Launcher, Request, Signature
+from metal.source import KernelSource
+from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
+
+
+class Device:
+    """Computes nothing, and says where pools lie that it was given: launches are traced, as on a GPU."""
+
+    def __init__(self) -> None:
+        self.pools = set[tuple[int, ...]]()
+
+    def build(self, source: KernelSource, signature: Signature) -> Launcher:
+        def launch(request: Request) -> list[mx.array]:
+            self.pools |= {
+                array.shape
+                for name, array in zip(signature.inputs, request.inputs, strict=True)
+                if name in ("keys", "values")
+            }
+            return [mx.zeros(output.shape, output.dtype) for output in request.outputs]
+
+        return launch
+
+
+@pytest.fixture
+def device() -> Device:
+    return Device()
+
+
+@pytest.fixture
+def model(device: Device, tmp_path: Path) -> LoadedModel:
+    folder = write_random_model(tmp_path / "model", head_dim=64, num_attention_heads=4, num_hidden_layers=2)
+    settings = EngineSettings(executor="emulated", cache=BUILD.parent, kv_pages=512)
+    model = load_model(folder, settings, lambda done, total: None)
+    assert model.kernels is not None
+    choice = KernelChoice("emulated", device, model.kernels.choice.selection, is_forced=True)
+    model.kernels = Kernels(choice, model.decoder)
+    attention = model.kernels.attention
+    attention.update({shape: replace(each, pads=True) for shape, each in attention.items()})
+    return model
+
+
+def test_an_answer_s_step_is_traced_once_while_the_arena_grows(device: Device, model: LoadedModel) -> None:
+    assert model.kernels is not None
+    runner, table, others = Runner(model), PageTable(), PageTable()
+    runner.prefill(table, [5] * 9)
+    mx.eval(runner.decode([table], mx.array([9], dtype=mx.uint32)))
+    launched, pages = model.kernels.launches.copy(), model.arena.pages
+    model.memory.grow(others, 16 * 4 * pages)
+    assert model.arena.pages > 4 * pages
+    mx.eval(runner.decode([table], mx.array([9], dtype=mx.uint32)))
+    assert model.kernels.launches == launched
+    assert runner.launches["decode_attention"] == 2 * 2  # two steps of two layers
+    assert device.pools == {(16, 64)}  # a page of a head, whatever there is
+
+
+def test_a_short_chunk_is_traced_once_for_lengths_that_are_rounded_to_the_same(model: LoadedModel) -> None:
+    assert model.kernels is not None
+    runner, table = Runner(model), PageTable()
+    for tokens in (300, 40):
+        runner.prefill(table, [5] * tokens)
+    launched = model.kernels.launches.copy()
+    for tokens in (29, 63, 12, 9):
+        runner.prefill(table, [5] * tokens)
+    assert (table.length, model.kernels.launches) == (453, launched)
+    runner.prefill(table, [5] * 65)  # other rows, and other keys
+    assert model.kernels.launches != launched
