@@ -173,7 +173,7 @@ def _chunks(most: int, longest: int) -> Iterator[tuple[int, int]]:
     for rows in _powers(FEWEST, rounded(most)):
         few = min(rows - 1, most)  # others are attended to as so many, at lengths rounded up
         yield few, few
-        yield from ((few, keys) for keys in _powers(rows, longest))
+        yield from ((few, keys) for keys in _powers(rows, rounded(longest)))
 
 
 def _powers(least: int, most: int) -> Iterator[int]:

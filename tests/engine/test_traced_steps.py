@@ -14,6 +14,7 @@ from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings
+from engine.warm_up import STEPS, Warmth
 from metal.executors import Launcher, Request, Signature
 from metal.source import KernelSource
 from tests.fakes.random_model import write_random_model
@@ -45,7 +46,13 @@ def device() -> Device:
 
 @pytest.fixture
 def model(device: Device, tmp_path: Path) -> LoadedModel:
-    folder = write_random_model(tmp_path / "model", head_dim=64, num_attention_heads=4, num_hidden_layers=2)
+    folder = write_random_model(
+        tmp_path / "model",
+        head_dim=64,
+        num_attention_heads=4,
+        num_hidden_layers=2,
+        max_position_embeddings=700,
+    )
     settings = EngineSettings(executor="emulated", cache=BUILD.parent, kv_pages=512)
     model = load_model(folder, settings, lambda done, total: None)
     assert model.kernels is not None
@@ -81,3 +88,16 @@ def test_a_short_chunk_is_traced_once_for_lengths_that_are_rounded_to_the_same(m
     assert (table.length, model.kernels.launches) == (453, launched)
     runner.prefill(table, [5] * 65)  # other rows, and other keys
     assert model.kernels.launches != launched
+
+
+def test_at_rest_chunks_up_to_the_end_of_the_context_are_traced(model: LoadedModel) -> None:
+    assert model.kernels is not None
+    runner, table, context = Runner(model), PageTable(), model.info.context_length
+    warmth = Warmth(runner, model, STEPS, chunk=64)
+    assert context & (context - 1)  # or its end were rounded to itself
+    while warmth.cold:
+        warmth.next()
+    runner.prefill(table, [5] * (context - 30))
+    launched = model.kernels.launches.copy()
+    runner.prefill(table, [5] * 29)
+    assert model.kernels.launches == launched
