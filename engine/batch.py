@@ -100,7 +100,7 @@ def send(
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
-    tokens = [token for sequence in known for token in sequence.tokens(sequence.length - 1, sequence.length)]
+    tokens = [sequence.last_token for sequence in known]
     prompt_ends = sum(not sequence.generated for sequence in known)
     if decoding:
         answers, inputs = [Part(sequence.table) for sequence in decoding], _inputs(before, rows, tokens)
@@ -161,7 +161,7 @@ def _mixed(
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
     """Send a step that checks a draft of the only sequence; room in pages is there."""
     began = time.perf_counter()
-    tokens = (*sequence.tokens(sequence.length - 1, sequence.length), *draft.tokens)
+    tokens = (sequence.last_token, *draft.tokens)
     part = Part(sequence.table, len(tokens), len(tokens))
     logits = runner.step([part], mx.array(tokens, dtype=mx.uint32))
     check = verify(logits, draft, sequence.sampler, sequence.generated, sequence.request.prompt, runner.pick)

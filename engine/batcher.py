@@ -41,13 +41,13 @@ class Batcher:
     @property
     def running(self) -> tuple[Sequence, ...]:
         """Those that hold pages, best rank first."""
-        return tuple(self._scheduler.running)
+        return self._scheduler.running
 
     @property
     def stepping(self) -> tuple[Sequence, ...]:
         """Those of `running` whose tokens the next step computes: a suspect's alone, where there is one."""
-        suspects = tuple(s for s in self._scheduler.running if s.request.suspicion)
-        return suspects or self.running
+        running = self._scheduler.running
+        return tuple([s for s in running if s.request.suspicion]) or running
 
     @property
     def has_one(self) -> bool:
@@ -85,9 +85,11 @@ class Batcher:
         decoding = self._decoding(runner, before)
         if sent := self._send_draft(runner, decoding):
             return sent
-        roomy = {s for s in sorted(decoding, key=lambda s: s.rank) if self._has_room(s, 1, before)}
+        wanted, running = set(decoding), self._scheduler.running
+        roomy = {s for s in running if s in wanted and self._has_room(s, 1, before)}
         filling = self._filling(len(roomy), before)
-        decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
+        if len(roomy) < len(decoding) or running is not self._scheduler.running:  # some wait, or gave way
+            decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
         if not decoding and filling is None:
             return None
         layers = self._layers(runner, filling, len(decoding))
@@ -168,9 +170,10 @@ class Batcher:
         """Who decodes in the next step: first those whose last token is in flight, in that step's order."""
         known: list[Sequence] = []
         flying: list[Sequence] = []
+        looks_ahead = runner.looks_ahead
         for sequence in self.stepping:
             if sequence.is_in_flight:
-                if runner.looks_ahead and sequence.may_go_on and not self._is_read_first(sequence, before):
+                if looks_ahead and sequence.may_go_on and not self._is_read_first(sequence, before):
                     flying.append(sequence)
             elif sequence.pending == 1 and not sequence.may_restore:
                 known.append(sequence)

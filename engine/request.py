@@ -86,7 +86,8 @@ class Sequence:
     @property
     def pending(self) -> int:
         """Tokens that are known and not in pages."""
-        return max(0, self.length - self.table.length)
+        pending = len(self.request.prompt) + len(self.generated) - self.table.length
+        return pending if pending > 0 else 0
 
     @property
     def may_go_on(self) -> bool:
@@ -97,6 +98,11 @@ class Sequence:
     def drawn_together(self) -> list[Sequence]:
         """Whose tokens are drawn behind its prompt: all the request's answers the first time."""
         return [self] if self.request.has_opened else self.request.sequences
+
+    @property
+    def last_token(self) -> int:
+        """Of prompt and answer, as far as it is known."""
+        return self.generated[-1] if self.generated else self.request.prompt[-1]
 
     def tokens(self, begin: int, end: int) -> tuple[int, ...]:
         """Tokens begin … end-1 of prompt and answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
 from engine.commands import Lane
@@ -42,21 +42,21 @@ class Scheduler(Generic[T]):
     def __init__(self, most: int = MAX_RUNNING) -> None:
         """At most `most` run."""
         self._most = most
-        self._waiting: list[T] = []
-        self._running: list[T] = []
+        self._waiting: tuple[T, ...] = ()
+        self._running: tuple[T, ...] = ()
 
     def __iter__(self) -> Iterator[T]:
         return iter((*self._running, *self._waiting))
 
     @property
-    def running(self) -> Sequence[T]:
+    def running(self) -> tuple[T, ...]:
         """Who holds pages, best rank first."""
-        return tuple(self._running)
+        return self._running
 
     @property
-    def waiting(self) -> Sequence[T]:
+    def waiting(self) -> tuple[T, ...]:
         """Who does not, best rank first."""
-        return tuple(self._waiting)
+        return self._waiting
 
     @property
     def next(self) -> T | None:
@@ -77,16 +77,16 @@ class Scheduler(Generic[T]):
 
     def add(self, item: T) -> None:
         """Queue a newcomer, or one that gave way."""
-        _insert(self._waiting, item)
+        self._waiting = _with(self._waiting, item)
 
     def start(self, item: T) -> None:
         """It was waiting, and runs now."""
-        self._waiting.remove(item)
-        _insert(self._running, item)
+        self._waiting = _without(self._waiting, item)
+        self._running = _with(self._running, item)
 
     def join(self, item: T) -> None:
         """It runs at once: it came of one that does."""
-        _insert(self._running, item)
+        self._running = _with(self._running, item)
 
     def victim(self, asking: T) -> T | None:
         """Who gives its pages up for `asking`: the worst-ranked one that runs, if it stands behind it."""
@@ -95,18 +95,21 @@ class Scheduler(Generic[T]):
 
     def give_way(self, item: T) -> None:
         """It ran, and waits again."""
-        self._running.remove(item)
+        self._running = _without(self._running, item)
         self.add(item)
 
     def remove(self, item: T) -> None:
         """Take it out, running or not."""
-        for items in (self._running, self._waiting):
-            if item in items:
-                items.remove(item)
+        self._running = _without(self._running, item)
+        self._waiting = _without(self._waiting, item)
 
 
-def _insert(items: list[T], item: T) -> None:
+def _with(items: tuple[T, ...], item: T) -> tuple[T, ...]:
     place = len(items)
     while place and items[place - 1].rank > item.rank:
         place -= 1
-    items.insert(place, item)
+    return (*items[:place], item, *items[place:])
+
+
+def _without(items: tuple[T, ...], item: T) -> tuple[T, ...]:
+    return tuple(other for other in items if other is not item)

@@ -136,11 +136,12 @@ class Pager:
         """Free pages that `grow` would take."""
         size, pages = self.page_size, table.pages
         needed = -(-tokens // size)
-        missing = max(0, needed - len(pages))
+        missing = needed - len(pages) if needed > len(pages) else 0
         if tokens > table.length:
             references = self._references
             for page in pages[table.length // size : needed]:
-                missing += references[page] > 1
+                if references[page] > 1:
+                    missing += 1
         return missing
 
     def grow(self, table: PageTable, tokens: int) -> list[PageCopy]:
