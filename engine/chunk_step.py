@@ -30,9 +30,14 @@ class ChunkStep:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
         self._windows = tuple(dict.fromkeys(layer.shape.window for layer in decoder.attention))
+        self._traced = set[ChunkShape]()
         self._run: Callable[..., tuple[mx.array, list[mx.array]]] = (
             mx.compile(self._trace) if kernels.is_lazy else self._trace
         )
+
+    def is_traced(self, begin: int, tokens: int) -> bool:
+        """Whether no Python runs for a chunk of so many tokens, from token `begin` on, but what writes it."""
+        return not self._kernels.is_lazy or ChunkForm(begin, tokens, self._windows).shape in self._traced
 
     def __call__(self, table: PageTable, ids: Sequence[int]) -> mx.array:
         """Last hidden states (rows, width), at least as many rows as ids; what is behind them means nothing.
@@ -46,6 +51,7 @@ class ChunkStep:
         form = ChunkForm(table.length, len(ids), self._windows)
         pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
         written = form.written(table, ids, self._arena.page_size)
+        self._traced.add(form.shape)
         hidden, pools.fences[:] = self._run(
             form.shape, written, angles, pools.keys, pools.values, pools.fences, pools.slots
         )

@@ -167,19 +167,29 @@ class Runner:
             part.table.length += part.tokens
         return logits
 
-    def fill(self, part: Part, ids: Sequence[int]) -> mx.array:
-        """Compute a chunk of a prompt alone, of tokens `ids`; as `step`."""
+    def fill(self, part: Part, ids: Sequence[int], *, may_trace: bool = False) -> mx.array:
+        """Compute a chunk of a prompt alone, of tokens `ids`; as `step`.
+
+        `may_trace`: nobody waits for it, who would for longer than for a chunk that is not traced.
+        """
         if part.tokens <= MAX_TOKENS and part.rows:
             return self.step([part], token_ids(ids))
         if self._kernels is None:
             logits = self._functional([part], token_ids(ids), is_counted=False)
-        elif self._pads and part.tokens <= LONGEST and not is_common(part.table.length, part.tokens):
+        elif self._is_traced(part, may_trace=may_trace):
             logits = self._logits([part], self._chunks(part.table, ids)[: part.tokens])
         else:
             hidden = self._model.decoder.hidden(token_ids(ids), self.ops, self.attend(part))
             logits = self._logits([part], hidden)
         part.table.length += part.tokens
         return logits
+
+    def _is_traced(self, part: Part, *, may_trace: bool) -> bool:
+        """Whether it goes through the model as a traced chunk: at rounded lengths, that were met before."""
+        begin, tokens = part.table.length, part.tokens
+        if not self._pads or tokens > LONGEST or is_common(begin, tokens):
+            return False
+        return may_trace or self._chunks.is_traced(begin, tokens)
 
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.

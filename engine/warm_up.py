@@ -146,7 +146,7 @@ def warm_step(runner: Runner, model: LoadedModel, tokens: int, length: int) -> N
         model.memory.grow(table, 1)
         long = PageTable(table.pages * model.pager.pages_for(length), length - tokens)
         rows = tokens if tokens <= MAX_TOKENS else 0
-        logits = runner.fill(Part(long, tokens, rows), [0] * tokens)
+        logits = runner.fill(Part(long, tokens, rows), [0] * tokens, may_trace=True)
         if rows:
             _check(runner, logits, tokens - 1)
         mx.eval(runner.results)

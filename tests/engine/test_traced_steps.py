@@ -8,13 +8,14 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.chunk_step import ChunkStep
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings
-from engine.warm_up import STEPS, Warmth
+from engine.warm_up import STEPS, Warmth, warm_step
 from metal.executors import Launcher, Request, Signature
 from metal.source import KernelSource
 from tests.fakes.random_model import write_random_model
@@ -80,14 +81,22 @@ def test_an_answer_s_step_is_traced_once_while_the_arena_grows(device: Device, m
 def test_a_short_chunk_is_traced_once_for_lengths_that_are_rounded_to_the_same(model: LoadedModel) -> None:
     assert model.kernels is not None
     runner, table = Runner(model), PageTable()
-    for tokens in (300, 40):
-        runner.prefill(table, [5] * tokens)
+    runner.prefill(table, [5] * 300)
+    warm_step(runner, model, tokens=40, length=400)
     launched = model.kernels.launches.copy()
     for tokens in (29, 63, 12, 9):
         runner.prefill(table, [5] * tokens)
-    assert (table.length, model.kernels.launches) == (453, launched)
-    runner.prefill(table, [5] * 65)  # other rows, and other keys
-    assert model.kernels.launches != launched
+    assert (table.length, model.kernels.launches) == (413, launched)
+
+
+def test_who_asks_before_a_chunk_of_that_length_is_traced_waits_for_no_trace(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, table = Runner(model), PageTable()
+    monkeypatch.setattr(ChunkStep, "__call__", None)  # would break
+    runner.prefill(table, [5] * 300)
+    runner.prefill(table, [5] * 29)
+    assert table.length == 329
 
 
 def test_at_rest_chunks_up_to_the_end_of_the_context_are_traced(model: LoadedModel) -> None:

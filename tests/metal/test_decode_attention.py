@@ -63,13 +63,15 @@ def check(
     executor: Executor, shape: AttentionShape, lengths: list[int], tokens: int, cut: DecodeCut, width: int = 0
 ) -> None:
     scene = make_scene(shape, lengths, tokens, cut.partition, width=width)
-    before = [np.array(wide(pool)) for pool in (scene.pages.keys, scene.pages.values)]
+    before = [np.array(wide(pool)) for pool in (scene.pages.pools.keys, scene.pages.pools.values)]
     out = wide(run(executor, shape, scene, cut))
     used = [row for row in range(len(out)) if lengths[row // tokens] >= 0]
     expected = attended(scene, shape)
     assert np.abs(out[used] - expected[used]).max() / np.abs(expected[used]).max() <= TOLERANCE[shape.dtype]
     _, k, v = heads_of(scene, shape)
-    for pool, old, new in zip((scene.pages.keys, scene.pages.values), before, (k, v), strict=True):
+    for pool, old, new in zip(
+        (scene.pages.pools.keys, scene.pages.pools.values), before, (k, v), strict=True
+    ):
         for sequence, length in enumerate(lengths):
             if length >= 0:
                 slots = slots_of(scene.tables[sequence], np.arange(length, length + tokens), shape.page_size)

@@ -129,10 +129,10 @@ def test_scores_that_grow_by_little_and_by_much(executor: Executor) -> None:
         rise = mx.arange(144)[None, :, None] * slope
         keys = scene.keys[0] * 0.01 + rise  # scores rise by 8 · slope a key
         slots = slots_of(scene, 0, np.arange(144), shape.page_size)
-        pool = np.array(scene.pages.keys)
+        pool = np.array(scene.pages.pools.keys)
         pool[:, slots] = np.array(keys)
         queries = mx.ones_like(scene.queries)
-        changed = replace(scene, queries=queries, pages=replace(scene.pages, keys=mx.array(pool)))
+        changed = replace(scene, queries=queries, pages=_with_keys(scene.pages, mx.array(pool)))
         expected = attended(replace(shape), wide(queries), wide(keys), wide(scene.values[0]), None)
         error = np.abs(run(executor, shape, changed, 16) - expected).max() / np.abs(expected).max()
         assert error <= 1e-5
@@ -259,3 +259,7 @@ def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
         attention(queries, pages, offsets[:2], 3)
     with pytest.raises(KernelError, match="sinks are given exactly when"):
         attention(queries, pages, offsets, 3, sinks=mx.zeros(16))
+
+
+def _with_keys(pages: Pages, keys: mx.array) -> Pages:
+    return replace(pages, pools=replace(pages.pools, keys=keys))
