@@ -7,7 +7,8 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.kv.arena import Arena, ArenaPools
+from engine.kv.arena import Arena
+from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.in_place import AttentionKernels, Batch, BatchTables, InPlacePrefill, InPlaceStep
 from engine.kv.pager import Pager, PageTable
 from engine.kv.step import FunctionalStep
@@ -155,15 +156,7 @@ class InPlaceDriver(_Layers):
         """See `Driver.repeat`."""
         pools, batch = self._arena.pools, self._batch
         out, pools.fences[:] = self._again(
-            x,
-            self._base,
-            batch.tables,
-            batch.lengths,
-            self._angles,
-            pools.keys,
-            pools.values,
-            pools.fences,
-            pools.slots,
+            x, self._base, batch.tables, batch.lengths, self._angles, pools.arrays
         )
         mx.async_eval(out)
         return out
@@ -175,12 +168,9 @@ class InPlaceDriver(_Layers):
         tables: mx.array,
         lengths: mx.array,
         angles: mx.array,
-        keys: list[mx.array],
-        values: list[mx.array],
-        fences: list[mx.array],
-        slots: mx.array,
+        arrays: PoolArrays,
     ) -> tuple[mx.array, list[mx.array]]:
-        pools = ArenaPools(keys, values, list(fences), slots)
+        pools = ArenaPools.of(arrays)
         step = InPlaceStep(self._kernels, pools, Batch(tables, lengths), angles)
         return self._through(step, [_after(base[0], x), *base[1:]])[-1], pools.fences
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 
 from engine.kernels import Kernels
-from engine.kv.arena import Arena, ArenaPools
+from engine.kv.arena import Arena
+from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.in_place_chunk import ChunkForm, ChunkShape, InPlaceChunk
 from engine.kv.pager import PageTable
 from engine.layers.decoder import Decoder
@@ -18,6 +19,9 @@ from engine.layers.ops import LinearOps
 
 LONGEST = 512
 """Tokens up to which a chunk is computed this way: more take a GPU longer than its host."""
+
+MET_AT_REST = 32768
+"""Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
 
 class ChunkStep:
@@ -30,14 +34,16 @@ class ChunkStep:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
         self._windows = tuple(dict.fromkeys(layer.shape.window for layer in decoder.attention))
-        self._traced = set[ChunkShape]()
+        self._traced = set[tuple[ChunkShape, int]]()
         self._run: Callable[..., tuple[mx.array, list[mx.array]]] = (
             mx.compile(self._trace) if kernels.is_lazy else self._trace
         )
 
     def is_traced(self, begin: int, tokens: int) -> bool:
         """Whether no Python runs for a chunk of so many tokens, from token `begin` on, but what writes it."""
-        return not self._kernels.is_lazy or ChunkForm(begin, tokens, self._windows).shape in self._traced
+        form = ChunkForm(begin, tokens, self._windows)
+        positions = self._decoder.rope.table(form.end).shape[0]
+        return not self._kernels.is_lazy or (form.shape, positions) in self._traced
 
     def __call__(self, table: PageTable, ids: Sequence[int]) -> mx.array:
         """Last hidden states (rows, width), at least as many rows as ids; what is behind them means nothing.
@@ -51,10 +57,8 @@ class ChunkStep:
         form = ChunkForm(table.length, len(ids), self._windows)
         pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
         written = form.written(table, ids, self._arena.page_size)
-        self._traced.add(form.shape)
-        hidden, pools.fences[:] = self._run(
-            form.shape, written, angles, pools.keys, pools.values, pools.fences, pools.slots
-        )
+        hidden, pools.fences[:] = self._run(form.shape, written, angles, pools.arrays)
+        self._traced.add((form.shape, angles.shape[0]))
         return hidden
 
     def _trace(
@@ -62,11 +66,8 @@ class ChunkStep:
         shape: ChunkShape,
         written: mx.array,
         angles: mx.array,
-        keys: list[mx.array],
-        values: list[mx.array],
-        fences: list[mx.array],
-        slots: mx.array,
+        arrays: PoolArrays,
     ) -> tuple[mx.array, list[mx.array]]:
-        pools = ArenaPools(keys, values, list(fences), slots)
+        pools = ArenaPools.of(arrays)
         chunk = InPlaceChunk(self._kernels.attention, pools, shape, self._windows, written, angles)
         return self._decoder.hidden(chunk.ids, self._ops, chunk), pools.fences

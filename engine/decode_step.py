@@ -9,7 +9,8 @@ import mlx.core as mx
 
 from engine.graph import operations
 from engine.kernels import Kernels
-from engine.kv.arena import Arena, ArenaPools
+from engine.kv.arena import Arena
+from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.in_place import Batch, InPlaceStep
 from engine.layers.decoder import Decoder
 from engine.layers.ops import LinearOps
@@ -50,16 +51,7 @@ class DecodeStep:
         """
         pools, angles = self._arena.pools, self._decoder.rope.table(positions)
         before = self._kernels.launches.copy()
-        logits, lengths, fences = self._run(
-            tokens,
-            batch.tables,
-            batch.lengths,
-            angles,
-            pools.keys,
-            pools.values,
-            pools.fences,
-            pools.slots,
-        )
+        logits, lengths, fences = self._run(tokens, batch.tables, batch.lengths, angles, pools.arrays)
         shapes = (tokens.shape, batch.tables.shape, angles.shape)
         if launched := self._kernels.launches - before:
             self._traced[shapes] = launched + operations([logits, lengths, *fences])
@@ -78,12 +70,9 @@ class DecodeStep:
         tables: mx.array,
         lengths: mx.array,
         angles: mx.array,
-        keys: list[mx.array],
-        values: list[mx.array],
-        fences: list[mx.array],
-        slots: mx.array,
+        arrays: PoolArrays,
     ) -> tuple[mx.array, mx.array, list[mx.array]]:
-        pools = ArenaPools(keys, values, list(fences), slots)
+        pools = ArenaPools.of(arrays)
         step = InPlaceStep(self._kernels.attention, pools, Batch(tables, lengths), angles)
         hidden = self._decoder.hidden(tokens, self._ops, step)
         count = tokens.size // tables.shape[0]

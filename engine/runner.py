@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
-from engine.chunk_step import LONGEST, ChunkStep
+from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
 from engine.chunking import is_common
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
@@ -22,9 +22,6 @@ from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from metal.decode_attention import MAX_TOKENS
-
-_ANGLES = 32768
-"""Positions up to which no step is traced anew because chats get longer than any before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class Runner:
             copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
             model.arena.work_in_place(copiers, by_views=self._kernels.is_lazy)
             if self._kernels.is_lazy:  # what is traced for a table of angles is so anew for a longer one
-                model.decoder.rope.table(min(model.info.context_length, _ANGLES))
+                model.decoder.rope.table(min(model.info.context_length, MET_AT_REST))
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
             self._chunks = ChunkStep(model.decoder, model.arena, self._kernels)
             self._pads = any(each.pads for each in attention.values())

@@ -19,6 +19,7 @@ from itertools import count, takewhile
 
 import mlx.core as mx
 
+from engine.chunk_step import MET_AT_REST
 from engine.chunking import common_chunks
 from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
@@ -45,8 +46,6 @@ STEPS = (1, *(1 + drafted for drafted in LENGTHS))
 A_MOMENT_S = 0.1
 """Seconds after which whoever asks at rest is heard again."""
 
-LONG_PROMPT = 32768
-"""Tokens up to which prompts are made ready for, where each length of them is another one."""
 
 _CHUNK = 9  # more than a decode step takes
 _FEW_PAGES = 8
@@ -68,7 +67,7 @@ class Warmth:
         lengths = [pages * model.pager.page_size for pages in widths]
         self._waiting = deque((steps[0], length) for length in lengths)
         if self._kernels is not None and any(each.pads for each in self._kernels.attention.values()):
-            self._waiting.extend(_chunks(chunk, min(LONG_PROMPT, model.info.context_length)))
+            self._waiting.extend(_chunks(chunk, min(MET_AT_REST, model.info.context_length)))
         self._waiting.extend((tokens, length) for length in lengths for tokens in steps[1:])
         self._compiled = set[tuple[int, int]]()  # tokens, and the length that stands for others
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import chain
 
 import mlx.core as mx
 import numpy as np
 
 from engine.host_view import host_view
+from engine.kv.arena_pools import ArenaPools
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
 from engine.kv.page_writers import HostWriter, StagedWriter, page_spans
@@ -31,7 +31,7 @@ from engine.kv.stores import PageWriter
 from engine.machine import device_kind
 from metal.constants import device_integers
 from metal.page_copy import PageCopy
-from metal.pools import FENCE, Pools
+from metal.pools import FENCE
 
 KEYS, VALUES = "keys", "values"
 
@@ -40,24 +40,6 @@ _FEWEST_PAIRS = 4
 
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
-
-
-@dataclass(slots=True)
-class ArenaPools:
-    """Of every layer: keys, values and the last fence, as in Pools; and the slots of all.
-
-    A fence is yielded by each kernel that touches a layer's pools and taken by the next: it is all that MLX
-    knows of their order.
-    """
-
-    keys: list[mx.array]
-    values: list[mx.array]
-    fences: list[mx.array]
-    slots: mx.array
-
-    def layer(self, index: int) -> Pools:
-        """Those of one layer as they are now."""
-        return Pools(self.keys[index], self.values[index], self.fences[index], self.slots)
 
 
 class Arena:

@@ -14,7 +14,8 @@ import mlx.core as mx
 import numpy as np
 
 from engine.chunking import is_common
-from engine.kv.arena import Arena, ArenaPools
+from engine.kv.arena import Arena
+from engine.kv.arena_pools import ArenaPools
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.step import causal_mask
 from engine.layers.attention import Attend, AttentionLayer

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import mlx.core as mx
 import numpy as np
 
-from engine.kv.arena import ArenaPools
+from engine.kv.arena_pools import ArenaPools
 from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
 from engine.kv.pager import NO_PAGE, PageTable
 from engine.layers.attention import AttentionLayer

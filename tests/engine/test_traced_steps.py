@@ -99,6 +99,18 @@ def test_who_asks_before_a_chunk_of_that_length_is_traced_waits_for_no_trace(
     assert table.length == 329
 
 
+def test_a_chunk_is_not_traced_anew_for_a_longer_table_of_angles_while_somebody_waits(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, table = Runner(model), PageTable()
+    runner.prefill(table, [5] * 300)
+    warm_step(runner, model, tokens=40, length=400)
+    model.decoder.rope.table(5000)
+    monkeypatch.setattr(ChunkStep, "__call__", None)  # would break
+    runner.prefill(table, [5] * 29)
+    assert table.length == 329
+
+
 def test_at_rest_chunks_up_to_the_end_of_the_context_are_traced(model: LoadedModel) -> None:
     assert model.kernels is not None
     runner, table, context = Runner(model), PageTable(), model.info.context_length

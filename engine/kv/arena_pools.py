@@ -1,0 +1,41 @@
+"""The arena's arrays as kernels take them, of all layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from metal.pools import Pools
+
+PoolArrays = tuple[list[mx.array], list[mx.array], list[mx.array], list[mx.array]]
+"""Keys, values and fences of every layer, and the slots."""
+
+
+@dataclass(slots=True)
+class ArenaPools:
+    """Of every layer: keys, values and the last fence, as in Pools; and the slots of all.
+
+    A fence is yielded by each kernel that touches a layer's pools and taken by the next: it is all that MLX
+    knows of their order.
+    """
+
+    keys: list[mx.array]
+    values: list[mx.array]
+    fences: list[mx.array]
+    slots: mx.array
+
+    @classmethod
+    def of(cls, arrays: PoolArrays) -> ArenaPools:
+        """Those of `arrays`; a fence that is put in place here is not put there."""
+        keys, values, fences, (slots,) = arrays
+        return cls(keys, values, list(fences), slots)
+
+    @property
+    def arrays(self) -> PoolArrays:
+        """All of them, as what is traced takes them."""
+        return self.keys, self.values, self.fences, [self.slots]
+
+    def layer(self, index: int) -> Pools:
+        """Those of one layer as they are now."""
+        return Pools(self.keys[index], self.values[index], self.fences[index], self.slots)
