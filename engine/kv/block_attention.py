@@ -2,7 +2,7 @@
 
 MLX multiplies, numpy computes the softmax (engine/layers/host_exp.py), each on a thread of its own: while one
 block's scores become weights the next one's are multiplied. A block of queries meets only the keys that some
-of them see, and only three blocks' scores are in memory.
+of them see, and only four blocks' scores are in memory.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_what_is_not_finite_stays_in_its_row() -> None:
     assert [tuple(row) for row in np.argwhere(~found)] == [(0, 5)]
 
 
-def test_only_three_blocks_of_scores_are_in_memory() -> None:
+def test_only_four_blocks_of_scores_are_in_memory() -> None:
     heads, tokens = 4, 3072
     q = random(heads, tokens, DIM, seed=1)
     keys, values = (random(KV_HEADS, tokens, DIM, seed=seed) for seed in (2, 3))
@@ -95,7 +95,7 @@ def test_only_three_blocks_of_scores_are_in_memory() -> None:
     before = mx.get_active_memory()
     mx.eval(attend_in_blocks(q, keys, values, SCALE, None))
     block, whole = 4 * block_attention.SCORES, 4 * heads * tokens * tokens
-    assert mx.get_peak_memory() - before < 4 * block < whole / 5
+    assert mx.get_peak_memory() - before < 5 * block < whole / 5
 
 
 @pytest.mark.parametrize("bits", [None, 8])
