@@ -15,6 +15,9 @@ from engine.speculation.draft import Draft
 from engine.speculation.verify import Verification, verify
 from engine.step_times import Sending
 
+_PATIENCE = 0.05
+"""Seconds to wait for a chunk on a thread of its own, where there is nothing else to do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -26,6 +29,7 @@ class Slice:
         is_mixed: whether answers' tokens went through the same products.
         ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
         waits: what is evaluated when it is done.
+        is_aside: whether a thread of its own computes it; the step only stores what came of it.
     """
 
     sequence: Sequence
@@ -36,6 +40,7 @@ class Slice:
     is_last: bool
     waits: tuple[mx.array, ...] = ()
     is_mixed: bool = False
+    is_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def send(
     began = time.perf_counter()
     heads, parts = list(decoding), list[mx.array]()
     is_mixed = bool(decoding) and filling is not None and bool(filling.filling and filling.filling.is_mixed)
-    piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers)
+    piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers, decoding)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
@@ -129,19 +134,26 @@ def send(
     return Sent(tuple(drawn), draws, wanted, len(decoding), piece, waits, sending, prompt_ends)
 
 
-def _slice(runner: Runner, sequence: Sequence, layers: int) -> tuple[Slice | None, mx.array | None]:
+def _slice(
+    runner: Runner, sequence: Sequence, layers: int, decoding: Many[Sequence]
+) -> tuple[Slice | None, mx.array | None]:
     """The next layers of the sequence's chunk, and its logits when they are the last."""
     filling = sequence.filling
     if filling is None:
         return None, None
     before, part = filling.layer, filling.part
     begin = part.table.length
-    logits = runner.advance(filling, layers)
+    if filling.is_aside:
+        logits = runner.advance_aside(filling, 0.0 if decoding else _PATIENCE)
+    else:
+        logits = runner.advance(filling, layers)
     share, ends = (filling.layer - before) / runner.layers, logits is not None
     if ends:
         sequence.filling = None
     waits = () if filling.x is None else (filling.x,)
-    return Slice(sequence, begin, part.tokens, share, ends, ends and part.rows > 0, waits), logits
+    is_last = ends and part.rows > 0
+    piece = Slice(sequence, begin, part.tokens, share, ends, is_last, waits, is_aside=filling.is_aside)
+    return piece, logits
 
 
 def _mixed(

@@ -16,6 +16,8 @@ from engine.warm_up import STEPS, IsWarm
 
 _PAGES_A_STEP = 32
 """Of prompts that are entered into the prefix tree while answers wait."""
+FEWEST_ASIDE = 64
+"""Tokens of a prompt that are worth a thread of their own."""
 _MANY_STEPS = 8
 """Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
@@ -34,6 +36,7 @@ class Batcher:
         self.preemptions = 0
         self._memory, self._pager, self._is_warm = memory, pager, is_warm
         self._scheduler = Scheduler[Sequence]()
+        self._aside: Sequence | None = None
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(self._scheduler)
@@ -87,7 +90,7 @@ class Batcher:
             return sent
         wanted, running = set(decoding), self._scheduler.running
         roomy = {s for s in running if s in wanted and self._has_room(s, 1, before)}
-        filling = self._filling(len(roomy), before)
+        filling = self._filling(runner, len(roomy), before)
         if len(roomy) < len(decoding) or running is not self._scheduler.running:  # some wait, or gave way
             decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
         if not decoding and filling is None:
@@ -143,13 +146,14 @@ class Batcher:
 
     def release(self, sequence: Sequence) -> None:
         """It has ended."""
-        sequence.filling = None
+        sequence.drop_filling()
         self._memory.free(sequence.table)
         self._scheduler.remove(sequence)
 
     def restart(self, sequence: Sequence) -> None:
         """It runs, and goes back to the queue with the tokens that are known; its pages are lost."""
-        sequence.is_in_flight, sequence.filling = False, None
+        sequence.is_in_flight = False
+        sequence.drop_filling()
         keys = sequence.sampler.keys
         keys.rewind(min(keys.drawn, len(sequence.generated)))  # what was drawn and not read
         self._memory.free(sequence.table)
@@ -205,21 +209,35 @@ class Batcher:
         sequence.is_in_flight = True
         return send_draft(runner, sequence, draft)
 
-    def _filling(self, answers: int, before: Sent | None) -> Sequence | None:
+    def _filling(self, runner: Runner, answers: int, before: Sent | None) -> Sequence | None:
         """Whose prompt the next step works on; its chunk is chosen, and there is room for it."""
         sequence = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
-        if sequence is None or sequence.may_restore or (answers and self.chunks.leaves_answers_alone()):
+        if sequence is None or sequence.may_restore:
             return None
         if sequence.filling is None:
             begin = sequence.table.length
-            size = self._warm(begin, self.chunks.next(begin, sequence.pending, answers))
+            is_aside = answers > 0 and sequence.pending >= FEWEST_ASIDE and runner.has_aside
+            if is_aside:
+                size = self.chunks.aside(sequence.pending)
+            else:
+                size = self._warm(begin, self.chunks.next(begin, sequence.pending, answers))
             if not self._has_room(sequence, size, before):
                 return None
             part = Part(sequence.table, size, rows=int(size == sequence.pending))
-            sequence.filling = Filling(
-                part, sequence.tokens(begin, begin + size), self.chunks.is_mixed(size, answers)
-            )
+            is_mixed = not is_aside and self.chunks.is_mixed(size, answers)
+            ids = sequence.tokens(begin, begin + size)
+            sequence.filling = Filling(part, ids, is_mixed, is_aside=is_aside)
+            if is_aside:
+                self._leave_thread_to(sequence)
+        if answers and not sequence.filling.is_aside and self.chunks.leaves_answers_alone():
+            return None
         return sequence
+
+    def _leave_thread_to(self, sequence: Sequence) -> None:
+        """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""
+        before, self._aside = self._aside, sequence
+        if before is not None and before is not sequence and before.filling and before.filling.is_aside:
+            before.drop_filling()
 
     def _warm(self, begin: int, size: int) -> int:
         """`size`, or where a chunk is so short that kernels are compiled for its length, fewer tokens."""
@@ -232,7 +250,7 @@ class Batcher:
         if filling is None or filling.filling is None:
             return 0
         chunk = filling.filling
-        if chunk.is_mixed:
+        if chunk.is_mixed or chunk.is_aside:
             return runner.layers
         layers = self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
         is_apart = answers and chunk.x is None and runner.queues_prompts
@@ -259,7 +277,7 @@ class Batcher:
     def _give_way(self, sequence: Sequence) -> None:
         """Take back the pages of a running answer; it goes on later, from its tokens."""
         self.keep(sequence)
-        sequence.filling = None
+        sequence.drop_filling()
         self._memory.free(sequence.table)
         self._scheduler.give_way(sequence)
         self.preemptions += 1

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Lock
 
 LIBRARY = "libopenblas.so.0"
 
@@ -26,3 +29,32 @@ def _preload() -> str | None:
 
 LOADED = _preload()
 """The library that was loaded, or None. Import this module before mlx."""
+
+_lock = Lock()
+_singles, _usual = 0, 1
+
+
+@contextmanager
+def one_thread() -> Generator[None]:
+    """Each product of the process uses one thread meanwhile.
+
+    OpenBLAS computes one product at a time with more: another thread's would wait for the end of it.
+    Accelerate does not.
+    """
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+
+
+def _count(more: int) -> None:
+    global _singles, _usual
+    if LOADED is None:
+        return
+    with _lock:
+        library = ctypes.CDLL(LOADED)
+        if not _singles:
+            _usual = library.openblas_get_num_threads()
+        _singles += more
+        library.openblas_set_num_threads(1 if _singles else _usual)

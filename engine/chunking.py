@@ -24,6 +24,8 @@ _LENIENT = 1.5
 _APART = 16
 """Steps beside answers after which there is one without a prompt: by what those take slices are judged, and a
 host may be slower than a moment ago."""
+_ASIDE, _ASIDE_SECONDS = 1024, 4.0
+"""Most tokens of a chunk on a thread of its own, and for how long alone."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -88,6 +90,14 @@ class ChunkSizer:
         if self._ways.is_mixed:
             return min(remaining, self._size(self._mixed, answers).tokens)
         return self._cut(begin, remaining, self._size(self._slices, answers).tokens)
+
+    def aside(self, remaining: int) -> int:
+        """Tokens of the next chunk of a prompt on a thread of its own, 1 … remaining.
+
+        As many as it takes some seconds for: what another prompt, that goes before it, takes it back from.
+        """
+        longest = min(max(int(self.rate * _ASIDE_SECONDS), COMMON), _ASIDE, self._most)
+        return remaining if remaining <= min(longest + COMMON, self._most) else longest
 
     def steps(self, tokens: int) -> int:
         """In how many of them a chunk of so many tokens is computed alone."""

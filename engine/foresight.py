@@ -49,9 +49,10 @@ class Foresight:
         A request that began alone is learned from as a whole.
         """
         chunk = sent.chunk
-        if chunk is None or chunk.share < 1 or sent.answers or chunk.sequence.request.began_alone:
+        if chunk is None or chunk.is_aside or chunk.share < 1 or sent.answers:
             return
-        self._rates.prefilled(chunk.tokens, chunk.begin, seconds)
+        if not chunk.sequence.request.began_alone:
+            self._rates.prefilled(chunk.tokens, chunk.begin, seconds)
 
     def answered(self, new: int, cached: int, steps: int, seconds: float) -> None:
         """The first token of a request that was alone came after `seconds`: see Rates.answered."""

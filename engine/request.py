@@ -112,6 +112,12 @@ class Sequence:
         offset = len(prompt)
         return (*prompt[begin:], *self.generated[max(0, begin - offset) : end - offset])
 
+    def drop_filling(self) -> None:
+        """What is computed of its chunk is not wanted."""
+        if self.filling is not None:
+            self.filling.drop()
+        self.filling = None
+
     def accept(self, token: int, is_end: bool) -> str:
         """Take the next token. Returns text that may now be shown; `reason` is set when the answer ends."""
         clock = self.request.clock

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
+from engine.aside import Aside, AsideChunk
 from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
 from engine.chunking import is_common
 from engine.decode_step import DecodeStep
@@ -20,7 +21,7 @@ from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps, pick
 from engine.loading.model import LoadedModel
-from engine.machine import device_kind
+from engine.machine import PROCESSORS, device_kind
 from metal.decode_attention import MAX_TOKENS
 
 
@@ -50,6 +51,7 @@ class Filling:
         layer: how many layers it is through.
         x: what came out of the last of these, (tokens, width); None before the first.
         attend: its attention; None before the first layer.
+        is_aside: whether it goes through them on a thread of its own, and `aside` is how far it is there.
     """
 
     part: Part
@@ -58,6 +60,13 @@ class Filling:
     layer: int = 0
     x: mx.array | None = None
     attend: Attend | None = None
+    is_aside: bool = False
+    aside: AsideChunk | None = None
+
+    def drop(self) -> None:
+        """Nobody goes on with it."""
+        if self.aside is not None:
+            self.aside.abandon()
 
 
 class Runner:
@@ -83,6 +92,7 @@ class Runner:
         self._launches: Counter[str] = Counter()
         self._operations = GraphCounter()
         self._no_logits = mx.zeros((0, model.config.vocab_size))
+        self._aside = Aside(model.decoder, model.arena, model.pager)
         if self._kernels is None:
             model.arena.work_in_place(None)
         else:
@@ -112,6 +122,16 @@ class Runner:
         the step, and its results would be read late.
         """
         return self._kernels is not None
+
+    @property
+    def has_aside(self) -> bool:
+        """Whether prompts may be computed on a thread of their own, now that answers' steps have run here.
+
+        What they have evaluated of the model another thread may read.
+        """
+        coding, has_kernels = self._model.arena.coding, self._model.kernels is not None
+        is_plain = coding.dtype == mx.float32 and len(coding.planes) == 1
+        return self._is_cpu and not has_kernels and is_plain and PROCESSORS > 1 and self.tokens > 0
 
     @property
     def layers(self) -> int:
@@ -216,6 +236,24 @@ class Runner:
             return None
         part.table.length += part.tokens
         return self._logits([part], filling.x)
+
+    def advance_aside(self, filling: Filling, seconds: float = 0.0) -> mx.array | None:
+        """Go on with a chunk that is computed on a thread of its own; as `advance`.
+
+        `seconds`: for which it may be waited for, if nothing was computed since.
+        """
+        part = filling.part
+        if filling.aside is None:
+            ids = token_ids(filling.tokens)
+            filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
+        chunk = filling.aside
+        if self._aside.exchange(chunk, part.table, seconds):
+            self._written = tuple(self._model.arena.written())
+        filling.layer = chunk.layers
+        if not chunk.is_through:
+            return None
+        part.table.length += part.tokens
+        return self._no_logits if chunk.hidden is None else self._logits([part], chunk.hidden)
 
     def prefill(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Compute `tokens` behind those of `table`, and wait for them.

@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.host_view import host_view
 from engine.kv.arena_pools import ArenaPools
@@ -151,6 +153,19 @@ class Arena:
             for name in (KEYS, VALUES)
         )
         return keys, values
+
+    def copy_rows(self, layer: int, spans: Sequence[Span], keys: NDArray[Any], values: NDArray[Any]) -> None:
+        """Copy what `spans` hold to host memory, (kv_heads, tokens, head_dim), as computed; on a CPU only.
+
+        It waits for what is written there, and nothing that reads the pools may be in flight.
+        """
+        for name, rows in ((KEYS, keys), (VALUES, values)):
+            pool = self._pools[name][layer]
+            mx.eval(pool)
+            stored, begin = host_view(pool), 0
+            for span in spans:
+                rows[:, begin : begin + span.length] = stored[:, span.begin : span.end]
+                begin += span.length
 
     def copy(self, copies: Sequence[PageCopied]) -> None:
         """Copy pages onto others, in every layer; no page is both source and target."""

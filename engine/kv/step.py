@@ -84,11 +84,11 @@ class FunctionalStep:
         queries: list[mx.array] = []
         begin = self._singles
         if begin:
-            q, k, v = _heads(layer, qkv[:begin, None], self._starts)
+            q, k, v = rotated_heads(layer, qkv[:begin, None], self._starts)
             self._arena.write_slots(layer.index, k.squeeze(2), v.squeeze(2), self._slots)
             queries += mx.split(q, begin)
         for part in self._parts[begin:]:
-            q, k, v = _heads(layer, qkv[None, begin : begin + part.tokens], part.start)
+            q, k, v = rotated_heads(layer, qkv[None, begin : begin + part.tokens], part.start)
             self._arena.write_layer(layer.index, k.squeeze(0), v.squeeze(0), part.written)
             queries.append(q)
             begin += part.tokens
@@ -146,7 +146,7 @@ class _Part:
         return Visible([spans], causal_mask(self.start, end, first, window))
 
 
-def _heads(
+def rotated_heads(
     layer: AttentionLayer, qkv: mx.array, start: int | mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
     """Normed and rotated q (n, heads, tokens, head_dim), k and v (n, kv_heads, tokens, head_dim).

@@ -9,7 +9,7 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, Checked, checked_model
-from tests.engine.watched import mix_always, restore_always, watch_memory
+from tests.engine.watched import aside_always, mix_always, needs_aside, restore_always, watch_memory
 
 SMALL_CAP = 400_000
 """Bytes of SSD cache that a mix soon fills."""
@@ -65,6 +65,31 @@ def test_prompts_that_go_with_answers_leave_them_what_they_are(
     mixed = mix_always(monkeypatch)
     Mix(models[kind], settings, watch_memory(monkeypatch), seed).play(12)
     assert len(mixed) > 5
+
+
+@needs_aside
+@pytest.mark.parametrize(
+    ("kind", "pages", "size", "chunk", "seed"),
+    [
+        ("llama", 12, 16, 24, 31),
+        ("qwen3", 40, 2, 64, 32),
+        ("mixed windows", 24, 4, 7, 33),
+        ("window", 16, 4, 9, 34),
+    ],
+)
+def test_prompts_on_a_thread_of_their_own_leave_answers_what_they_are(
+    kind: str,
+    pages: int,
+    size: int,
+    chunk: int,
+    seed: int,
+    models: dict[str, Checked],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = EngineSettings(page_size=size, kv_pages=pages, prefill_chunk=chunk)
+    chunks = aside_always(monkeypatch)
+    Mix(models[kind], settings, watch_memory(monkeypatch), seed).play(16)
+    assert len(chunks) > 5
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+import mlx.core as mx
 import pytest
 
 import engine.opening
+from engine.aside import Aside, AsideChunk
 from engine.batch import Sent
 from engine.batcher import Batcher
 from engine.chunking import ChunkSizer
 from engine.foresight import Foresight
 from engine.kv.memory import KVMemory
-from engine.kv.pager import Pager
+from engine.kv.pager import Pager, PageTable
 from engine.loading.model import LoadedModel
+from engine.machine import PROCESSORS, device_kind
 from engine.runner import Runner
 from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
 from engine.ways import Ways
+
+needs_aside = pytest.mark.skipif(
+    device_kind() != "CPU" or PROCESSORS < 2, reason="for CPUs with two processors and more"
+)
+"""Of what is computed on a thread of its own."""
 
 
 class Watch:
@@ -83,8 +91,22 @@ def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         filled(self, tokens, share, seconds, answers, is_mixed=is_mixed)
 
     monkeypatch.setattr(ChunkSizer, "filled", note)
+    monkeypatch.setattr(Runner, "has_aside", False)
     monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(is_mixed=True, rest=1 << 40))
     return mixed
+
+
+def aside_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Beside answers prompts are computed on a thread of their own, however short; tokens of each chunk."""
+    chunks, begin = list[int](), Aside.begin
+
+    def note(self: Aside, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
+        chunks.append(ids.size)
+        return begin(self, table, ids, is_last=is_last)
+
+    monkeypatch.setattr(Aside, "begin", note)
+    monkeypatch.setattr("engine.batcher.FEWEST_ASIDE", 2)
+    return chunks
 
 
 def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:

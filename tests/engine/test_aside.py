@@ -1,0 +1,299 @@
+"""A prompt's chunk on a thread of its own, beside answers of others."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine import (
+    Cancel,
+    EngineSettings,
+    Event,
+    Finished,
+    Generate,
+    ModelUnloaded,
+    PrefillProgress,
+    SamplingParams,
+    TextChunk,
+    UnloadModel,
+)
+from engine.aside import AsideChunk
+from engine.blas import LOADED, one_thread
+from engine.chunking import ChunkSizer
+from engine.commands import Lane
+from engine.kv.pager import PageTable
+from engine.layers.attention import AttentionLayer
+from engine.loading.model import LoadedModel, load_model
+from engine.runner import Filling, Part, Runner
+from tests.engine.mix import samples
+from tests.engine.oracle import Checked, checked_model
+from tests.engine.parity import assert_close, our_logits, prompt
+from tests.engine.watched import needs_aside
+from tests.fakes.listener import Listener, running_engine
+from tests.fakes.random_model import write_random_model
+
+pytestmark = needs_aside
+
+LAYERS = 3
+GREEDY = SamplingParams(temperature=0)
+SHAPES: dict[str, dict[str, object]] = {
+    "plain": {},
+    "window": {"sliding_window": 31},
+    "one head": {"num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 64},
+}
+
+
+@pytest.fixture(params=[*SHAPES, "qwen3"])
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> LoadedModel:
+    family = "qwen3" if request.param == "qwen3" else "llama"
+    changes = {"num_hidden_layers": LAYERS, **SHAPES.get(request.param, {})}
+    return loaded(write_random_model(tmp_path / "model", family, **changes))
+
+
+def loaded(folder: Path, **settings: object) -> LoadedModel:
+    return load_model(folder, EngineSettings(**settings), lambda done, total: None)  # pyright: ignore[reportArgumentType]
+
+
+def filling(model: LoadedModel, table: PageTable, ids: list[int], rows: int = 1) -> Filling:
+    model.memory.grow(table, table.length + len(ids))
+    return Filling(Part(table, len(ids), rows), tuple(ids), is_aside=True)
+
+
+def through(runner: Runner, chunk: Filling) -> mx.array:
+    """The logits of a chunk that nothing goes on beside."""
+    while (logits := runner.advance_aside(chunk, 1.0)) is None:
+        pass
+    return logits
+
+
+def stepped(model: LoadedModel) -> Runner:
+    """A runner that has decoded."""
+    runner, table = Runner(model), PageTable()
+    runner.prefill(table, prompt()[:10])
+    mx.eval(runner.decode([table], mx.array([5], dtype=mx.uint32)))
+    model.memory.free(table)
+    return runner
+
+
+@pytest.mark.parametrize("begin", [0, 1, 20, 75])
+@pytest.mark.parametrize("tokens", [2, 24, 100])
+def test_beside_steps_of_others_it_gives_the_same_as_at_once(
+    model: LoadedModel, begin: int, tokens: int
+) -> None:
+    """Others decode meanwhile, the arena grows, and all get the logits they get alone."""
+    ids = prompt()
+    runner, other, table = Runner(model), PageTable(), PageTable()
+    runner.prefill(other, ids[:10])
+    if begin:
+        runner.prefill(table, ids[:begin])
+    middle, end = begin + tokens // 2, begin + tokens
+    steps: list[mx.array] = []
+    for part, rows in ((ids[begin:middle], 0), (ids[middle:end], 1)):
+        chunk, logits, before = filling(model, table, part, rows), None, table.length
+        while logits is None:
+            assert table.length == before
+            if len(steps) < 10:
+                steps.append(runner.decode([other], mx.array([ids[10 + len(steps)]], dtype=mx.uint32)))
+                mx.eval(steps[-1], runner.results)
+                model.memory.prepare(other, 64 * len(steps) * model.pager.page_size)
+            logits = runner.advance_aside(chunk, random.choice([0.0, 0.01]))
+            mx.eval(runner.results)
+        assert logits.shape[0] == rows
+    assert table.length == end
+    assert_close(logits[0], our_logits(model, ids[:end], end)[-1])
+    behind = runner.decode([table], mx.array([7], dtype=mx.uint32))
+    assert_close(behind, our_logits(model, [*ids[:end], 7], end + 1)[-1:])
+    assert_close(steps[-1], our_logits(model, ids[: 10 + len(steps)], 10 + len(steps))[-1:])
+
+
+def test_one_that_is_dropped_leaves_the_thread_to_the_next(model: LoadedModel) -> None:
+    ids = prompt()
+    runner, first, second = stepped(model), PageTable(), PageTable()
+    runner.prefill(first, ids[:50])
+    dropped = filling(model, first, ids[50:150])
+    assert runner.advance_aside(dropped) is None  # it waits for earlier tokens of its layers
+    dropped.drop()
+    model.memory.free(first)
+    logits = through(runner, filling(model, second, ids[:40]))
+    assert_close(logits[0], our_logits(model, ids[:40], 40)[-1])
+
+
+def test_only_plain_pages_of_a_model_that_has_run_here_are_for_it(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "model", head_dim=32)
+    for settings, is_plain in (({}, True), ({"kv_bits": 8}, False), ({"executor": "emulated"}, False)):
+        model = loaded(folder, **settings)
+        assert not Runner(model).has_aside
+        assert stepped(model).has_aside == is_plain
+
+
+def test_what_its_thread_raises_is_raised_where_it_is_waited_for(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> mx.array:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr("engine.aside.attend_in_blocks", broken)
+    runner, table = stepped(model), PageTable()
+    chunk = filling(model, table, prompt()[:40])
+    with pytest.raises(MemoryError, match="no memory"):
+        through(runner, chunk)
+
+
+@pytest.mark.skipif(LOADED is None, reason="OpenBLAS is not here")
+def test_products_use_one_thread_meanwhile_and_as_many_as_before_behind_it() -> None:
+    library = ctypes.CDLL(LOADED)
+    usual = library.openblas_get_num_threads()
+    with one_thread():
+        with one_thread():
+            assert library.openblas_get_num_threads() == 1
+        assert library.openblas_get_num_threads() == 1
+    assert library.openblas_get_num_threads() == usual
+
+
+@pytest.mark.parametrize(
+    ("rate", "most", "remaining", "tokens"),
+    [
+        (0, 2048, 4096, 256),
+        (57, 2048, 4096, 256),
+        (200, 2048, 4096, 800),
+        (4000, 2048, 4096, 1024),
+        (4000, 2048, 1280, 1280),
+        (4000, 2048, 1281, 1024),
+        (4000, 7, 100, 7),
+        (4000, 2048, 65, 65),
+    ],
+)
+def test_how_many_tokens_go_at_a_time(rate: float, most: int, remaining: int, tokens: int) -> None:
+    chunks = ChunkSizer(most, 16, 4)
+    if rate:
+        chunks.filled(512, 1.0, 512 / rate)
+    assert chunks.aside(remaining) == tokens
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    return checked_model(tmp_path_factory.mktemp("models"), "llama", max_position_embeddings=1024)
+
+
+def asked(name: str, tokens: int, answer: int, lane: Lane = "api") -> Generate:
+    ids = tuple(3 + (7 * place + 31 * len(name) + place // 290) % 290 for place in range(tokens))
+    return Generate(
+        name, tokens=ids, max_tokens=answer, sampling=GREEDY, ignore_eos=True, logprobs=0, lane=lane
+    )
+
+
+CHAT, LONG = asked("chat", 10, 500, "window"), asked("long prompt", 300, 5)
+
+
+def slow_layers(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.03) -> list[int]:
+    """Each layer on the thread takes so much longer; the first tokens of the chunks they are of."""
+    write, begun = AsideChunk._write, list[int]()
+
+    def slow(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
+        begun.append(self.begin)
+        time.sleep(seconds)
+        return write(self, layer, qkv)
+
+    monkeypatch.setattr(AsideChunk, "_write", slow)
+    return begun
+
+
+def assert_right(model: Checked, command: Generate, end: Finished) -> None:
+    (sample,) = samples(end)
+    assert len(sample.tokens) == command.max_tokens
+    assert not model.oracle.complaint(command, end.prompt_tokens, sample)
+
+
+@contextmanager
+def beside(checked: Checked, *more: Generate, chunk: int = 128) -> Iterator[Listener]:
+    """An engine whose chat writes, and which was then asked for `more`."""
+    with running_engine(EngineSettings(prefill_chunk=chunk)) as listener:
+        listener.load(checked.folder)
+        listener.submit(CHAT)
+        listener.wait(lambda event: isinstance(event, TextChunk) and event.generated_tokens > 5)
+        for command in more:
+            listener.submit(command)
+        yield listener
+
+
+def is_computed(event: Event) -> bool:
+    return isinstance(event, PrefillProgress) and event.id == LONG.id and event.done_tokens > 0
+
+
+def test_a_chat_goes_on_while_a_long_prompt_is_computed(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = slow_layers(monkeypatch)
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+        first = next(n for n, event in enumerate(listener.events) if is_computed(event))
+        last = listener.events.index(listener.end_of(LONG.id))
+        written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
+        assert sum(event.id == CHAT.id for event in written) > 10
+    assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
+
+
+@pytest.mark.parametrize("ends", ["the prompt", "the chat"])
+def test_either_may_be_cancelled_in_the_middle(
+    ends: str, checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = slow_layers(monkeypatch)
+    with beside(checked, LONG) as listener:
+        while not begun:
+            time.sleep(0.001)
+        gone, stays = (LONG, CHAT) if ends == "the prompt" else (CHAT, LONG)
+        listener.submit(Cancel(gone.id))
+        assert listener.finished(gone.id).reason == "cancelled"
+        assert_right(checked, stays, listener.finished(stays.id))
+        again = asked("the same again", 300, 5)
+        listener.submit(again)
+        assert_right(checked, again, listener.finished(again.id))
+
+
+def test_who_goes_before_takes_the_thread(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = slow_layers(monkeypatch)
+    first = asked("first", 400, 3, "window")
+    with beside(checked, LONG) as listener:
+        while not begun:
+            time.sleep(0.001)
+        listener.submit(first)
+        for command in (first, LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+        ended = [event.id for event in listener.events if isinstance(event, Finished)]
+        assert ended.index(first.id) < ended.index(LONG.id)
+    assert begun.count(0) < 9  # of the chunk that was dropped not every layer was computed
+
+
+def test_where_the_thread_breaks_nobody_loses_a_token(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = list[int]()
+
+    def once(*arguments: object) -> mx.array:
+        broken.append(1)
+        raise RuntimeError("the device was lost")
+
+    monkeypatch.setattr("engine.aside.attend_in_blocks", once)
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+    assert broken
+
+
+def test_unloading_waits_for_no_chunk(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = slow_layers(monkeypatch, 0.5)
+    with beside(checked, LONG) as listener:
+        while not begun:
+            time.sleep(0.001)
+        asked_at = time.monotonic()
+        listener.submit(UnloadModel())
+        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        assert time.monotonic() - asked_at < 0.4
