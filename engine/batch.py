@@ -15,9 +15,6 @@ from engine.speculation.draft import Draft
 from engine.speculation.verify import Verification, verify
 from engine.step_times import Sending
 
-_PATIENCE = 0.05
-"""Seconds to wait for a chunk on a thread of its own, where there is nothing else to do."""
-
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -89,7 +86,12 @@ class Sent:
 
 
 def send(
-    runner: Runner, decoding: Many[Sequence], filling: Sequence | None, layers: int, before: Sent | None
+    runner: Runner,
+    decoding: Many[Sequence],
+    filling: Sequence | None,
+    layers: int,
+    before: Sent | None,
+    patience: float = 0.0,
 ) -> Sent:
     """Send a step to the device: one token of each of `decoding`, and layers of a chunk of a prompt.
 
@@ -97,11 +99,12 @@ def send(
         decoding: room in pages is there. Those whose last token is in `before`, not read yet, come first.
         filling: whose chunk that is, and `layers`, how many of them at most; all where it is mixed.
         before: the step that is in flight.
+        patience: seconds to wait for a chunk on a thread of its own, until some of it is computed.
     """
     began = time.perf_counter()
     heads, parts = list(decoding), list[mx.array]()
     is_mixed = bool(decoding) and filling is not None and bool(filling.filling and filling.filling.is_mixed)
-    piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers, decoding)
+    piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers, patience)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
     known = [sequence for sequence in decoding if not sequence.is_in_flight]
@@ -135,7 +138,7 @@ def send(
 
 
 def _slice(
-    runner: Runner, sequence: Sequence, layers: int, decoding: Many[Sequence]
+    runner: Runner, sequence: Sequence, layers: int, patience: float
 ) -> tuple[Slice | None, mx.array | None]:
     """The next layers of the sequence's chunk, and its logits when they are the last."""
     filling = sequence.filling
@@ -143,16 +146,14 @@ def _slice(
         return None, None
     before, part = filling.layer, filling.part
     begin = part.table.length
-    if filling.is_aside:
-        logits = runner.advance_aside(filling, 0.0 if decoding else _PATIENCE)
-    else:
-        logits = runner.advance(filling, layers)
+    is_aside = filling.is_aside
+    logits = runner.advance_aside(filling, patience) if is_aside else runner.advance(filling, layers)
     share, ends = (filling.layer - before) / runner.layers, logits is not None
     if ends:
         sequence.filling = None
     waits = () if filling.x is None else (filling.x,)
     is_last = ends and part.rows > 0
-    piece = Slice(sequence, begin, part.tokens, share, ends, is_last, waits, is_aside=filling.is_aside)
+    piece = Slice(sequence, begin, part.tokens, share, ends, is_last, waits, is_aside=is_aside)
     return piece, logits
 
 

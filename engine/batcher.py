@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from engine.batch import Sent, send, send_draft
@@ -18,6 +19,8 @@ _PAGES_A_STEP = 32
 """Of prompts that are entered into the prefix tree while answers wait."""
 FEWEST_ASIDE = 64
 """Tokens of a prompt that are worth a thread of their own."""
+_PATIENCE = 0.05
+"""Seconds to wait for a chunk on a thread of its own, where there is nothing else to do."""
 _MANY_STEPS = 8
 """Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
@@ -37,6 +40,7 @@ class Batcher:
         self._memory, self._pager, self._is_warm = memory, pager, is_warm
         self._scheduler = Scheduler[Sequence]()
         self._aside: Sequence | None = None
+        self._aside_at = 0.0
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(self._scheduler)
@@ -96,7 +100,7 @@ class Batcher:
         if not decoding and filling is None:
             return None
         layers = self._layers(runner, filling, len(decoding))
-        sent = send(runner, decoding, filling, layers, before)
+        sent = send(runner, decoding, filling, layers, before, self._patience(filling, len(decoding)))
         for sequence in sent.sequences:
             sequence.is_in_flight = True
             if sequence.index and not sequence.request.has_opened:
@@ -255,6 +259,17 @@ class Batcher:
         layers = self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
         is_apart = answers and chunk.x is None and runner.queues_prompts
         return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
+
+    def _patience(self, filling: Sequence | None, answers: int) -> float:
+        """Seconds that the next step waits for a chunk on its own thread: answers that wait are more even."""
+        if filling is None or filling.filling is None or not filling.filling.is_aside:
+            return 0.0
+        if not answers:
+            return _PATIENCE
+        now = time.perf_counter()
+        patience = max(0.0, self._aside_at + self.chunks.aside_seconds(answers) - now)
+        self._aside_at = now + patience
+        return patience
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""

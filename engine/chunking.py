@@ -24,8 +24,11 @@ _LENIENT = 1.5
 _APART = 16
 """Steps beside answers after which there is one without a prompt: by what those take slices are judged, and a
 host may be slower than a moment ago."""
-_ASIDE, _ASIDE_SECONDS = 1024, 4.0
+_ASIDE, _ASIDE_SECONDS = 2048, 4.0
 """Most tokens of a chunk on a thread of its own, and for how long alone."""
+_ASIDE_PACE = 1.6
+"""How many times as long as alone answers' steps take beside it at least: two processors are not enough for
+the threads of both, and where none of them waits steps are less even, and the prompt slower."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -98,6 +101,10 @@ class ChunkSizer:
         """
         longest = min(max(int(self.rate * _ASIDE_SECONDS), COMMON), _ASIDE, self._most)
         return remaining if remaining <= min(longest + COMMON, self._most) else longest
+
+    def aside_seconds(self, answers: int) -> float:
+        """What a step of so many answers may take beside such a chunk; 0 before they had one alone."""
+        return _ASIDE_PACE * (self._alone(answers) or 0.0)
 
     def steps(self, tokens: int) -> int:
         """In how many of them a chunk of so many tokens is computed alone."""

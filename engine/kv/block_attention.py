@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from engine.host_view import host_view
 from engine.layers.host_exp import exponentiate
 
-SCORES = 1 << 20
-"""Scores of a block, about: 4 MiB."""
+SCORES = 1 << 21
+"""Scores of a block, about: 8 MiB."""
 
 MOST_QUERIES, FEWEST_QUERIES = 128, 32
 """Of a block: more would compute more that causality hides, fewer make products slow."""

@@ -163,9 +163,9 @@ def test_products_use_one_thread_meanwhile_and_as_many_as_before_behind_it() -> 
         (0, 2048, 4096, 256),
         (57, 2048, 4096, 256),
         (200, 2048, 4096, 800),
-        (4000, 2048, 4096, 1024),
-        (4000, 2048, 1280, 1280),
-        (4000, 2048, 1281, 1024),
+        (4000, 2048, 4096, 2048),
+        (400, 2048, 1856, 1856),
+        (400, 2048, 1857, 1600),
         (4000, 7, 100, 7),
         (4000, 2048, 65, 65),
     ],
@@ -175,6 +175,14 @@ def test_how_many_tokens_go_at_a_time(rate: float, most: int, remaining: int, to
     if rate:
         chunks.filled(512, 1.0, 512 / rate)
     assert chunks.aside(remaining) == tokens
+
+
+def test_answers_steps_are_left_a_little_longer_than_alone() -> None:
+    chunks = ChunkSizer(2048, 16, 4)
+    assert chunks.aside_seconds(1) == 0
+    for seconds in (0.010, 0.012, 0.011):
+        chunks.decoded(1, seconds)
+    assert 0.011 < chunks.aside_seconds(1) < 2 * 0.011
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +238,13 @@ def is_computed(event: Event) -> bool:
 def test_a_chat_goes_on_while_a_long_prompt_is_computed(
     checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = slow_layers(monkeypatch)
+    begun, advance, waits = slow_layers(monkeypatch), Runner.advance_aside, list[float]()
+
+    def note(self: Runner, filling: Filling, seconds: float = 0.0) -> mx.array | None:
+        waits.append(seconds)
+        return advance(self, filling, seconds)
+
+    monkeypatch.setattr(Runner, "advance_aside", note)
     with beside(checked, LONG) as listener:
         for command in (LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
@@ -239,6 +253,9 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
         written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
         assert sum(event.id == CHAT.id for event in written) > 10
     assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
+    assert any(
+        0 < seconds < 0.05 for seconds in waits
+    )  # after quick steps of the chat
 
 
 @pytest.mark.parametrize("ends", ["the prompt", "the chat"])

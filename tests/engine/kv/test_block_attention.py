@@ -87,7 +87,7 @@ def test_what_is_not_finite_stays_in_its_row() -> None:
 
 
 def test_only_four_blocks_of_scores_are_in_memory() -> None:
-    heads, tokens = 4, 3072
+    heads, tokens = 4, 4096
     q = random(heads, tokens, DIM, seed=1)
     keys, values = (random(KV_HEADS, tokens, DIM, seed=seed) for seed in (2, 3))
     mx.eval(q, keys, values)
