@@ -253,9 +253,7 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
         written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
         assert sum(event.id == CHAT.id for event in written) > 10
     assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
-    assert any(
-        0 < seconds < 0.05 for seconds in waits
-    )  # after quick steps of the chat
+    assert any(0 < seconds < 0.05 for seconds in waits)  # after quick steps of the chat
 
 
 @pytest.mark.parametrize("ends", ["the prompt", "the chat"])
