@@ -10,7 +10,7 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, checked_model
-from tests.engine.watched import guess_always, restore_always, watch_memory
+from tests.engine.watched import aside_always, guess_always, needs_aside, restore_always, watch_memory
 
 REQUESTS = 500
 
@@ -39,6 +39,25 @@ def test_five_hundred_requests(
     assert mix.seen["evicted_pages"] > REQUESTS
     assert (mix.seen["restored_pages"] > 0) == has_ssd
     assert sum(file.stat().st_size for file in tmp_path.glob("kv/*/*.safetensors")) <= cap
+
+
+@needs_aside
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "pages"), [("llama", 12), ("mixed windows", 40)])
+def test_five_hundred_requests_whose_prompts_have_a_thread_of_their_own(
+    kind: str, pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = EngineSettings(
+        page_size=4, kv_pages=pages, prefill_chunk=16, ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0)
+    )
+    restore_always(monkeypatch)
+    chunks = aside_always(monkeypatch)
+    model, watch = checked_model(tmp_path, kind), watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, pages, Chances(reload=0.02)).play(REQUESTS, at_once=10)
+    print(f"\n{kind}, {len(chunks)} chunks aside, {watch.steps} steps: {dict(mix.seen)}")
+    assert len(chunks) > REQUESTS // 5
+    assert mix.seen["evicted_pages"] > REQUESTS
 
 
 @pytest.mark.long
