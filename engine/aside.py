@@ -2,8 +2,8 @@
 
 A write to the arena yields new pools, and would copy a pool that somebody else reads. So the engine's thread
 alone reads and writes pages, a layer at a time: it hands over what a layer's tokens see of those before them,
-and stores the keys and values that come back. Between two steps of the answers it does both, and waits for
-nothing; the other thread has all that it computes with in memory of its own.
+and stores the keys and values that come back, between two steps of the answers. The other thread has all
+that it computes with in memory of its own: of two layers and a chunk, which no budget of pages counts.
 """
 
 from __future__ import annotations

@@ -151,6 +151,8 @@ class Batcher:
     def release(self, sequence: Sequence) -> None:
         """It has ended."""
         sequence.drop_filling()
+        if self._aside is sequence:
+            self._aside = None
         self._memory.free(sequence.table)
         self._scheduler.remove(sequence)
 

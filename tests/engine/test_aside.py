@@ -88,7 +88,7 @@ def test_beside_steps_of_others_it_gives_the_same_as_at_once(
     model: LoadedModel, begin: int, tokens: int
 ) -> None:
     """Others decode meanwhile, the arena grows, and all get the logits they get alone."""
-    ids = prompt()
+    ids, rng = prompt(), random.Random(tokens)
     runner, other, table = Runner(model), PageTable(), PageTable()
     runner.prefill(other, ids[:10])
     if begin:
@@ -103,7 +103,7 @@ def test_beside_steps_of_others_it_gives_the_same_as_at_once(
                 steps.append(runner.decode([other], mx.array([ids[10 + len(steps)]], dtype=mx.uint32)))
                 mx.eval(steps[-1], runner.results)
                 model.memory.prepare(other, 64 * len(steps) * model.pager.page_size)
-            logits = runner.advance_aside(chunk, random.choice([0.0, 0.01]))
+            logits = runner.advance_aside(chunk, rng.choice([0.0, 0.01]))
             mx.eval(runner.results)
         assert logits.shape[0] == rows
     assert table.length == end
