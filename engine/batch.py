@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.draws import Drawing, Draws, draw
+from engine.parts import Part, token_ids
 from engine.request import Sequence
-from engine.runner import Part, Runner, token_ids
+from engine.runner import Runner
 from engine.speculation.draft import Draft
 from engine.speculation.verify import Verification, verify
 from engine.step_times import Sending
+from engine.ways import Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +25,19 @@ class Slice:
     Attributes:
         begin, tokens: the chunk is tokens begin … begin+tokens-1.
         share: of the model's layers; 0 where only what they read was made ready.
-        is_mixed: whether answers' tokens went through the same products.
+        way: how it goes through the model.
         ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
         waits: what is evaluated when it is done.
-        is_aside: whether a thread of its own computes it; the step only stores what came of it.
     """
 
     sequence: Sequence
     begin: int
     tokens: int
     share: float
+    way: Way
     ends: bool
     is_last: bool
     waits: tuple[mx.array, ...] = ()
-    is_mixed: bool = False
-    is_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,8 @@ def send(
     """
     began = time.perf_counter()
     heads, parts = list(decoding), list[mx.array]()
-    is_mixed = bool(decoding) and filling is not None and bool(filling.filling and filling.filling.is_mixed)
+    chunk = filling.filling if filling is not None else None
+    is_mixed = bool(decoding) and chunk is not None and chunk.way is Way.MIXED
     piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers, patience)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
@@ -146,15 +147,14 @@ def _slice(
         return None, None
     before, part = filling.layer, filling.part
     begin = part.table.length
-    is_aside = filling.is_aside
-    logits = runner.advance_aside(filling, patience) if is_aside else runner.advance(filling, layers)
+    way = filling.way
+    logits = runner.advance_aside(filling, patience) if way is Way.ASIDE else runner.advance(filling, layers)
     share, ends = (filling.layer - before) / runner.layers, logits is not None
     if ends:
         sequence.filling = None
     waits = () if filling.x is None else (filling.x,)
     is_last = ends and part.rows > 0
-    piece = Slice(sequence, begin, part.tokens, share, ends, is_last, waits, is_aside=is_aside)
-    return piece, logits
+    return Slice(sequence, begin, part.tokens, share, way, ends, is_last, waits), logits
 
 
 def _mixed(
@@ -168,7 +168,7 @@ def _mixed(
     begin = part.table.length
     ids = mx.concatenate([tokens, token_ids(filling.tokens)])
     logits = runner.step([*answers, part], ids)
-    return Slice(sequence, begin, part.tokens, 1.0, ends=True, is_last=part.rows > 0, is_mixed=True), logits
+    return Slice(sequence, begin, part.tokens, 1.0, Way.MIXED, ends=True, is_last=part.rows > 0), logits
 
 
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:

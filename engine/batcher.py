@@ -10,10 +10,12 @@ from engine.chunking import ChunkSizer
 from engine.failure import GOOD_STEPS
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager, PageTable
+from engine.parts import Filling, Part
 from engine.request import Request, Sequence
-from engine.runner import Filling, Part, Runner
+from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.warm_up import STEPS, IsWarm
+from engine.ways import Way
 
 _PAGES_A_STEP = 32
 """Of prompts that are entered into the prefix tree while answers wait."""
@@ -222,27 +224,25 @@ class Batcher:
             return None
         if sequence.filling is None:
             begin = sequence.table.length
-            is_aside = answers > 0 and sequence.pending >= FEWEST_ASIDE and runner.has_aside
-            if is_aside:
-                size = self.chunks.aside(sequence.pending)
+            if answers and sequence.pending >= FEWEST_ASIDE and runner.has_aside:
+                way, size = Way.ASIDE, self.chunks.aside(sequence.pending)
             else:
                 size = self._warm(begin, self.chunks.next(begin, sequence.pending, answers))
+                way = self.chunks.way(size, answers)
             if not self._has_room(sequence, size, before):
                 return None
             part = Part(sequence.table, size, rows=int(size == sequence.pending))
-            is_mixed = not is_aside and self.chunks.is_mixed(size, answers)
-            ids = sequence.tokens(begin, begin + size)
-            sequence.filling = Filling(part, ids, is_mixed, is_aside=is_aside)
-            if is_aside:
+            sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
+            if way is Way.ASIDE:
                 self._leave_thread_to(sequence)
-        if answers and not sequence.filling.is_aside and self.chunks.leaves_answers_alone():
+        if answers and sequence.filling.way is not Way.ASIDE and self.chunks.leaves_answers_alone():
             return None
         return sequence
 
     def _leave_thread_to(self, sequence: Sequence) -> None:
         """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""
         before, self._aside = self._aside, sequence
-        if before is not None and before is not sequence and before.filling and before.filling.is_aside:
+        if before not in (None, sequence) and before.filling and before.filling.way is Way.ASIDE:
             before.drop_filling()
 
     def _warm(self, begin: int, size: int) -> int:
@@ -256,7 +256,7 @@ class Batcher:
         if filling is None or filling.filling is None:
             return 0
         chunk = filling.filling
-        if chunk.is_mixed or chunk.is_aside:
+        if chunk.way is not Way.APART:
             return runner.layers
         layers = self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
         is_apart = answers and chunk.x is None and runner.queues_prompts
@@ -264,7 +264,7 @@ class Batcher:
 
     def _patience(self, filling: Sequence | None, answers: int) -> float:
         """Seconds that the next step waits for a chunk on its own thread: answers that wait are more even."""
-        if filling is None or filling.filling is None or not filling.filling.is_aside:
+        if filling is None or filling.filling is None or filling.filling.way is not Way.ASIDE:
             return 0.0
         if not answers:
             return _PATIENCE

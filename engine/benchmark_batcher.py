@@ -14,8 +14,9 @@ from engine.batcher import Batcher
 from engine.chunking import ChunkSizer
 from engine.commands import Generate
 from engine.loading.model import LoadedModel
+from engine.parts import Part
 from engine.request import Sequence, accept_command
-from engine.runner import Part, Runner
+from engine.runner import Runner
 from engine.scheduler import MAX_RUNNING
 
 _PROMPT = 200  # and one more for each answer, so that in every step some need a new page

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from statistics import median
 
 from engine.slices import DISPATCH_SECONDS, Size, SliceSizer
-from engine.ways import Ways
+from engine.ways import Way, Ways
 
 COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples."""
@@ -110,9 +110,9 @@ class ChunkSizer:
         """In how many of them a chunk of so many tokens is computed alone."""
         return -(-self._layers // self.layers(tokens, self._layers))
 
-    def is_mixed(self, tokens: int, answers: int) -> bool:
-        """Whether the next chunk, of so many tokens, goes with so many answers through the same products."""
-        return self._ways.is_mixed and answers > 0 and tokens > 1
+    def way(self, tokens: int, answers: int) -> Way:
+        """How the next chunk, of so many tokens, goes beside so many answers on the same thread."""
+        return Way.MIXED if self._ways.is_mixed and answers > 0 and tokens > 1 else Way.APART
 
     def layers(self, tokens: int, left: int, answers: int = 0) -> int:
         """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
@@ -128,18 +128,19 @@ class ChunkSizer:
         return -(-left // -(-left // max(1, most)))  # the same in each of the steps it takes
 
     def filled(
-        self, tokens: int, share: float, seconds: float, answers: int = 0, *, is_mixed: bool = False
+        self, tokens: int, share: float, seconds: float, answers: int = 0, way: Way = Way.APART
     ) -> None:
         """A step with that share of all layers of so many prompt tokens, beside answers, took `seconds`.
 
-        `is_mixed`: they went through the answers' products. One without a layer says nothing.
+        One without a layer says nothing, nor does one that only stored what another thread had computed.
         """
-        if seconds <= 0 or not share:
+        if seconds <= 0 or not share or way is Way.ASIDE:
             return
         if answers:
             self._since_alone += 1
             alone = self._alone(answers)
             if alone:
+                is_mixed = way is Way.MIXED
                 sizer = self._mixed if is_mixed else self._slices
                 sizer.took(Size(tokens, round(share * self._layers)), seconds, alone, self._token())
                 may = self._slices.may(alone)

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.batch import Sent
 from engine.prediction import Rates
 from engine.request import Sequence
+from engine.ways import Way
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class Foresight:
         A request that began alone is learned from as a whole.
         """
         chunk = sent.chunk
-        if chunk is None or chunk.is_aside or chunk.share < 1 or sent.answers:
+        if chunk is None or chunk.way is Way.ASIDE or chunk.share < 1 or sent.answers:
             return
         if not chunk.sequence.request.began_alone:
             self._rates.prefilled(chunk.tokens, chunk.begin, seconds)

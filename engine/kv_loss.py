@@ -16,7 +16,8 @@ from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
 from engine.kv.pager import Pager, PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.runner import Part, Runner
+from engine.parts import Part
+from engine.runner import Runner
 from engine.settings import EngineSettings
 
 CHUNK = 128

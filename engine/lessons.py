@@ -28,8 +28,6 @@ class Lessons:
             return
         if sent.slice is not None:
             piece = sent.slice
-            if piece.is_aside:
-                return
-            self._chunks.filled(piece.tokens, piece.share, seconds, sent.answers, is_mixed=piece.is_mixed)
+            self._chunks.filled(piece.tokens, piece.share, seconds, sent.answers, piece.way)
         elif sent.answers:
             self._chunks.decoded(sent.answers, seconds)

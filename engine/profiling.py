@@ -15,7 +15,7 @@ from engine.failure import failure
 from engine.kv.pager import PageTable
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.runner import Part
+from engine.parts import Part
 from engine.step_parts import TimedParts
 from engine.step_profile import StepProfile, StepProfiled
 

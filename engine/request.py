@@ -15,7 +15,7 @@ from engine.events import Finished, FinishReason, Sample, Timing, TokenLogprobs
 from engine.failure import Suspicion
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel
-from engine.runner import Filling
+from engine.parts import Filling
 from engine.sampling import Sampler
 from engine.scheduler import MAX_RUNNING, rank_of
 from engine.speculation.draft import Draft

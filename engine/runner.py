@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import mlx.core as mx
-import numpy as np
 
-from engine.aside import Aside, AsideChunk
+from engine.aside import Aside
 from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
 from engine.chunking import is_common
 from engine.decode_step import DecodeStep
@@ -22,51 +19,8 @@ from engine.layers.attention import Attend
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps, pick
 from engine.loading.model import LoadedModel
 from engine.machine import PROCESSORS, device_kind
+from engine.parts import Filling, Part, are_mixed, token_ids, wanted_rows
 from metal.decode_attention import MAX_TOKENS
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a step computes of one sequence.
-
-    Attributes:
-        table: its pages; room for the tokens is there already (`KVMemory.grow`).
-        tokens: how many it gets.
-        rows: of how many of the last of them logits are wanted; 0 inside a prompt.
-    """
-
-    table: PageTable
-    tokens: int = 1
-    rows: int = 1
-
-
-@dataclass(slots=True, eq=False)
-class Filling:
-    """A chunk of a prompt on its way through the model.
-
-    Attributes:
-        part: what it is, with at most one row of logits; its table is longer when it is through.
-        tokens: its ids.
-        is_mixed: whether it goes through all layers in one step, in the same products as answers' tokens.
-        layer: how many layers it is through.
-        x: what came out of the last of these, (tokens, width); None before the first.
-        attend: its attention; None before the first layer.
-        is_aside: whether it goes through them on a thread of its own, and `aside` is how far it is there.
-    """
-
-    part: Part
-    tokens: tuple[int, ...]
-    is_mixed: bool = False
-    layer: int = 0
-    x: mx.array | None = None
-    attend: Attend | None = None
-    is_aside: bool = False
-    aside: AsideChunk | None = None
-
-    def drop(self) -> None:
-        """Nobody goes on with it."""
-        if self.aside is not None:
-            self.aside.abandon()
 
 
 class Runner:
@@ -165,7 +119,7 @@ class Runner:
         Raises:
             ValueError: other parts.
         """
-        count, is_mixed = parts[0].tokens, _is_mixed(parts)
+        count, is_mixed = parts[0].tokens, are_mixed(parts)
         if count > MAX_TOKENS or any(part.tokens != count for part in parts[: -1 if is_mixed else None]):
             raise ValueError(f"parts of {[part.tokens for part in parts]} tokens in one step")
         is_decode = not is_mixed and (
@@ -327,7 +281,7 @@ class Runner:
         longest = max(table.length for table in tables) + count
         logits, lengths = self._step(tokens, self._batches.batch(tables, count), longest)
         self._batches.stepped(lengths)
-        return _wanted(parts, logits)
+        return wanted_rows(parts, logits)
 
     def _functional(self, parts: Sequence[Part], tokens: mx.array, *, is_counted: bool) -> mx.array:
         model, kernels = self._model, self._model.kernels
@@ -355,27 +309,4 @@ class Runner:
         """Of the rows that are wanted; hidden: (tokens, width) of all parts."""
         if not any(part.rows for part in parts):
             return self._no_logits
-        return self._model.decoder.logits(_wanted(parts, hidden), self.ops)
-
-
-def token_ids(tokens: Sequence[int]) -> mx.array:
-    """They as uint32 (tokens,); by way of `array`, which converts thousands in half the time."""
-    return mx.array(np.asarray(array("I", tokens)))
-
-
-def _is_mixed(parts: Sequence[Part]) -> bool:
-    """Whether a piece of a prompt comes behind answers' tokens."""
-    return len(parts) > 1 and parts[-1].tokens > 1 and all(part.tokens == 1 for part in parts[:-1])
-
-
-def _wanted(parts: Sequence[Part], rows: mx.array) -> mx.array:
-    """Of `rows`, one for each token of the parts, those whose logits are wanted."""
-    if all(part.rows == part.tokens for part in parts):
-        return rows
-    kept: list[mx.array] = []
-    end = 0
-    for part in parts:
-        end += part.tokens
-        if part.rows:
-            kept.append(rows[end - part.rows : end])
-    return kept[0] if len(kept) == 1 else mx.concatenate(kept)
+        return self._model.decoder.logits(wanted_rows(parts, hidden), self.ops)

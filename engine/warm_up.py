@@ -26,7 +26,8 @@ from engine.kv.in_place import table_pages
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, PageTable
 from engine.loading.model import LoadedModel
-from engine.runner import Part, Runner
+from engine.parts import Part
+from engine.runner import Runner
 from engine.sampling import Sampler
 from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft

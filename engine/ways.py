@@ -1,8 +1,9 @@
-"""The two ways of a prompt beside answers, apart from their tokens or with them, and which one is taken."""
+"""The ways of a prompt beside answers, and whether it goes apart from their tokens or with them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from engine.slices import Pace
 
@@ -16,12 +17,20 @@ _BETTER = 1.05
 """How many times as fast the other way must be."""
 
 
+class Way(Enum):
+    """How a prompt's chunk goes through the model."""
+
+    APART = "in products of its own, some layers a step"
+    MIXED = "all layers in one step, in the same products as answers' tokens"
+    ASIDE = "on a thread of its own; a step stores what came of it"
+
+
 @dataclass(slots=True)
 class Ways:
-    """Takes the way in which a prompt was faster, and tries the other from time to time.
+    """On one thread, takes the way in which a prompt was faster, and tries the other from time to time.
 
     Attributes:
-        is_mixed: whether a prompt's next tokens go with the answers', through the same products.
+        is_mixed: whether that is MIXED; else APART.
         rest: steps before the other way is tried.
     """
 

@@ -31,7 +31,9 @@ from engine.commands import Lane
 from engine.kv.pager import PageTable
 from engine.layers.attention import AttentionLayer
 from engine.loading.model import LoadedModel, load_model
-from engine.runner import Filling, Part, Runner
+from engine.parts import Filling, Part
+from engine.runner import Runner
+from engine.ways import Way
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.parity import assert_close, our_logits, prompt
@@ -63,7 +65,7 @@ def loaded(folder: Path, **settings: object) -> LoadedModel:
 
 def filling(model: LoadedModel, table: PageTable, ids: list[int], rows: int = 1) -> Filling:
     model.memory.grow(table, table.length + len(ids))
-    return Filling(Part(table, len(ids), rows), tuple(ids), is_aside=True)
+    return Filling(Part(table, len(ids), rows), tuple(ids), Way.ASIDE)
 
 
 def through(runner: Runner, chunk: Filling) -> mx.array:

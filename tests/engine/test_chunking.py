@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.chunking import COMMON, ChunkSizer, common_chunks, is_common
 from engine.slices import BESIDE, DISPATCH_SECONDS, Pace
-from engine.ways import Ways
+from engine.ways import Way, Ways
 
 LAYERS = 16
 
@@ -166,11 +166,12 @@ def fill(
     begin = 0
     while begin < length:
         size, done = sizer.next(begin, length - begin, answers), 0
-        is_mixed = sizer.is_mixed(size, answers)
+        way = sizer.way(size, answers)
+        is_mixed = way is Way.MIXED
         while done < all_layers:
             layers = all_layers if is_mixed else sizer.layers(size, all_layers - done, answers)
             seconds = cost(size, layers, is_mixed)
-            sizer.filled(size, layers / all_layers, seconds, answers, is_mixed=is_mixed)
+            sizer.filled(size, layers / all_layers, seconds, answers, way)
             yield Step(begin, size, layers, is_mixed, seconds)
             done += layers
         begin += size

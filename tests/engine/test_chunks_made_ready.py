@@ -10,7 +10,8 @@ import pytest
 
 from engine import Cancel, EngineSettings, Generate, TextChunk
 from engine.chunking import ChunkSizer
-from engine.runner import Filling, Runner
+from engine.parts import Filling
+from engine.runner import Runner
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD

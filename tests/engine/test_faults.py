@@ -37,7 +37,8 @@ from engine.kv.memory import KVMemory
 from engine.kv.pager import PageTable
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_tier import SsdTier
-from engine.runner import Part, Runner
+from engine.parts import Part
+from engine.runner import Runner
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import Watch, restore_always, watch_memory

@@ -10,7 +10,8 @@ import pytest
 
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.runner import Filling, Part, Runner
+from engine.parts import Filling, Part
+from engine.runner import Runner
 from engine.settings import EngineSettings
 from tests.engine.parity import assert_close, our_logits, prompt
 from tests.fakes.random_model import write_random_model

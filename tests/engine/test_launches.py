@@ -12,7 +12,8 @@ from engine import Cancel, EngineSettings, Finished, Generate, ModelInfo
 from engine.graph import operations
 from engine.kv.pager import PageTable
 from engine.loading.model import load_model
-from engine.runner import Part, Runner
+from engine.parts import Part
+from engine.runner import Runner
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD

@@ -21,7 +21,7 @@ from engine.runner import Runner
 from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
-from engine.ways import Ways
+from engine.ways import Way, Ways
 
 needs_aside = pytest.mark.skipif(
     device_kind() != "CPU" or PROCESSORS < 2, reason="for CPUs with two processors and more"
@@ -84,11 +84,10 @@ def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         share: float,
         seconds: float,
         answers: int = 0,
-        *,
-        is_mixed: bool = False,
+        way: Way = Way.APART,
     ) -> None:
-        mixed.extend([tokens] * is_mixed)
-        filled(self, tokens, share, seconds, answers, is_mixed=is_mixed)
+        mixed.extend([tokens] * (way is Way.MIXED))
+        filled(self, tokens, share, seconds, answers, way)
 
     monkeypatch.setattr(ChunkSizer, "filled", note)
     monkeypatch.setattr(Runner, "has_aside", False)

@@ -24,7 +24,8 @@ from engine import (
 from engine.errors import EngineError
 from engine.kv.pager import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.runner import Part, Runner
+from engine.parts import Part
+from engine.runner import Runner
 from tests.engine.kv.quantised_peer import QuantisedPeer
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
