@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+from collections.abc import Generator
 from pathlib import Path
 
 # Before the engine and Qt are imported: a test run must neither open windows nor ask a model hub.
@@ -19,12 +20,33 @@ import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.stuck import Watch
+
 # A busy machine is no finding. `make test` tries the same examples everywhere, `make test-long` new ones.
 settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("exploring"), derandomize=True, database=None)
 settings.load_profile("repeatable")
 
 LOOPBACK = ("127.", "::1", "localhost")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before a test that hangs is ended, what its process was at is told."""
+    config.pluginmanager.register(_Watching())
+
+
+class _Watching:
+    def __init__(self) -> None:
+        self._watch = Watch()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:
+        own = item.get_closest_marker("timeout")
+        limit = float(own.args[0] if own and own.args else item.config.getini("timeout") or 0)
+        if limit:
+            self._watch.begin(item.nodeid, 0.75 * limit)
+        yield
+        self._watch.end()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,70 @@
+"""What is told of a process whose test does not end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+from tests import stuck
+from tests.stuck import TASKS, Watch, account, thread_states
+
+pytestmark = pytest.mark.skipif(not TASKS.exists(), reason="threads are looked at in Linux's /proc")
+
+
+@contextmanager
+def thread_at(work: str) -> Generator[int]:
+    """A thread that computes or waits until the block ends; its number."""
+    done, number = threading.Event(), list[int]()
+    started = threading.Event()
+
+    def run() -> None:
+        number.append(threading.get_native_id())
+        started.set()
+        while work == "computes" and not done.is_set():
+            pass
+        done.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait()
+    try:
+        yield number[0]
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_thread_that_computes_is_told_from_one_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stuck, "GLANCE", 0.5)
+    monkeypatch.setattr(stuck.shutil, "which", lambda name: None)
+    with thread_at("computes") as busy, thread_at("waits") as idle:
+        before = thread_states()
+        lines = account().splitlines()
+        after = thread_states()
+    told = {int(line.split()[0]): line for line in lines if line[0].isdigit()}
+    assert os.getpid() in told
+    assert after[busy].seconds > before[busy].seconds
+    assert after[idle] == before[idle]
+    assert "0.00 s and 0 switches" in told[idle]
+    assert "0.00 s and 0 switches" not in told[busy]
+    assert lines[-1] == "no gdb here: no native stacks"
+
+
+def test_a_test_that_lasts_is_told_of_once_and_one_that_ends_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stuck, "account", lambda: "the account")
+    watch = Watch()
+    watch.begin("test_short", 0.2)
+    watch.end()
+    time.sleep(0.5)
+    watch.begin("test_long", 0.2)
+    time.sleep(1)
+    sys.stderr.flush()
+    assert capsys.readouterr().err == "test_long has lasted for 0.2 s\nthe account\n"
