@@ -12,7 +12,7 @@ from engine.kv.ssd_writer import SsdWriter
 
 @pytest.fixture(autouse=True)
 def _writers_end(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """Of an SSD tier that a test has not closed the writer's thread ends with it, as a process would end it."""
+    """The thread of an SSD tier that a test has not closed ends with the test."""
     writers, begin = list[SsdWriter](), SsdWriter.__init__
 
     def note(self: SsdWriter, *args: Any, **options: Any) -> None:
