@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -16,6 +17,8 @@ from tests.stuck import TASKS, Watch, account, thread_states
 
 pytestmark = pytest.mark.skipif(not TASKS.exists(), reason="threads are looked at in Linux's /proc")
 
+MUCH = bytes(1 << 20)
+
 
 @contextmanager
 def thread_at(work: str) -> Generator[int]:
@@ -27,7 +30,7 @@ def thread_at(work: str) -> Generator[int]:
         number.append(threading.get_native_id())
         started.set()
         while work == "computes" and not done.is_set():
-            pass
+            hashlib.sha256(MUCH)  # without Python's lock
         done.wait()
 
     thread = threading.Thread(target=run)

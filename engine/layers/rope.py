@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import mlx.core as mx
+import numpy as np
 
 from engine.loading.config import RopeConfig
 
@@ -23,6 +25,8 @@ class Rope:
         self._frequencies = mx.array([1 / period for period in periods], dtype=mx.float32)
         self._magnitude = attention_magnitude(config)
         mx.eval(self._periods, self._frequencies)
+        # As MLX's own rotation has them: the same angles, bit for bit.
+        self._host_frequencies = np.reciprocal(np.array(periods, np.float32))
 
     def __call__(self, x: mx.array, start: int | mx.array) -> mx.array:
         """x (n, heads, tokens, head_dim); `start`: the first token's position, or int32 (n,) of each."""
@@ -31,6 +35,20 @@ class Rope:
         return mx.fast.rope(
             x, self._dims, traditional=False, base=None, scale=1.0, offset=start, freqs=self._periods
         )
+
+    def turns(self, positions: Sequence[int]) -> mx.array:
+        """Matrices (positions, dims, dims), float32: a head times the one of its position is rotated.
+
+        On a CPU, where MLX rotates in a dozen operations, that is one for all heads of a token.
+        """
+        angles = np.array(positions, np.float32)[:, None] * self._host_frequencies
+        cos, sin = self._magnitude * np.cos(angles), self._magnitude * np.sin(angles)
+        first = np.arange(self._dims // 2)
+        second = first + self._dims // 2
+        turns = np.zeros((len(positions), self._dims, self._dims), np.float32)
+        turns[:, first, first] = turns[:, second, second] = cos
+        turns[:, first, second], turns[:, second, first] = sin, -sin
+        return mx.array(turns)
 
     def table(self, positions: int) -> mx.array:
         """The angles of positions 0 … at least positions-1, for kernels: float32 (rows, dims).
