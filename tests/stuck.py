@@ -8,10 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 TASKS = Path("/proc/self/task")
+TICK = 5.0
+"""Seconds between two looks at how long a test has lasted."""
 GLANCE = 2.0
 """Seconds between two looks at the threads: those that have used a processor since are not waiting."""
 
@@ -55,17 +58,22 @@ def thread_states() -> dict[int, ThreadState]:
     return states
 
 
-def account() -> str:
-    """What the threads do, and where they are if this machine has a debugger."""
-    before = thread_states()
+def _glance() -> None:
     time.sleep(GLANCE)
+
+
+def account(wait: Callable[[], None] = _glance) -> str:
+    """What the threads do while `wait` does, and where they are if this machine has a debugger."""
+    before, began = thread_states(), time.monotonic()
+    wait()
+    seconds = time.monotonic() - began
     lines: list[str] = []
     for number, now in thread_states().items():
         since = before.get(number, now)
         used, switched = now.seconds - since.seconds, sum(now.switches) - sum(since.switches)
         lines.append(
             f"{number} {now.name}: {now.state}, call {now.call}, {now.seconds:.2f} s of processor time, "
-            f"{used:.2f} s and {switched} switches in {GLANCE:g} s"
+            f"{used:.2f} s and {switched} switches in {seconds:.1f} s"
         )
     load = Path("/proc/loadavg")
     lines += [f"load: {load.read_text().strip()}"] if load.exists() else []
@@ -82,31 +90,30 @@ def _native_stacks() -> str:
 
 
 class Watch:
-    """Tells on standard error what the process is at when a test has lasted for long."""
+    """Tells on standard error what the process is at when a test has lasted for long.
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._test: tuple[str, float] | None = None
+    Each look takes Python's lock. So a thread that handed the lock over and was not woken goes on at the next
+    one: until glibc 2.41 a wake-up may be lost (its bug 25847), and CPython waits for one there.
+    """
+
+    def __init__(self, tick: float = TICK) -> None:
+        """`tick`: seconds from look to look."""
+        self._tick = tick
+        self._test: tuple[str, float, float] | None = None
         threading.Thread(target=self._run, name="watch", daemon=True).start()
 
     def begin(self, test: str, limit: float) -> None:
         """A test of that name begins; to last for `limit` seconds is long."""
-        self._set((test, limit))
+        self._test = test, limit, time.monotonic()
 
     def end(self) -> None:
         """It has ended."""
-        self._set(None)
-
-    def _set(self, test: tuple[str, float] | None) -> None:
-        with self._changed:
-            self._test = test
-            self._changed.notify()
+        self._test = None
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                test = self._test
-                if self._changed.wait(test[1] if test else None) or test is None:
-                    continue
+            time.sleep(self._tick)
+            test = self._test
+            if test is not None and time.monotonic() - test[2] >= test[1]:
                 self._test = None
-            print(f"{test[0]} has lasted for {test[1]:g} s\n{account()}", file=sys.stderr, flush=True)
+                print(f"{test[0]} has lasted for {test[1]:g} s\n{account()}", file=sys.stderr, flush=True)
