@@ -103,8 +103,7 @@ def send(
     """
     began = time.perf_counter()
     heads, parts = list(decoding), list[mx.array]()
-    chunk = filling.filling if filling is not None else None
-    is_mixed = bool(decoding) and chunk is not None and chunk.way is Way.MIXED
+    is_mixed = bool(decoding) and filling is not None and filling.goes(Way.MIXED)
     piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers, patience)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
     rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]

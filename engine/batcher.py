@@ -242,7 +242,7 @@ class Batcher:
     def _leave_thread_to(self, sequence: Sequence) -> None:
         """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""
         before, self._aside = self._aside, sequence
-        if before not in (None, sequence) and before.filling and before.filling.way is Way.ASIDE:
+        if before is not None and before is not sequence and before.goes(Way.ASIDE):
             before.drop_filling()
 
     def _warm(self, begin: int, size: int) -> int:
@@ -264,7 +264,7 @@ class Batcher:
 
     def _patience(self, filling: Sequence | None, answers: int) -> float:
         """Seconds that the next step waits for a chunk on its own thread: answers that wait are more even."""
-        if filling is None or filling.filling is None or filling.filling.way is not Way.ASIDE:
+        if filling is None or not filling.goes(Way.ASIDE):
             return 0.0
         if not answers:
             return _PATIENCE

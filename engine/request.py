@@ -22,6 +22,7 @@ from engine.speculation.draft import Draft
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
 from engine.tokenizer.history import chat_prompt
+from engine.ways import Way
 
 
 @dataclass(slots=True)
@@ -111,6 +112,10 @@ class Sequence:
             return prompt[begin:end]
         offset = len(prompt)
         return (*prompt[begin:], *self.generated[max(0, begin - offset) : end - offset])
+
+    def goes(self, way: Way) -> bool:
+        """Whether a chunk of its prompt goes through the model that way."""
+        return self.filling is not None and self.filling.way is way
 
     def drop_filling(self) -> None:
         """What is computed of its chunk is not wanted."""
