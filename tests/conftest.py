@@ -48,6 +48,11 @@ class _Watching:
         yield
         self._watch.end()
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._watch.told:
+            terminalreporter.section("tests that lasted")
+            terminalreporter.write_line("\n".join(self._watch.told))
+
 
 @pytest.fixture(autouse=True)
 def _own_data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

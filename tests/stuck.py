@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TASKS = Path("/proc/self/task")
-TICK = 5.0
-"""Seconds between two looks at how long a test has lasted."""
 GLANCE = 2.0
 """Seconds between two looks at the threads: those that have used a processor since are not waiting."""
 
@@ -90,30 +88,41 @@ def _native_stacks() -> str:
 
 
 class Watch:
-    """Tells on standard error what the process is at when a test has lasted for long.
+    """Tells what the process is at when a test has lasted for long: on standard error, and in `told`.
 
-    Each look takes Python's lock. So a thread that handed the lock over and was not woken goes on at the next
-    one: until glibc 2.41 a wake-up may be lost (its bug 25847), and CPython waits for one there.
+    It takes Python's lock when it tells: a thread that waits for somebody to take it may go on then. So what
+    was told is to be shown even if the test passes.
     """
 
-    def __init__(self, tick: float = TICK) -> None:
-        """`tick`: seconds from look to look."""
-        self._tick = tick
-        self._test: tuple[str, float, float] | None = None
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self._changed = threading.Condition()
+        self._test: tuple[str, float] | None = None
         threading.Thread(target=self._run, name="watch", daemon=True).start()
 
     def begin(self, test: str, limit: float) -> None:
         """A test of that name begins; to last for `limit` seconds is long."""
-        self._test = test, limit, time.monotonic()
+        self._set((test, limit))
 
     def end(self) -> None:
         """It has ended."""
-        self._test = None
+        self._set(None)
+
+    def _set(self, test: tuple[str, float] | None) -> None:
+        with self._changed:
+            self._test = test
+            self._changed.notify()
 
     def _run(self) -> None:
         while True:
-            time.sleep(self._tick)
-            test = self._test
-            if test is not None and time.monotonic() - test[2] >= test[1]:
+            with self._changed:
+                test = self._test
+                if self._changed.wait(test[1] if test else None) or test is None or test is not self._test:
+                    continue
                 self._test = None
-                print(f"{test[0]} has lasted for {test[1]:g} s\n{account()}", file=sys.stderr, flush=True)
+            self._tell(f"{test[0]} has lasted for {test[1]:g} s")
+            self._tell(account())
+
+    def _tell(self, text: str) -> None:
+        self.told.append(text)
+        print(text, file=sys.stderr, flush=True)

@@ -65,11 +65,12 @@ def test_a_test_that_lasts_is_told_of_once_and_one_that_ends_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stuck, "account", lambda: "the account")
-    watch = Watch(tick=0.05)
+    watch = Watch()
     watch.begin("test_short", 0.2)
     watch.end()
     time.sleep(0.5)
     watch.begin("test_long", 0.2)
     time.sleep(1)
     sys.stderr.flush()
+    assert watch.told == ["test_long has lasted for 0.2 s", "the account"]
     assert capsys.readouterr().err == "test_long has lasted for 0.2 s\nthe account\n"
