@@ -50,20 +50,14 @@ class Finding:
             settings.page_size,
         )
 
-    def expect(self, sequence: Sequence) -> None:
-        """It has begun: what `restore` is going to read back is read meanwhile."""
-        self.let_go()
-        tokens = sequence.tokens(0, sequence.length)
-        if self._should_restore(self._memory.ahead(sequence.table, tokens)):
-            self._memory.expect(sequence.table, tokens)
+    def restore(self, sequence: Sequence, runner: Runner, *, is_alone: bool) -> bool:
+        """Read the next of its pages back from SSD, where that is quicker than computing them.
 
-    def restore(self, sequence: Sequence, runner: Runner) -> bool:
-        """Read the next run of its pages back from SSD, where that is quicker than computing them.
-
-        Returns False when there is no more to read; of some sequences it is then checked what was read.
+        Fewer at once where it is not alone, and others wait. Returns False when there is no more to read; of
+        some sequences it is then checked what was read.
         """
         tokens, chat = sequence.tokens(0, sequence.length), sequence.request.command.chat
-        if self._read_run(sequence.table, tokens, chat):
+        if self._read_some(sequence.table, tokens, chat, is_alone):
             self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
             return True
         sequence.may_restore = False
@@ -72,7 +66,7 @@ class Finding:
         return False
 
     def recall(self, runner: Runner) -> None:
-        """Read the next run of what was asked about, into pages that are free and built already.
+        """Read the next of what was asked about, into pages that are free and built already.
 
         It has come to its end where the SSD has no more, or such pages are not there; of some prompts it is
         then checked what was read.
@@ -84,7 +78,8 @@ class Finding:
         table = self._memory.begin(prompt, chat)
         try:
             begun_at = table.length if asked.begun_at is None else asked.begun_at
-            if self._has_room(self._memory.ahead(table, prompt)) and self._read_run(table, prompt, chat):
+            ahead = self._memory.ahead(table, prompt, is_alone=False)
+            if self._has_room(ahead) and self._read_some(table, prompt, chat, is_alone=False):
                 self._asked = _Asked(asked.request, begun_at)
             else:
                 self._sample(table, prompt, begun_at, runner)
@@ -150,13 +145,13 @@ class Finding:
         """Keep what was learned."""
         self._foresight.save()
 
-    def _read_run(self, table: PageTable, tokens: tuple[int, ...], chat: str) -> int:
+    def _read_some(self, table: PageTable, tokens: tuple[int, ...], chat: str, is_alone: bool) -> int:
         """The tokens gained."""
         memory, size = self._memory, self._model.pager.page_size
-        if not self._should_restore(memory.ahead(table, tokens)):
+        if not self._should_restore(memory.ahead(table, tokens, is_alone=is_alone)):
             return 0
         began, before = time.perf_counter(), memory.counts.restored_pages
-        gained = memory.restore(table, tokens, chat)
+        gained = memory.restore(table, tokens, chat, is_alone=is_alone)
         if gained:
             pages = memory.counts.restored_pages - before
             self._foresight.restored(pages * size, time.perf_counter() - began)

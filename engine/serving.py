@@ -224,10 +224,10 @@ class Serving:
     def _started(self, sequence: Sequence) -> None:
         """It began, for the first time or again after it gave way.
 
-        The arena is built for all of it at once, while the SSD reads what comes back first.
+        The arena is built for all of it at once.
         """
         sequence.begun_at = sequence.table.length
-        self._finding.expect(sequence)
+        self._finding.let_go()
         answer = sequence.request.most_tokens - len(sequence.generated)
         self._memory.prepare(sequence.table, sequence.length + min(answer, ANSWER_ROOM))
         if not sequence.request.clock.prefill_began:
@@ -236,10 +236,12 @@ class Serving:
             sequence.request.began_alone = self._batcher.has_one
 
     def _restore_some(self) -> None:
-        """Read a run of pages back from SSD for a sequence that has just begun; at the end it is told of."""
+        """Read pages back from SSD for a sequence that has just begun; at the end it is told of."""
         sequence = next((s for s in self._batcher.running if s.may_restore), None)
-        if sequence is None or self._finding.restore(sequence, self._live.runner):
-            return  # the next run is read after the next step
+        if sequence is None:
+            return
+        if self._finding.restore(sequence, self._live.runner, is_alone=self._batcher.has_one):
+            return  # the next are read after the next step
         request, report = sequence.request, self._finding.report(sequence)
         self._tell.count(cached_tokens=report.cached_tokens, restored_tokens=report.restored_tokens)
         if request.report is None:

@@ -91,20 +91,17 @@ class KVMemory:
         shared = self.tree.match(tokens, len(tokens) - 1).length // self._pager.page_size
         return self._built_for(self._pager.pages_for(len(tokens) + more) - shared)
 
-    def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
+    def ahead(self, table: PageTable, tokens: Sequence[int], *, is_alone: bool) -> Ahead:
         """What `restore` could add to `table` of a prompt: without a sliding window what it reads at once.
 
         Where it has begun to read what a window sees, all that it would add to nothing.
         """
-        return Ahead(0, 0, 0) if self._restoring is None else self._restoring.ahead(table, tokens)
+        return Ahead(0, 0, 0) if self._restoring is None else self._restoring.ahead(table, tokens, is_alone)
 
-    def expect(self, table: PageTable, tokens: Sequence[int]) -> None:
-        """`restore` will be asked for this: let the SSD read meanwhile."""
-        if self._restoring is not None:
-            self._restoring.expect(table, tokens)
-
-    def restore(self, table: PageTable, tokens: Sequence[int], chat: str) -> int:
+    def restore(self, table: PageTable, tokens: Sequence[int], chat: str, *, is_alone: bool) -> int:
         """Read the next pages of a prompt behind `table` from SSD, as many as are read at once.
+
+        These are more where it is alone: nobody else waits for a turn.
 
         With a sliding window those are left out that no continuation behind the last stored one sees; then
         nothing may be computed behind `table` before all the others are there, or `settle` was called.
@@ -115,7 +112,7 @@ class KVMemory:
             return 0
         before, size = table.length, self._pager.page_size
         self._restoring.skip(table, tokens)
-        run = self._restoring.next(table, tokens, self.available_pages)
+        run = self._restoring.next(table, tokens, self.available_pages, is_alone)
         if not run.keys:
             return 0
         first = table.length // size
@@ -177,8 +174,6 @@ class KVMemory:
 
     def free(self, table: PageTable) -> None:
         """Give back all pages of `table`; those that were kept stay until they are evicted."""
-        if self._restoring is not None:
-            self._restoring.ended(table)
         self.tree.touch([node for page in table.pages if (node := self.tree.node_at(page))])
         self._pager.free(table)
 

@@ -17,6 +17,9 @@ BYTES_AT_ONCE, RUNS_AT_ONCE = 32 << 20, 4
 The runs are a multiple of RUNS_AT_ONCE, so that those who read side by side end together.
 """
 
+ALONE = 8
+"""So many times as much where nobody waits: at the end of each read some thread has nothing to do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
@@ -30,33 +33,23 @@ class Ahead:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """What is read next for `table`: `run`, from the page at `first` on."""
-
-    table: PageTable
-    first: int
-    run: StoredRun
-
-
 class Restoring:
-    """Says which of a prompt's pages are read next, and lets the system fetch those behind them meanwhile."""
+    """Says which of a prompt's pages are read next."""
 
     def __init__(self, pager: Pager, tree: PrefixTree, tier: Tier, page_bytes: int) -> None:
         self._pager, self._tree, self._tier = pager, tree, tier
         self._run_pages = run_pages(page_bytes)
         runs = BYTES_AT_ONCE // (self._run_pages * page_bytes)
         self._pages_at_once = self._run_pages * max(RUNS_AT_ONCE, runs - runs % RUNS_AT_ONCE)
-        self._expected: _Expected | None = None
 
-    def ahead(self, table: PageTable, tokens: Sequence[int]) -> Ahead:
+    def ahead(self, table: PageTable, tokens: Sequence[int], is_alone: bool) -> Ahead:
         """Of a prompt behind the full pages of `table`: without a sliding window what is read at once.
 
         Where it has begun to read what a window sees, all that it would add to nothing.
         """
         full = table.length // self._pager.page_size
         if self._tree.window is None:
-            return Ahead(full, full, self._end(full, tokens))
+            return Ahead(full, full, self._end(full, tokens, is_alone))
         ahead = self.behind(key_before(self._tree, table, tokens, full), full, tokens)
         return replace(ahead, begin=0) if self._tree.is_torn(table) else ahead
 
@@ -68,71 +61,44 @@ class Restoring:
         return Ahead(begin, max(begin, self._tree.first_seen(end * size)), end)
 
     def fetch(self, tokens: Sequence[int]) -> None:
-        """Let the system fetch what would be read first of a prompt.
+        """Let the system fetch what would be read first of a prompt that has its turn alone.
 
-        Nothing with a sliding window, as in `expect`.
+        Nothing with a sliding window: which pages are needed then, `skip` decides.
         """
         if self._tree.window is None:
             match = self._tree.match(tokens, len(tokens) - 1)
             full = match.length // self._pager.page_size
             before = match.nodes[full - 1] if full else self._tree.root
-            self._tier.expect(self._stored(tokens, full, before.key).keys)
+            self._tier.expect(self._stored(tokens, full, before.key, is_alone=True).keys)
 
     def skip(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Leave out stored pages behind `table` that the window has left where the last stored one ends."""
         if self._tree.window is None:
             return
-        first = self.ahead(table, tokens).first
+        first = self.ahead(table, tokens, is_alone=True).first
         if first > table.length // self._pager.page_size:
             self._pager.skip(table, first)
 
-    def expect(self, table: PageTable, tokens: Sequence[int]) -> None:
-        """Let the system fetch what `next` is going to name of a prompt behind the full pages of `table`.
-
-        Nothing with a sliding window: which pages are needed then, `skip` decides.
-        """
-        if self._tree.window is None:
-            first = table.length // self._pager.page_size
-            self._look_ahead(table, tokens, first, key_before(self._tree, table, tokens, first))
-
-    def next(self, table: PageTable, tokens: Sequence[int], most: int) -> StoredRun:
+    def next(self, table: PageTable, tokens: Sequence[int], most: int, is_alone: bool) -> StoredRun:
         """The pages to read next of a prompt behind the full ones of `table`, at most `most`."""
         first = table.length // self._pager.page_size
-        expected = self._expected
-        if expected is not None and expected.table is table and expected.first == first:
-            run = expected.run
-        else:
-            run = self._stored(tokens, first, key_before(self._tree, table, tokens, first))
-        run = run.head(most)
-        if run.keys:
-            self._look_ahead(table, tokens, first + len(run.keys), run.keys[-1])
-        return run
+        key = key_before(self._tree, table, tokens, first)
+        return self._stored(tokens, first, key, is_alone).head(most)
 
     def read(self, run: StoredRun, memory: MemoryOf) -> int:
         """Read the pages of `run`; returns how many, from the first on, their memory holds."""
         return self._tier.read(run.keys, run.ids, memory)
 
-    def ended(self, table: PageTable) -> None:
-        """`table` is freed: nothing more is read for it."""
-        if self._expected is not None and self._expected.table is table:
-            self._expected = None
-
-    def _look_ahead(self, table: PageTable, tokens: Sequence[int], first: int, key: bytes) -> None:
-        """The next read begins at page `first`, behind page `key`."""
-        run = self._stored(tokens, first, key)
-        self._expected = _Expected(table, first, run)
-        self._tier.expect(run.keys)
-
-    def _stored(self, tokens: Sequence[int], first: int, key: bytes) -> StoredRun:
+    def _stored(self, tokens: Sequence[int], first: int, key: bytes, is_alone: bool) -> StoredRun:
         """What is stored of the pages that are read at once, from the one at `first` on behind page `key`."""
         size = self._pager.page_size
-        end = self._end(first, tokens)
+        end = self._end(first, tokens, is_alone)
         return stored_run(self._tier, key, tokens[first * size : end * size], size)
 
-    def _end(self, first: int, tokens: Sequence[int]) -> int:
+    def _end(self, first: int, tokens: Sequence[int], is_alone: bool) -> int:
         """Where a read that begins at page `first` ends: with a run, and before the last token."""
-        end = first - first % self._run_pages + self._pages_at_once
-        return min(end, (len(tokens) - 1) // self._pager.page_size)
+        at_once = self._pages_at_once * (ALONE if is_alone else 1)
+        return min(first - first % self._run_pages + at_once, (len(tokens) - 1) // self._pager.page_size)
 
 
 def key_before(tree: PrefixTree, table: PageTable, tokens: Sequence[int], index: int) -> bytes:

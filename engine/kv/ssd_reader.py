@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
@@ -20,17 +22,18 @@ class SideBySide:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, "mlxr-ssd-read")  # one more than help: `later` holds up none
 
-    def run(self, jobs: Sequence[Job]) -> int:
+    def run(self, jobs: Sequence[Job], seconds: float = math.inf) -> int:
         """Begin `jobs` in order, several at once; returns how many, from the first on, went well.
 
-        Behind one that did not, none is begun. When this returns, all that were begun have ended. Raises what
-        a job raised.
+        Behind one that did not, or when `seconds` are over, none is begun; the first always is. When this
+        returns, all that were begun have ended. Raises what a job raised.
         """
         outcomes, failed, waiting = [False] * len(jobs), list[int](), iter(range(len(jobs)))
+        end = time.perf_counter() + seconds
 
         def work() -> None:
             for index in waiting:
-                if failed:
+                if failed or (index and time.perf_counter() >= end):
                     return
                 try:
                     outcomes[index] = jobs[index]()

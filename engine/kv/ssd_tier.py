@@ -23,6 +23,9 @@ from engine.kv.stores import MemoryOf
 QUEUE_BYTES = 128 << 20
 """Most bytes of pages that wait to be written."""
 
+READ_SECONDS = 0.1
+"""Behind this one read begins no more files: nobody can be heard, or cancelled, before it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
@@ -128,10 +131,11 @@ class SsdTier:
         """Read the pages `keys`, consecutive in one sequence, with the ids `ids` (id_bytes); all verified.
 
         Returns how many, from the first on, their memory holds. There are fewer where a page is gone or
-        damaged: then its file is removed, and `find` says so. Raises what `memory` raises.
+        damaged: then its file is removed, and `find` says so; and where READ_SECONDS are over, but never none
+        for that. Raises what `memory` raises.
         """
         pieces = self._pieces(keys, ids)
-        done = self._readers.run([partial(self._read, piece, memory) for piece in pieces])
+        done = self._readers.run([partial(self._read, piece, memory) for piece in pieces], READ_SECONDS)
         pages = pieces[done - 1].end if done else 0
         if pages:
             self._files.touch(keys[pages - 1])

@@ -80,8 +80,8 @@ class Tier(Protocol):
     def read(self, keys: Sequence[bytes], ids: bytes, memory: MemoryOf) -> int:
         """Read consecutive pages, whose ids are `ids` (see id_bytes), verified.
 
-        Returns how many, from the first on, their memory holds. There are fewer where one is gone or damaged.
-        Raises what `memory` raises.
+        Returns how many, from the first on, their memory holds. There are fewer where one is gone or damaged,
+        and where it would take too long to read all at once. Raises what `memory` raises.
         """
         ...
 

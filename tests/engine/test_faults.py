@@ -328,11 +328,14 @@ def test_a_request_that_is_cancelled_while_its_pages_come_back_leaves_nothing(
     monkeypatch.setattr(page_data, "_RUN_BYTES", 0)
     monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
     monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
+    monkeypatch.setattr(restoring, "ALONE", 1)
     restore, read = KVMemory.restore, list[int]()
     command = Generate("long", tokens=prompt(150), max_tokens=4, logprobs=0, ignore_eos=True)
 
-    def restore_and_cancel(self: KVMemory, table: PageTable, tokens: Sequence[int], chat: str) -> int:
-        read.append(restore(self, table, tokens, chat))
+    def restore_and_cancel(
+        self: KVMemory, table: PageTable, tokens: Sequence[int], chat: str, *, is_alone: bool
+    ) -> int:
+        read.append(restore(self, table, tokens, chat, is_alone=is_alone))
         if len(read) == runs:
             listener.submit(Cancel("cancelled"))
         return read[-1]

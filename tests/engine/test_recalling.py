@@ -162,7 +162,7 @@ def test_reading_that_breaks_is_not_tried_again(tmp_path: Path, monkeypatch: pyt
     model.serving.tidy(0.0)
     with monkeypatch.context() as patch:
 
-        def breaks(self: KVMemory, *args: object) -> int:
+        def breaks(self: KVMemory, *args: object, is_alone: bool) -> int:
             raise RuntimeError("the device is gone")
 
         patch.setattr(KVMemory, "restore", breaks)

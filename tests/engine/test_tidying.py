@@ -10,7 +10,6 @@ import pytest
 from engine.commands import Generate, LoadModel
 from engine.events import ModelReady, Stats
 from engine.kv.coding import Plane
-from engine.kv.ssd_reader import SideBySide
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
 from tests.engine.served_model import Model, long_prompt
@@ -119,7 +118,7 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore_always(monkeypatch)
-    model, sizes, ahead, fetched = Model(tmp_path, tmp_path / "kv"), list[int](), list[int](), list[Path]()
+    model, sizes = Model(tmp_path, tmp_path / "kv"), list[int]()
     arena, reserve, tier = model.model.arena, model.model.arena.reserve, model.model.tier
     assert tier is not None
     for number in range(2):
@@ -130,22 +129,16 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
     model.ask("small", long_prompt(2, 3))
 
     def watched(pages: int, limit: int) -> None:
-        ahead.append(len(fetched))
         reserve(pages, limit)
         sizes.append(arena.pages)
 
     monkeypatch.setattr(arena, "reserve", watched)
-    monkeypatch.setattr("engine.kv.ssd_files.fetch", fetched.append)
-    monkeypatch.setattr(SideBySide, "later", lambda _, work: work())  # not on a thread, which may come late
     for number, expected in ((0, 64), (1, 128)):
         _, report = model.ask(f"{number} again", long_prompt(number, 50))
         assert report.restored_tokens == 16 * 49
         assert len(sizes) > 1
         assert set(sizes) == {expected}
-        assert ahead[0] == 1  # a run of 49 pages: the system reads its file while the arena is built
         sizes.clear()
-        ahead.clear()
-        fetched.clear()
     model.serving.close()
 
 

@@ -231,10 +231,10 @@ class World:
         self.look(sequence)
         return True
 
-    def restore(self, sequence: Running) -> int:
-        """The next run; with a window, all that it sees. Returns the tokens gained."""
+    def restore(self, sequence: Running, *, is_alone: bool = False) -> int:
+        """What is read at once; with a window, all that it sees. Returns the tokens gained."""
         before, table = sequence.table.length, sequence.table
-        while self.memory.restore(table, sequence.tokens, sequence.chat):
+        while self.memory.restore(table, sequence.tokens, sequence.chat, is_alone=is_alone):
             assert before < table.length < len(sequence.tokens)
             if self.shape.window is None:
                 break

@@ -132,30 +132,31 @@ def test_of_what_is_read_at_once_that_before_the_damage_is_used(tmp_path: Path, 
         assert world.compute(running, len(tokens))
 
 
-def test_each_read_ends_with_a_run_and_what_is_behind_it_is_fetched_meanwhile(
+def test_each_read_ends_with_a_run_and_is_longer_where_nobody_has_a_turn_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
     monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 2)
-    world = World(Shape(200, SIZE))
-    tokens = prompt(5 * RUN_PAGES * SIZE + 3)
-    world.run(tokens)
-    world.memory.evict_all()
-    keys = chain_keys(ROOT_KEY, [tokens[at : at + SIZE] for at in range(0, 5 * RUN_PAGES * SIZE, SIZE)])
-    world.run(tokens[: 3 * SIZE])
-    running = world.begin(tokens)
-    assert running.table.length == 3 * SIZE
-    world.memory.expect(running.table, tokens)
-    assert world.tier.expected == [keys[3 : 2 * RUN_PAGES]]
-    for run, pages in ((2, 2 * RUN_PAGES - 3), (4, 2 * RUN_PAGES), (6, RUN_PAGES)):
-        assert world.restore(running) == pages * SIZE
-        assert world.tier.expected[-1] == keys[run * RUN_PAGES : (run + 2) * RUN_PAGES]
-    assert world.restore(running) == 0
+    monkeypatch.setattr(restoring, "ALONE", 2)
+    for is_alone, reads in (
+        (False, (2 * RUN_PAGES - 3, 2 * RUN_PAGES, RUN_PAGES)),
+        (True, (4 * RUN_PAGES - 3, RUN_PAGES)),
+    ):
+        world = World(Shape(200, SIZE))
+        tokens = prompt(5 * RUN_PAGES * SIZE + 3)
+        world.run(tokens)
+        world.memory.evict_all()
+        world.run(tokens[: 3 * SIZE])
+        running = world.begin(tokens)
+        assert running.table.length == 3 * SIZE
+        assert [world.restore(running, is_alone=is_alone) for _ in reads] == [pages * SIZE for pages in reads]
+        assert world.restore(running, is_alone=is_alone) == 0
 
 
 def test_what_a_prompt_would_read_first_is_fetched_before_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
-    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 2)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
+    monkeypatch.setattr(restoring, "ALONE", 2)
     world = World(Shape(200, SIZE))
     tokens = prompt(5 * RUN_PAGES * SIZE + 3)
     world.run(tokens)

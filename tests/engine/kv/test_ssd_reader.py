@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -40,6 +41,18 @@ def test_what_went_well_is_counted_up_to_what_did_not(threads: int, monkeypatch:
     if threads == 1:
         assert ran == [0, 1, 2]
     assert SideBySide().run(said([False] + [True] * 9, [])) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_none_is_begun_when_the_time_is_over_but_the_first(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", threads)
+    ran: list[int] = []
+    assert SideBySide().run(said([True] * 9, ran), 0.0) == 1
+    assert ran == [0]
+    slow = [lambda: time.sleep(0.05) is None] * 40
+    assert 1 <= SideBySide().run(slow, 0.12) < 40
 
 
 def test_they_run_at_once_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
