@@ -8,12 +8,14 @@ that it computes with in memory of its own: of two layers and a chunk, which no 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Event, current_thread
+from threading import Event, current_thread, get_native_id
 
 import mlx.core as mx
 
@@ -29,6 +31,9 @@ from engine.layers.ops import WaitingOps
 
 _LOOK = 1.0
 """Seconds after which the thread looks whether the engine's is still there."""
+
+NICER = 2
+"""By how much it, and MLX's thread for it, leave the processors to others: docs/cache-measured.md has why."""
 
 _ROOMS = 2
 """Layers whose earlier tokens lie ready at most: one is computed, and one comes next."""
@@ -184,6 +189,16 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
     return begin if window is None else min(begin, window - 1)
 
 
+def _step_back() -> None:
+    """Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
+
+    Elsewhere only a whole process can.
+    """
+    if sys.platform == "linux":
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + NICER
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), nice)
+
+
 class _Abandoned(Exception):
     """Nobody wants the chunk."""
 
@@ -193,7 +208,7 @@ class Aside:
 
     def __init__(self, decoder: Decoder, arena: Arena, pager: Pager) -> None:
         self._decoder, self._arena, self._pager = decoder, arena, pager
-        self._thread = ThreadPoolExecutor(1, "mlxr-prompt")
+        self._thread = ThreadPoolExecutor(1, "mlxr-prompt", _step_back)
 
     def begin(self, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
         """Begin a chunk behind the tokens of `table`; see AsideChunk."""

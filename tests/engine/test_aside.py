@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +27,7 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
-from engine.aside import AsideChunk
+from engine.aside import NICER, AsideChunk
 from engine.blas import LOADED, one_thread
 from engine.chunking import ChunkSizer
 from engine.commands import Lane
@@ -125,6 +128,20 @@ def test_one_that_is_dropped_leaves_the_thread_to_the_next(model: LoadedModel) -
     model.memory.free(first)
     logits = through(runner, filling(model, second, ids[:40]))
     assert_close(logits[0], our_logits(model, ids[:40], 40)[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a single thread step back")
+def test_its_threads_leave_the_processors_to_others(model: LoadedModel) -> None:
+    """Its own, and the one in which MLX computes for it."""
+
+    def nices() -> list[int]:
+        stats = [path.read_text() for path in Path("/proc/self/task").glob("*/stat")]
+        return [int(stat.rpartition(")")[2].split()[16]) for stat in stats]  # the 19th field, see proc(5)
+
+    runner, usual, before = stepped(model), os.getpriority(os.PRIO_PROCESS, 0), Counter(nices())
+    through(runner, filling(model, PageTable(), prompt()[:100]))
+    assert Counter(nices()) - before >= Counter({usual + NICER: 2})
+    assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 
 def test_only_plain_pages_of_a_model_that_has_run_here_are_for_it(tmp_path: Path) -> None:
