@@ -58,7 +58,7 @@ def _speed(args: Namespace, terminal: Terminal) -> Report:
 
 
 def _cache(args: Namespace, terminal: Terminal) -> Report:
-    plan = cache_plan_of(args, on_cpu=machine_report().device == "CPU")
+    plan = cache_plan_of(args)
     if args.shape is None and getattr(args, "model", None) is None:
         args.shape = SHAPE
     with _model_named(args, plan.longest, terminal):

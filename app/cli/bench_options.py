@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from dataclasses import replace
 
-from app.cli.cache_speed import CACHE_PLAN, CPU_LONG_PROMPT, MOST_ANSWERS, PARTS
+from app.cli.cache_speed import CACHE_PLAN, MOST_ANSWERS, PARTS
 from app.cli.cache_speed_scene import CachePlan
 from app.cli.inputs import positive
 from app.cli.model_option import add_model_option
@@ -109,8 +109,7 @@ def _add_cache(parser: ArgumentParser) -> None:
         "--long",
         type=positive,
         metavar="N",
-        help=f"with --cache: tokens of the prompt beside a running chat (default: {CACHE_PLAN.long_prompt}; "
-        f"on a CPU {CPU_LONG_PROMPT})",
+        help=f"with --cache: tokens of the prompt beside a running chat (default: {CACHE_PLAN.long_prompt})",
     )
     parser.add_argument(
         "--only",
@@ -120,8 +119,8 @@ def _add_cache(parser: ArgumentParser) -> None:
     )
 
 
-def cache_plan_of(args: Namespace, *, on_cpu: bool) -> CachePlan:
-    """The plan that `args` ask for with --cache, on this kind of machine.
+def cache_plan_of(args: Namespace) -> CachePlan:
+    """The plan that `args` ask for with --cache.
 
     Raises UsageError when options contradict each other.
     """
@@ -137,7 +136,7 @@ def cache_plan_of(args: Namespace, *, on_cpu: bool) -> CachePlan:
     return replace(
         CACHE_PLAN,
         context=context,
-        long_prompt=args.long or (CPU_LONG_PROMPT if on_cpu else CACHE_PLAN.long_prompt),
+        long_prompt=args.long or CACHE_PLAN.long_prompt,
         pairs=args.pairs or CACHE_PLAN.pairs,
         decoded=args.decode or CACHE_PLAN.decoded,
         batches=args.batches or CACHE_PLAN.batches,

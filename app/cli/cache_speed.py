@@ -43,9 +43,6 @@ CACHE_PLAN = CachePlan(
 )
 """What is measured when nothing else is asked for."""
 
-CPU_LONG_PROMPT = 4096
-"""Tokens of the long prompt on a CPU, where 16,384 take minutes."""
-
 
 def measure_cache(scene: Scene) -> list[Row]:
     """The rows of every part that the plan asks for.

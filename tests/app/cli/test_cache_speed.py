@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from app.cli.bench_options import add_bench_arguments, cache_plan_of
 from app.cli.cache_speed import CACHE_PLAN, PARTS, measure_cache
 from app.cli.cache_speed_batches import EngineBatches, together_rate
 from app.cli.cache_speed_beside import gaps, quantile
@@ -182,16 +180,6 @@ def test_the_command_prints_the_parts_that_are_asked_for(mlxr_here: Run, random_
         "decode steps of one sequence and more",
     }
     assert (report["pairs"], report["decoded"], report["peer"]) == (1, 4, None)
-
-
-def test_long_prompts_are_shorter_on_a_cpu_unless_they_are_asked_for() -> None:
-    parser = ArgumentParser()
-    add_bench_arguments(parser)
-    lengths = [
-        cache_plan_of(parser.parse_args(["--cache", *options]), on_cpu=on_cpu).long_prompt
-        for options, on_cpu in (((), True), ((), False), (("--long", "900"), True))
-    ]
-    assert lengths == [4096, 16384, 900]
 
 
 def test_batches_stand_beside_mlx_lm(mlxr: Run, random_model: Path) -> None:
