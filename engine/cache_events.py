@@ -51,7 +51,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class ChatMemory:
-    """Where the cached pages of a chat lie, in bytes; `shared_bytes` of both belong to other chats too."""
+    """Where the pages of a chat lie, in bytes; `shared_bytes` of both belong to other chats too."""
 
     memory_bytes: int
     ssd_bytes: int

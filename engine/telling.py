@@ -119,7 +119,8 @@ class Teller:
 
     def chats(self) -> None:
         """Where chats' pages lie, if that has changed since it was told."""
-        chats = dict(self._model.memory.chats())
+        running = ((sequence.table, sequence.request.command.chat) for sequence in self._batcher.running)
+        chats = dict(self._model.memory.chats(running))
         if chats != self._told_chats:
             self._told_chats = chats
             self._emit(ChatsCached(chats))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from engine.cache_events import ChatMemory
@@ -273,21 +274,29 @@ class KVMemory:
         self.tree.pin(chat, pinned)
         self._order.restart()
 
-    def chats(self) -> Mapping[str, ChatMemory]:
-        """Where the pages of each chat are, in bytes."""
-        memory = self.tree.chats
+    def chats(self, running: Iterable[tuple[PageTable, str]] = ()) -> Mapping[str, ChatMemory]:
+        """Where the pages of each chat are, in bytes; of `running` ones, those too that are not kept yet."""
+        memory, own = self.tree.chats, self._not_kept(running)
         stored: Mapping[str, StoredBytes] = {} if self._tier is None else self._tier.chat_bytes()
         size, told = self._store.page_bytes, dict[str, ChatMemory]()
-        for chat in (memory.keys() | stored.keys()) - {""}:
+        for chat in (memory.keys() | stored.keys() | own.keys()) - {""}:
             here, there = memory.get(chat, PageCount(0, 0)), stored.get(chat)
             ssd, shared = (there.total, there.shared) if there else (0, 0)
-            told[chat] = ChatMemory(here.pages * size, ssd, here.shared * size + shared)
+            pages = here.pages + len(own.get(chat, ()))
+            told[chat] = ChatMemory(pages * size, ssd, here.shared * size + shared)
         return told
 
     def check(self, tables: Iterable[PageTable]) -> None:
         """Raise AssertionError unless everything adds up, `tables` being all that are in use."""
         self._pager.check(tables)
         check_tree(self.tree, self._pager)
+
+    def _not_kept(self, running: Iterable[tuple[PageTable, str]]) -> Mapping[str, Set[int]]:
+        """Of each chat the pages of its tables that the prefix tree has not got, or not yet."""
+        pages, is_cached = defaultdict[str, set[int]](set), self._pager.is_cached
+        for table, chat in running:
+            pages[chat].update(page for page in table.pages if page != NO_PAGE and not is_cached(page))
+        return pages
 
     def _built_for(self, missing: int) -> int:
         """Pages that the arena has to have so that `missing` more can be used."""

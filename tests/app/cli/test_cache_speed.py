@@ -61,10 +61,14 @@ def test_a_chat_that_goes_on_computes_what_is_new_and_no_more(rows_of: Callable[
 
 def test_a_restart_brings_back_every_whole_page(rows_of: Callable[..., dict[str, Row]]) -> None:
     rows = rows_of("restart")
-    sources = ("from the page cache", "from the disk")
-    for source in sources[: 2 if sys.platform == "linux" else 1]:
+    sources = ("from the page cache", "from the disk")[: 2 if sys.platform == "linux" else 1]
+    for source in sources:
         assert rows[f"restored of 225 tokens, {source}"].samples == (224.0,)
         assert rows[f"read and checked alone, {source}"].middle > 0
+    shares = [rows.get(f"restored to read and checked alone, {source}") for source in sources]
+    assert [share.target for share in shares[:-1] if share] == [None] * (len(shares) - 1)
+    assert shares[-1] is not None
+    assert shares[-1].target is not None  # of the disk's rate, where that can be had
     assert rows["in memory of 225 tokens, asked about before"].samples == (224.0,)
     assert rows["first token to one from memory, asked about before"].middle > 0
     choices = [row for what, row in rows.items() if what.startswith("the choice")]

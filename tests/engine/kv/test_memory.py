@@ -335,6 +335,26 @@ def test_bytes_of_chats_are_exact_through_sharing_eviction_and_restore() -> None
     world.check()
 
 
+def test_a_chat_has_the_pages_that_its_running_answers_hold_each_counted_once() -> None:
+    world = world_of(8, has_tier=True)
+    world.run(prompt(8), "a")
+    running = world.begin(prompt(14), "b")  # two pages of it are cached
+    world.compute(running, 14)
+    world.fork(running)  # and holds the same pages
+
+    def told() -> dict[str, ChatMemory]:
+        return dict(world.memory.chats((one.table, one.chat) for one in world.running))
+
+    shared = ChatMemory(2 * PAGE_BYTES, 0, 2 * PAGE_BYTES)
+    assert told() == {"a": shared, "b": ChatMemory(4 * PAGE_BYTES, 0, 2 * PAGE_BYTES)}
+    world.keep(running)
+    assert told() == {"a": shared, "b": ChatMemory(4 * PAGE_BYTES, 0, 2 * PAGE_BYTES)}
+    nobodys = world.begin(prompt(4, 7), "")
+    world.compute(nobodys, 4)
+    assert told().keys() == {"a", "b"}
+    world.check()
+
+
 def test_a_page_on_ssd_gets_its_new_owner() -> None:
     world = world_of(8, has_tier=True)
     world.run(prompt(8), "a")
