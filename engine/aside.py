@@ -192,11 +192,12 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
 def _step_back() -> None:
     """Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
 
-    Elsewhere only a whole process can.
+    Elsewhere only a whole process can; where the system forbids it they share as before.
     """
     if sys.platform == "linux":
-        nice = os.getpriority(os.PRIO_PROCESS, 0) + NICER
-        os.setpriority(os.PRIO_PROCESS, get_native_id(), nice)
+        with suppress(OSError):
+            nice = os.getpriority(os.PRIO_PROCESS, 0) + NICER
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), nice)
 
 
 class _Abandoned(Exception):
