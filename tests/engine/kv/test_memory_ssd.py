@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.kv import restoring
+from engine.kv import restoring, ssd_tier
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys
 from engine.kv.page_header import CacheIdentity
@@ -129,6 +129,23 @@ def test_of_what_is_read_at_once_that_before_the_damage_is_used(tmp_path: Path, 
         assert world.memory.counts.restored_pages == damaged * RUN_PAGES
         assert len(running.table.pages) == damaged * RUN_PAGES  # what was taken for the rest is free again
         world.check()
+        assert world.compute(running, len(tokens))
+
+
+def test_a_read_that_takes_too_long_ends_with_a_file_and_the_next_goes_on_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chains, tokens = Chains(), prompt(3 * RUN_PAGES * SIZE + 1)
+    with started(tmp_path, chains) as world:
+        world.run(tokens[:-1])
+    monkeypatch.setattr(ssd_tier, "READ_SECONDS", 0.0)
+    with started(tmp_path, chains) as world:
+        running = world.begin(tokens)
+        for run in range(1, 4):
+            assert world.restore(running, is_alone=True) == RUN_PAGES * SIZE
+            assert len(running.table.pages) == run * RUN_PAGES  # what was taken for the rest is free again
+            world.check()
+        assert world.restore(running, is_alone=True) == 0
         assert world.compute(running, len(tokens))
 
 
