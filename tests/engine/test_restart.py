@@ -86,6 +86,7 @@ def test_files_of_a_prompt_that_was_asked_about_are_fetched_where_they_will_be_r
         ask(listener, "a", PROMPT)
     fetched: list[Path] = []
     monkeypatch.setattr("engine.kv.ssd_files.fetch", fetched.append)
+    monkeypatch.setattr("engine.kv.ssd_reader.SideBySide.later", lambda _, work: work())  # before the answer
     monkeypatch.setattr("engine.foresight.Foresight.should_restore", lambda *_: is_quicker)
     with running_engine(settings(tmp_path)) as listener:
         listener.load(tiny)
