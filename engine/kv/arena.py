@@ -13,7 +13,7 @@ as `pools`, with their fences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import chain
 from typing import Any
@@ -26,10 +26,9 @@ from engine.host_view import host_view
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
-from engine.kv.page_writers import HostWriter, StagedWriter, page_spans
 from engine.kv.pager import NO_PAGE, Span
 from engine.kv.pager import PageCopy as PageCopied
-from engine.kv.stores import PageWriter
+from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.machine import device_kind
 from metal.constants import device_integers
 from metal.page_copy import PageCopy
@@ -189,22 +188,16 @@ class Arena:
         arrays: dict[str, Array] = {name: np.array(_bits(stack)) for name, stack in stacks.items()}
         return PageData(arrays, self.page_size)
 
-    def write(self, pages: Sequence[int]) -> PageWriter:
-        """Store in these pages what is put into the writer's memory, as `read` gives it.
+    def memory(self, pages: Sequence[int]) -> PoolMemory:
+        """Where these pages lie, to be filled with what `read` gives.
 
-        It waits for all that touches the pools. On a CPU its memory is the pools' own: no step runs while it
-        is filled, and nobody knows of these pages before. It must be gone before the pools are used again, or
-        the next write copies them.
+        It waits for all that touches the pools: no step may run while they are filled. It must be gone before
+        the pools are used again, or the next write copies them. Apple's GPUs use the host's memory; MLX's
+        CUDA build moves the pools where host and device both may touch them, and leaves them there.
         """
         self.synchronize()
-        if device_kind() == "CPU":
-            views = {name: [host_view(_bits(pool)) for pool in pools] for name, pools in self._pools.items()}
-            return HostWriter(views, pages, self.page_size)
-        planes: dict[str, Array] = {
-            name: np.array(_bits(mx.zeros((self._layers, self._kv_heads, 1, plane.width), plane.dtype)))
-            for name, plane in self._planes.items()
-        }
-        return StagedWriter(planes, pages, self.page_size, self._write_arrays)
+        views = {name: [host_view(_bits(pool)) for pool in pools] for name, pools in self._pools.items()}
+        return PoolMemory(views, pages, self.page_size)
 
     def state(self) -> list[mx.array]:
         """Every array, for evaluating what was written."""
@@ -230,14 +223,6 @@ class Arena:
         if self._shows_views:
             self._shown.keys.clear()
             self._shown.values.clear()
-
-    def _write_arrays(self, arrays: Mapping[str, Array], spans: Sequence[Span]) -> None:
-        self._hide()
-        for name, plane in self._planes.items():
-            for layer, rows in enumerate(arrays[name]):
-                _write(self._pools[name], layer, mx.array(rows).view(plane.dtype), spans)
-        mx.eval(list(self._pools.values()))
-        self._show()
 
     def _copy(self, copies: Sequence[PageCopied]) -> None:
         size = self.page_size

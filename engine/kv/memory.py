@@ -119,12 +119,10 @@ class KVMemory:
         first = table.length // size
         self._pager.shrink(table, first * size)
         self.grow(table, (first + len(run.keys)) * size)
-        writer = self._store.write(table.pages[first:])
-        pages = self._restoring.read(run, writer.memory)
+        pages = self._restoring.read(run, self._store.memory(table.pages[first:]))
         self._pager.shrink(table, (first + pages) * size)
         if not pages:
             return 0
-        writer.finish(pages)
         table.length = (first + pages) * size
         self._claimed(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
         self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + pages)

@@ -13,18 +13,6 @@ MemoryOf = Callable[[int, int], PageMemory]
 """Where some of a row of pages belong: from the one at that position on, so many. For any thread."""
 
 
-class PageWriter(Protocol):
-    """Pages of the arena that are being filled."""
-
-    def memory(self, first: int, pages: int) -> PageMemory:
-        """A MemoryOf: where `pages` of the pages that were named belong, from the one at `first` on."""
-        ...
-
-    def finish(self, pages: int) -> None:
-        """The memory of the first `pages` pages holds them; what that of others holds does not matter."""
-        ...
-
-
 class PageStore(Protocol):
     """The arena: the content of pages."""
 
@@ -45,10 +33,10 @@ class PageStore(Protocol):
         """The content of `pages`, in their order, in host memory."""
         ...
 
-    def write(self, pages: Sequence[int]) -> PageWriter:
-        """Store in `pages` what is put into the writer's memory.
+    def memory(self, pages: Sequence[int]) -> MemoryOf:
+        """Where the content of `pages` belongs, as `read` gives it.
 
-        Nobody else may touch the store, and nobody may look at these pages, until it is finished and gone.
+        Nobody else may touch the store, and nobody may look at these pages, until it is filled and gone.
         """
         ...
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from engine import CacheReport, EngineSettings, Finished, Generate, SamplingParams, SsdSettings, Stats
-from engine.kv.page_writers import HostWriter
+from engine.kv.restoring import Restoring
+from engine.kv.ssd_runs import StoredRun
+from engine.kv.stores import MemoryOf
 from tests.engine.cold import Cold
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
@@ -48,12 +50,16 @@ def test_one_wrong_page_is_found_wherever_it_is(
 ) -> None:
     first, _, _ = run(tiny, tmp_path, 1.0)
 
-    def wrong(self: HostWriter, pages: int) -> None:
-        for part in self.memory(page, 1)["values"]:
+    read = Restoring.read
+
+    def wrong(self: Restoring, run: StoredRun, memory: MemoryOf) -> int:
+        pages = read(self, run, memory)
+        for part in memory(page, 1)["values"]:
             np.frombuffer(part, np.float32)[:] += 1.0
+        return pages
 
     with monkeypatch.context() as patch:
-        patch.setattr(HostWriter, "finish", wrong)
+        patch.setattr(Restoring, "read", wrong)
         again, report, stats = run(tiny, tmp_path, 1.0)
     assert (report.cached_tokens, report.restored_tokens) == (0, 0)
     assert stats.cache.quarantined_files == 1

@@ -6,6 +6,7 @@ page that is shared, read or restored in the wrong place is seen at once.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from engine.kv.page_data import PageData, PageMemory, SpilledRun, run_pages
 from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
 from engine.kv.stores import MemoryOf
 
-UNWRITTEN = -1
+UNWRITTEN = (1 << 32) - 1
 
 PAGE_BYTES = 400_000
 """What a page of the store says that it takes."""
@@ -47,45 +48,35 @@ class ChainStore:
     def __init__(self, page_size: int) -> None:
         self.page_size = page_size
         self.page_bytes = PAGE_BYTES
-        self.slots: list[list[int]] = []
+        self.slots: list[array[int]] = []
         self.reads = 0
 
     def reserve(self, pages: int, limit: int) -> None:
         assert pages <= limit
         while len(self.slots) < pages:
-            self.slots.append([UNWRITTEN] * self.page_size)
+            self.slots.append(array("I", [UNWRITTEN] * self.page_size))
 
     def copy(self, copies: Sequence[PageCopy]) -> None:
         for copy in copies:
-            self.slots[copy.target] = list(self.slots[copy.source])
+            self.slots[copy.target] = self.slots[copy.source][:]
 
     def read(self, pages: Sequence[int]) -> PageData:
         self.reads += 1
         slots = [slot for page in pages for slot in self.slots[page]]
         return PageData({"chains": np.array([[slots]], dtype=np.uint32)}, self.page_size)
 
-    def write(self, pages: Sequence[int]) -> ChainWriter:
-        return ChainWriter(self, pages)
+    def memory(self, pages: Sequence[int]) -> MemoryOf:
+        """The slots themselves, for each page once; nothing that was written there before is left."""
+        waiting = list(pages)
+        for page in waiting:
+            self.slots[page][:] = array("I", [UNWRITTEN] * self.page_size)
 
+        def memory(first: int, pages: int) -> PageMemory:
+            taken, waiting[first : first + pages] = waiting[first : first + pages], [NO_PAGE] * pages
+            assert NO_PAGE not in taken
+            return {"chains": [memoryview(self.slots[page]).cast("B") for page in taken]}
 
-class ChainWriter:
-    """Gives memory for pages, for each of them once."""
-
-    def __init__(self, store: ChainStore, pages: Sequence[int]) -> None:
-        self.store, self.pages = store, list(pages)
-        self.given: set[int] = set()
-        self.chains = np.zeros((len(self.pages), store.page_size), np.uint32)
-
-    def memory(self, first: int, pages: int) -> PageMemory:
-        for index in range(first, first + pages):
-            assert index not in self.given
-            self.given.add(index)
-        return {"chains": [self.chains[first : first + pages].data.cast("B")]}
-
-    def finish(self, pages: int) -> None:
-        assert self.given >= set(range(pages))
-        for page, chains in zip(self.pages[:pages], self.chains.tolist(), strict=False):
-            self.store.slots[page] = chains
+        return memory
 
 
 @dataclass(frozen=True)

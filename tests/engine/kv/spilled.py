@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys, id_bytes
 from engine.kv.page_header import CacheIdentity
-from engine.kv.page_writers import HostWriter
+from engine.kv.pool_memory import PoolMemory
 from engine.kv.ssd_tier import SsdTier
 
 PAGE_SIZE = 4
@@ -64,7 +64,7 @@ class Room:
             array.view(np.uint8).fill(0xA5)
         self.data = PageData(arrays, page_size)
         planes = {name: list(array) for name, array in arrays.items()}
-        self.memory = HostWriter(planes, range(self.data.pages), page_size).memory
+        self.memory = PoolMemory(planes, range(self.data.pages), page_size)
 
 
 def assert_holds(data: PageData | None, keys: Sequence[bytes]) -> None:

@@ -17,7 +17,7 @@ from engine.kv.page_data import ROOT_KEY, PageData, SpilledRun, chain_keys
 from engine.kv.page_file import encode, read_header
 from engine.kv.page_header import DamagedFile
 from engine.kv.page_reader import OtherPages, Wanted, read_run
-from engine.kv.page_writers import HostWriter
+from engine.kv.pool_memory import PoolMemory
 from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, Room, assert_holds, content, ids_of, pages, spilled
 
 RUN = spilled(b"p" * 16, pages(7, 5))
@@ -70,7 +70,7 @@ def test_pages_go_where_they_belong_and_nowhere_else(tmp_path: Path) -> None:
         for name, array in expected.items()
     }
     before = {name: np.stack(arrays) for name, arrays in pools.items()}
-    memory = HostWriter(pools, places, PAGE_SIZE).memory(0, 5)
+    memory = PoolMemory(pools, places, PAGE_SIZE)(0, 5)
     read_run(path, IDENTITY, Wanted(read_header(path, IDENTITY), 0, ids_of(RUN.tokens), memory))
     slots = [page * PAGE_SIZE + offset for page in places for offset in range(PAGE_SIZE)]
     for name, array in expected.items():

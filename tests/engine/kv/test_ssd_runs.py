@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ def planted(pages: int, window: int | None = None) -> tuple[PrefixTree, ChainSto
     pager.grow(table, len(tokens))
     store.reserve(pages, pages)
     for page in range(pages):
-        store.slots[page] = [page * SIZE, page * SIZE + 1]
+        store.slots[page] = array("I", [page * SIZE, page * SIZE + 1])
     table.length = len(tokens)
     tree.insert(tokens, table, True, "chat")
     return tree, store, list(tree.nodes())
