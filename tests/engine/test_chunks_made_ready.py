@@ -46,8 +46,9 @@ def test_a_chunk_of_many_steps_begins_with_one_without_layers(
         num_attention_heads=2,
         num_key_value_heads=1,
         num_hidden_layers=LAYERS,
+        max_position_embeddings=8192,  # a GPU's answer is not to end meanwhile
     )
-    settings = EngineSettings(executor=executor_name, cache=BUILD.parent, speculation=False, kv_pages=64)
+    settings = EngineSettings(executor=executor_name, cache=BUILD.parent, speculation=False, kv_pages=600)
     with running_engine(settings) as listener:
         listener.load(folder)
         taken.clear()
