@@ -9,18 +9,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-VERSION = 2
+VERSION = 3
 _KEPT = 6  # measurements of each size that are kept
 _FADE = 0.97  # weight that a measurement keeps when another comes
 _ROUNDS = 5  # of weighing measurements by how well they fit
 _SPREAD = 0.15  # relative error that halves a measurement's weight
 _STALE = 8  # measurements after which costs are worked out again; a quarter of them while there are few
 _FEWEST = 2  # a first one alone may have compiled something
+_DOUBT = 0.003  # weight of what is taken to cost nothing, where a latest measurement has 1
 
 SHORT = 8
 """Tokens up to which a prompt's rest is computed like an answer's, which takes other kernels."""
 
 Features = tuple[float, ...]
+
+_WIDTHS = {"prefill": 4, "short": 3, "restore": 2}
+_HISTORY = 4096.0  # tokens of a long chat
 
 
 class CostFit:
@@ -31,7 +35,12 @@ class CostFit:
     fit the rest, such as a step that compiled its kernels, loses its weight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, doubted: Features = ()) -> None:
+        """`doubted`: features that are taken to cost nothing, as far as measurements do not say otherwise.
+
+        What was measured with little of a feature says next to nothing of much of it.
+        """
+        self._doubted = doubted
         self._kept: dict[tuple[int, ...], deque[tuple[int, Features, float]]] = {}
         self._count = 0
         self._costs: Features | None = None
@@ -62,10 +71,13 @@ class CostFit:
     def _fitted(self) -> Features:
         kept = list(itertools.chain.from_iterable(self._kept.values()))
         rows = [(features, seconds, _FADE ** (self._count - at)) for at, features, seconds in kept]
+        doubt = _DOUBT / min(seconds for _, seconds, _ in rows) ** 2
+        doubts = [(self._doubted, 0.0, doubt)] if self._doubted else []
         # By the measured time at first: one that took too long has little weight from the start.
-        costs = _solve((features, seconds, weight / seconds**2) for features, seconds, weight in rows)
+        first = [(features, seconds, weight / seconds**2) for features, seconds, weight in rows]
+        costs = _solve([*first, *doubts])
         for _ in range(_ROUNDS):
-            costs = _solve(_reweighed(rows, costs))
+            costs = _solve([*_reweighed(rows, costs), *doubts])
         return costs
 
 
@@ -83,9 +95,8 @@ def _dot(a: Sequence[float], b: Sequence[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def _solve(rows: Iterable[tuple[Features, float, float]]) -> Features:
+def _solve(rows: Sequence[tuple[Features, float, float]]) -> Features:
     """Non-negative least squares: of all choices of features that count, the best without negative costs."""
-    rows = list(rows)
     width = len(rows[0][0])
     gram = [[sum(w * f[i] * f[j] for f, _, w in rows) for j in range(width)] for i in range(width)]
     right = [sum(w * f[i] * t for f, t, w in rows) for i in range(width)]
@@ -129,8 +140,8 @@ class Rates:
     """
 
     def __init__(self) -> None:
-        self._prefill = CostFit()
-        self._short = CostFit()
+        self._prefill = CostFit((0.0, 0.0, 8 * _HISTORY, _HISTORY))
+        self._short = CostFit((0.0, 0.0, _HISTORY))
         self._restore = CostFit()
 
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
@@ -146,7 +157,7 @@ class Rates:
         if tokens > SHORT:
             self._prefill.add(_chunk(tokens, context), seconds)
         else:
-            self._short.add((1.0, float(steps)), seconds)
+            self._short.add(_few(steps, context), seconds)
 
     def restored(self, nbytes: int, seconds: float) -> None:
         """Reading `nbytes` of pages back from SSD took `seconds`."""
@@ -179,7 +190,7 @@ class Rates:
             queue_seconds: until its turn.
             restored_bytes: of cached pages that are read back first.
         """
-        prefill = self._short.seconds((1.0, float(steps))) if new_tokens <= SHORT else None
+        prefill = self._short.seconds(_few(steps, cached)) if new_tokens <= SHORT else None
         if prefill is None:
             prefill = self.prefill_seconds(max(1, new_tokens), cached)
         restore = self.restore_seconds(restored_bytes)
@@ -200,7 +211,7 @@ class Rates:
                 return cls()
             for name, fit in rates._fits().items():
                 for features, seconds in cast("list[tuple[list[float], float]]", data[name]):
-                    fit.add(_checked(features, 3 if fit is rates._prefill else 2), float(seconds))
+                    fit.add(_checked(features, _WIDTHS[name]), float(seconds))
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return cls()
         return rates
@@ -210,8 +221,16 @@ class Rates:
 
 
 def _chunk(tokens: int, context: int) -> Features:
-    """A chunk's launches, its tokens, and the pairs of tokens that attention compares."""
-    return 1.0, float(tokens), tokens * (context + tokens / 2)
+    """A chunk's launches, its tokens, the pairs of tokens that attention compares, and what it looks back on.
+
+    However few its tokens are, the keys and values of all before them have to be brought together.
+    """
+    return 1.0, float(tokens), tokens * (context + tokens / 2), float(context)
+
+
+def _few(steps: int, context: int) -> Features:
+    """The steps that a few tokens take, and what they look back on."""
+    return 1.0, float(steps), float(context)
 
 
 def _checked(features: Sequence[float], width: int) -> Features:

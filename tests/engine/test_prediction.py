@@ -102,6 +102,32 @@ def test_a_few_tokens_take_what_their_steps_take_and_a_request_takes_more_than_i
     assert share_within(pairs) >= 0.9
 
 
+def test_what_few_tokens_look_back_on_has_its_price() -> None:
+    """As on a CPU, where a history of 4,000 tokens is put together for one new token as for a hundred."""
+    draw, rates, pairs = random.Random(4), Rates(), list[tuple[float, float]]()
+    for index in range(60):
+        context, tokens = int(8000 ** draw.random()), int(150 ** draw.random())
+        steps = 1 if tokens == 1 else 2
+        work = 0.005 * steps if tokens <= 8 else truth(tokens, context)
+        took = (work + 6e-6 * context) * draw.lognormvariate(0, 0.08)
+        told = rates.first_token_seconds(tokens, context, steps)
+        if told is not None and index >= 12:
+            pairs.append((told, took))
+        rates.answered(tokens, context, steps, took)
+    assert share_within(pairs) >= 0.9
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("tokens", [1, 30])
+def test_noise_behind_short_histories_says_nothing_of_long_ones(tokens: int, seed: int) -> None:
+    draw, rates = random.Random(seed), Rates()
+    for _ in range(12):
+        rates.answered(tokens, draw.randrange(30), 1, truth(tokens, 0) * draw.lognormvariate(0, 0.2))
+    told = rates.first_token_seconds(tokens, 4000)
+    assert told is not None
+    assert 0.5 <= told / truth(tokens, 4000) <= 2
+
+
 def test_a_machine_that_slows_down_is_followed() -> None:
     draw, rates = random.Random(3), Rates()
     for slow in (1, 2.5):
@@ -149,8 +175,10 @@ def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
 def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> None:
     text = learned.to_json("a")
     data = json.loads(text)
-    bad = ["", "[]", "null", text[:-9], text.replace('"version": 2', '"version": 1')]
-    bad += [json.dumps(data | {"prefill": value}) for value in (3, [[1]], [[[1, 2], 3]], [[[1, -5, 2], 3]])]
+    bad = ["", "[]", "null", text[:-9], text.replace('"version": 3', '"version": 2')]
+    bad += [
+        json.dumps(data | {"prefill": value}) for value in (3, [[1]], [[[1, 2, 3], 4]], [[[1, -5, 2, 0], 3]])
+    ]
     bad += [json.dumps(data | {"restore": [[[1, float("nan")], 1]]})]
     for damaged in bad:
         assert Rates.from_json(damaged, "a").prefill_seconds(9, 0) is None
