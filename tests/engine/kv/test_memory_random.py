@@ -74,7 +74,9 @@ class Player:
         match action:
             case "begin":
                 running = world.begin(self.prompt(), self.random.choice(CHATS))
-                while self.random.random() < 0.7 and world.restore(running):
+                while self.random.random() < 0.7 and world.restore(
+                    running, is_alone=self.random.random() < 0.5
+                ):
                     self.played["restored run"] += 1
             case "spill":
                 world.memory.spill(self.random.choice((None, 1, 3)))
@@ -114,7 +116,7 @@ class Player:
             case "fork":
                 world.fork(running)
             case "restore":
-                world.restore(running)
+                world.restore(running, is_alone=self.random.random() < 0.5)
             case "trim":
                 if world.shape.window is not None:
                     world.keep(running, whole=False)
