@@ -50,6 +50,7 @@ NOTE_LENGTH = "The context is full, so the answer ends here. Start a new chat to
 NOTE_INTERRUPTED = "MLXR was closed while this was being written"
 """Notes under an answer that did not end by itself."""
 WRITING = "Writing…"
+ANSWERING = "Answering…"
 CUT = "Context full"
 FAILED = "Failed"
 

@@ -106,6 +106,11 @@ class Answering(QObject):
         asked = self._asked.get(request_id)
         return next(iter(asked.answers.values())).message.model if asked else ""
 
+    @property
+    def chats(self) -> frozenset[str]:
+        """The chats that an answer is on its way for."""
+        return frozenset(asked.open_chat.chat.id for asked in self._asked.values())
+
     def chat(self, chat_id: str) -> OpenChat | None:
         """The chat, when an answer of it is on its way."""
         chats = (asked.open_chat for asked in self._asked.values())

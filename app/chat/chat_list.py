@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -29,12 +29,14 @@ class ChatListViewModel(QObject):
     """The chats on show: all of them, or those that a search found.
 
     Signals: `rows_changed(tuple of SearchHit)`; `current_changed(chat id or None)`; `memory_changed(memory
-    by chat id)`; and for the conversation: `renamed(chat id, title)`, `deleted(Chat)`.
+    by chat id)`; `answering_changed(chat ids)`; and for the conversation: `renamed(chat id, title)`,
+    `deleted(Chat)`.
     """
 
     rows_changed = Signal(object)
     current_changed = Signal(object)
     memory_changed = Signal(object)
+    answering_changed = Signal(object)
     renamed = Signal(str, str)
     deleted = Signal(object)
 
@@ -46,6 +48,12 @@ class ChatListViewModel(QObject):
         self._query = ""
         self._current: str | None = None
         self._memory: Mapping[str, ChatMemory] = {}
+        self._answering: Set[str] = frozenset()
+
+    @property
+    def answering(self) -> Set[str]:
+        """The chats that an answer is on its way for."""
+        return self._answering
 
     @property
     def memory(self) -> Mapping[str, ChatMemory]:
@@ -92,6 +100,11 @@ class ChatListViewModel(QObject):
         if chat_id != self._current:
             self._current = chat_id
             self.current_changed.emit(chat_id)
+
+    def set_answering(self, chats: Set[str]) -> None:
+        """Mark the chats that an answer is on its way for."""
+        self._answering = chats
+        self.answering_changed.emit(chats)
 
     def search(self, query: str) -> None:
         """Show the chats that contain every word of `query`; all of them when it is blank."""

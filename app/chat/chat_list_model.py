@@ -10,6 +10,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelInde
 from app.chat.cache_words import memory_words, place_of
 from app.chat.pins import pin_words
 from app.store.records import SearchHit
+from app.text import ANSWERING
 from engine import ChatMemory
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -17,6 +18,8 @@ PLACE_ROLE = Qt.ItemDataRole.UserRole + 2
 """Where the chat's pages lie: a ChatPlace."""
 PINNED_ROLE = Qt.ItemDataRole.UserRole + 3
 """Whether the chat's pages are to stay in memory."""
+ANSWERING_ROLE = Qt.ItemDataRole.UserRole + 4
+"""Whether an answer is on its way in the chat."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -31,6 +34,7 @@ class ChatListModel(QAbstractListModel):
         self._rows: tuple[SearchHit, ...] = ()
         self._memory: Mapping[str, ChatMemory] = {}
         self._pinned: Set[str] = frozenset()
+        self._answering: Set[str] = frozenset()
 
     def show_rows(self, rows: Sequence[SearchHit]) -> None:
         """Replace the rows; where only their content changed, views keep their place."""
@@ -56,6 +60,11 @@ class ChatListModel(QAbstractListModel):
         before, self._pinned = self._pinned, pinned
         self._tell_rows(before ^ pinned)
 
+    def show_answering(self, chats: Set[str]) -> None:
+        """Show in which chats an answer is on its way."""
+        before, self._answering = self._answering, chats
+        self._tell_rows(before ^ chats)
+
     def hit(self, index: Index) -> SearchHit:
         """The row at `index`."""
         return self._rows[index.row()]
@@ -72,11 +81,12 @@ class ChatListModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Title and snippet of a row, where its pages lie, and whether they stay there."""
+        """Title and snippet of a row, where its pages lie and whether they stay there, and what goes on."""
         hit = self._rows[index.row()]
         memory = self._memory.get(hit.chat.id)
         pinned = hit.chat.id in self._pinned
-        told = [memory_words(memory), pin_words(memory) if pinned else ""]
+        answering = hit.chat.id in self._answering
+        told = [ANSWERING if answering else "", memory_words(memory), pin_words(memory) if pinned else ""]
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return hit.chat.title
@@ -88,6 +98,8 @@ class ChatListModel(QAbstractListModel):
                 return place_of(memory)
             case _ if role == PINNED_ROLE:
                 return pinned
+            case _ if role == ANSWERING_ROLE:
+                return answering
             case _ if role == HIT_ROLE:
                 return hit
             case _:

@@ -68,6 +68,11 @@ class ChatListView(RowList):
         """Mark the chats whose pages are to stay in memory."""
         self._rows.show_pins(pinned)
 
+    @Slot(object)
+    def show_answering(self, chats: Set[str]) -> None:
+        """Mark the chats that an answer is on its way for."""
+        self._rows.show_answering(chats)
+
     def set_current(self, chat_id: str | None) -> None:
         """Mark the chat that is open."""
         self._current = chat_id

@@ -13,13 +13,14 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QMouseEvent, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.appearance import Appearance
 from app.chat.cache_words import ChatPlace
-from app.chat.chat_list_model import HIT_ROLE, PINNED_ROLE, PLACE_ROLE
+from app.chat.chat_list_model import ANSWERING_ROLE, HIT_ROLE, PINNED_ROLE, PLACE_ROLE
 from app.icons import icon
+from app.text import ANSWERING
 
 HEIGHT = 36
 HEIGHT_WITH_SNIPPET = 56
@@ -65,10 +66,13 @@ class ChatRow(QStyledItemDelegate):
             INSET + PADDING, 0, -INSET - (MORE if selected or hovered else PADDING), 0
         )
         title = room.adjusted(0, 6, 0, -room.height() // 2 + 3) if hit.snippet else room
-        self._line(painter, self._marked(painter, title, index), hit.chat.title, theme.text, option.font)
+        small = QFont(option.font)
+        small.setPixelSize(12)
+        title = self._marked(painter, title, index)
+        if index.data(ANSWERING_ROLE) and not selected:  # of the open chat one sees it
+            title = self._behind(painter, title, small)
+        self._line(painter, title, hit.chat.title, theme.text, option.font)
         if hit.snippet:
-            small = QFont(option.font)
-            small.setPixelSize(12)
             self._line(
                 painter, room.adjusted(0, room.height() // 2 - 1, 0, -5), hit.snippet, theme.muted, small
             )
@@ -113,6 +117,18 @@ class ChatRow(QStyledItemDelegate):
         painter.setPen(QPen(colour, 1.5))
         painter.setBrush(colour if place == "memory" else Qt.BrushStyle.NoBrush)
         painter.drawEllipse(QPointF(title.left() - PADDING / 2 - 1, title.center().y() + 0.5), DOT, DOT)
+
+    def _behind(self, painter: QPainter, title: QRect, font: QFont) -> QRect:
+        """Paint behind a title that an answer is on its way, and return the room that this leaves it."""
+        wide = QFontMetrics(font).horizontalAdvance(ANSWERING)
+        self._line(
+            painter,
+            title.adjusted(title.width() - wide, 0, 0, 0),
+            ANSWERING,
+            self._appearance.theme.muted,
+            font,
+        )
+        return title.adjusted(0, 0, -wide - 8, 0)
 
     def _line(self, painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
         painter.setFont(font)

@@ -25,7 +25,8 @@ class ConversationViewModel(QObject):
 
     Signals: `opened(tuple of messages)` when another conversation is on show; `asked(tuple of messages)` when
     an answer was asked for, the path's last; `switched(tuple of messages)` when another version is on show;
-    `changed(message)` for the last one on show; `state_changed(ChatState)`; `chat_saved(Chat)` for any chat.
+    `changed(message)` for the last one on show; `state_changed(ChatState)`; `chat_saved(Chat)` for any chat;
+    `answering_changed(chat ids)` of those that an answer is on its way for.
     """
 
     opened = Signal(object)
@@ -34,6 +35,7 @@ class ConversationViewModel(QObject):
     changed = Signal(object)
     state_changed = Signal(object)
     chat_saved = Signal(object)
+    answering_changed = Signal(object)
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class ConversationViewModel(QObject):
         self._wanted_id: str | None = None
         self._state = ChatState()
         self._together: tuple[str, ...] = ()
+        self._answered = frozenset[str]()
 
     @property
     def chat(self) -> Chat | None:
@@ -310,6 +313,9 @@ class ConversationViewModel(QObject):
         if state != self._state:
             self._state = state
             self.state_changed.emit(state)
+        if self._answering.chats != self._answered:
+            self._answered = self._answering.chats
+            self.answering_changed.emit(self._answered)
 
 
 def _storable(text: str) -> str:

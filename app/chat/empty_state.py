@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStyle,
+    QStyleOptionButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.appearance import Appearance
 from app.icons import pixmap
@@ -21,6 +29,28 @@ ABOVE_MIDDLE = 0.4
 ROOMY = 400  # pixels of height from which on nothing has to be left out
 BUTTON = 48
 SMALL_BUTTON = 40
+
+
+class Suggestion(QPushButton):
+    """Something to try. Of `words` that are too long for it, as many are shown as there is room for."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+        self.setObjectName("suggestion")
+        self.setAccessibleName(words)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Show as much as there is room for now."""
+        super().resizeEvent(event)
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        room = self.style().subElementRect(QStyle.SubElement.SE_PushButtonContents, option, self)
+        shown = self.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, room.width())
+        self.setText(shown)
+        self.setToolTip(self.words if shown != self.words else "")
 
 
 class EmptyState(QWidget):
@@ -58,7 +88,7 @@ class EmptyState(QWidget):
         self._paint(appearance.theme)
 
     @property
-    def suggestions(self) -> list[QPushButton]:
+    def suggestions(self) -> list[Suggestion]:
         """The suggestions' buttons."""
         return [self._buttons.itemAt(i).widget() for i in range(self._buttons.count())]  # type: ignore[misc]
 
@@ -69,7 +99,7 @@ class EmptyState(QWidget):
         self.find_model.setVisible(offers_models)
         self._title.setText(title)
         self._text.setText(text)
-        if [button.text() for button in self.suggestions] != list(suggestions):
+        if [button.words for button in self.suggestions] != list(suggestions):
             self._replace(suggestions)
         self._place()
 
@@ -115,9 +145,7 @@ class EmptyState(QWidget):
             self._buttons.removeWidget(button)
             button.deleteLater()
         for words in suggestions:
-            button = QPushButton(words)
-            button.setObjectName("suggestion")
-            button.setCursor(Qt.CursorShape.PointingHandCursor)
+            button = Suggestion(words)
             button.clicked.connect(lambda _=False, words=words: self.suggested.emit(words))
             self._buttons.addWidget(button)
 

@@ -69,6 +69,7 @@ class Sidebar(QWidget):
         self._show_rows(chats.rows)
         self._list.show_memory(chats.memory)
         self._list.show_pins(pins.pinned)
+        self._list.show_answering(chats.answering)
 
     @property
     def list(self) -> ChatListView:
@@ -116,6 +117,7 @@ class Sidebar(QWidget):
         chats.rows_changed.connect(self._show_rows)
         chats.current_changed.connect(self._list.set_current)
         chats.memory_changed.connect(self._list.show_memory)
+        chats.answering_changed.connect(self._list.show_answering)
         pins.changed.connect(self._list.show_pins)
 
     @Slot(object)

@@ -132,6 +132,18 @@ def test_an_answer_goes_on_while_another_chat_is_shown(stage: Stage) -> None:
     assert (stage.chat.messages[-1].text, stage.chat.state.phase) == ("Going on", "idle")
 
 
+def test_it_tells_which_chats_an_answer_is_on_its_way_for(stage: Stage) -> None:
+    heard: list[frozenset[str]] = []
+    stage.chat.answering_changed.connect(heard.append)
+    stage.ready()
+    first = stage.ask("One?")
+    stage.chat.new_chat()
+    second = stage.ask("Two?")
+    stage.play(TextChunk(first.id, "An", 1), finished(first, "An answer"))
+    stage.play(finished(second, "Another"))
+    assert heard == [{first.chat}, {first.chat, second.chat}, {second.chat}, frozenset()]
+
+
 def test_two_chats_can_wait_at_once(stage: Stage) -> None:
     first = stage.ask("first")
     stage.chat.new_chat()

@@ -53,6 +53,23 @@ def test_everything_fits(qtbot: QtBot, empty: EmptyState, size: tuple[int, int])
     qtbot.waitUntil(fits)
 
 
+def test_a_suggestion_that_is_too_long_says_so_and_is_sent_whole(qtbot: QtBot, empty: EmptyState) -> None:
+    words = "Write a short, friendly note that moves a meeting."
+    empty.show_words("Title", "Text", (words,))
+    button = empty.suggestions[0]
+    empty.resize(320, 500)
+    qtbot.waitUntil(lambda: button.text().endswith("…"))
+    assert words.startswith(button.text()[:-1])
+    assert (button.toolTip(), button.accessibleName()) == (words, words)
+    assert button.fontMetrics().horizontalAdvance(button.text()) < button.width() <= 320
+    with qtbot.waitSignal(empty.suggested) as suggested:
+        button.click()
+    assert suggested.args == [words]
+    empty.resize(900, 500)
+    qtbot.waitUntil(lambda: button.text() == words)
+    assert not button.toolTip()
+
+
 def test_where_there_is_no_room_the_last_suggestions_go(appearance: Appearance, qtbot: QtBot) -> None:
     empty = EmptyState(appearance)
     qtbot.addWidget(empty)

@@ -76,6 +76,26 @@ def choose_in_menu(qtbot: QtBot, sidebar: Sidebar, row: int, words: str) -> None
     qtbot.keyClick(menu, Qt.Key.Key_Return)
 
 
+def test_a_chat_that_is_being_answered_says_so_unless_it_is_open(
+    qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel
+) -> None:
+    def pictures() -> list[QImage]:
+        rects = [sidebar.list.visualRect(sidebar.list.model().index(row, 0)) for row in range(3)]
+        return [sidebar.list.viewport().grab(rect).toImage() for rect in rects]
+
+    chats.set_current("Newest")
+    before = pictures()
+    chats.set_answering({"Newest", "Oldest"})
+    assert [text.ANSWERING in words for row in range(3) for words in told(sidebar, row)] == [
+        *(True, True),
+        *(False, False),
+        *(True, True),
+    ]
+    assert [one == other for one, other in zip(before, pictures(), strict=True)] == [True, True, False]
+    chats.set_answering(frozenset())
+    assert pictures() == before
+
+
 def told(sidebar: Sidebar, row: int) -> tuple[str, str]:
     """What a row's tooltip says, and what screen readers say."""
     index = sidebar.list.model().index(row, 0)
