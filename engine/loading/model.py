@@ -15,7 +15,7 @@ from engine.events import ModelInfo
 from engine.fit import budget_pages, check_weights, kv_budget, resident_tokens
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
-from engine.kv.arena import Arena
+from engine.kv.arena import Arena, takes_pages
 from engine.kv.memory import KVMemory
 from engine.kv.page_file import CacheIdentity
 from engine.kv.pager import Pager
@@ -165,7 +165,9 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
         info = _with_kernels(info, kernels)
     fingerprint = files.weights.fingerprint()
     tier = None
-    if settings.ssd is not None:
+    if settings.ssd is not None and not takes_pages(config.head_dim, page_size, dtype, settings.kv_bits):
+        log.warning("pages are not kept on SSD: what is read from there does not reach this machine's GPU")
+    elif settings.ssd is not None:
         identity = CacheIdentity(fingerprint, info.dtype, settings.page_size, settings.kv_bits)
         tier = SsdTier(settings.ssd, identity)
     memory = KVMemory(pager, arena, tier, config.largest_window)

@@ -94,6 +94,20 @@ def test_files_of_a_prompt_that_was_asked_about_are_fetched_where_they_will_be_r
         assert sorted(fetched) == sorted((tmp_path / "kv").rglob("*.safetensors")) * is_quicker
 
 
+def test_where_memory_is_hidden_nothing_is_kept_on_ssd_and_it_says_so(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("engine.loading.model.takes_pages", lambda *_: False)
+    for _ in range(2):
+        with running_engine(settings(tmp_path)) as listener:
+            listener.load(tiny)
+            end, report = ask(listener, "a", PROMPT)
+            assert (report.cached_tokens, report.restored_tokens) == (0, 0)
+            assert Cold(tiny).accepts(PROMPT, end.tokens)
+    assert "pages are not kept on SSD" in caplog.text
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
 def test_another_model_finds_nothing(tiny: Path, tmp_path: Path) -> None:
     with running_engine(settings(tmp_path)) as listener:
         listener.load(tiny)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
-from engine.kv.arena import Arena
+from engine.kv.arena import Arena, takes_pages
 from engine.kv.pager import PageCopy, Span
 
 LAYERS, HEADS, DIM, SIZE = 2, 3, 32, 16
@@ -103,6 +103,16 @@ def test_pages_leave_and_come_back_bit_for_bit_and_copies_are_equal(
         ):
             assert mx.array_equal(before, after)
             assert mx.any(before != 0)
+
+
+@BITS
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_an_arena_takes_pages_unless_its_memory_is_hidden(
+    bits: int | None, dtype: mx.Dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert takes_pages(DIM, SIZE, dtype, bits)
+    monkeypatch.setattr("engine.kv.arena.host_view", np.array)  # a copy
+    assert not takes_pages(DIM, SIZE, dtype, bits)
 
 
 def test_heads_that_cannot_be_quantised_are_refused() -> None:
