@@ -31,8 +31,15 @@ def say(qtbot: QtBot, desktop: Desktop, question: str) -> str:
     assert desktop.conversation.messages[-1].status == "complete", desktop.conversation.messages[-1].error
     chat = desktop.conversation.chat
     assert chat
-    qtbot.waitUntil(lambda: chat.id in desktop.chats.memory, timeout=PATIENCE)
+    rest(qtbot, desktop)
+    assert chat.id in desktop.chats.memory
     return chat.id
+
+
+def rest(qtbot: QtBot, desktop: Desktop) -> None:
+    """Wait until nothing runs; while it does, chats' bytes grow."""
+    qtbot.waitUntil(lambda: desktop.status.status.running == 0, timeout=PATIENCE)
+    qtbot.wait(300)  # where chats lie is told behind that, if it has changed
 
 
 def held(desktop: Desktop, chat_id: str) -> int:
@@ -83,8 +90,9 @@ def test_a_pin_outlives_the_model_and_the_run(
     qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2, timeout=PATIENCE)
     assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
-    qtbot.waitUntil(lambda: held(desktop, first) > 0, timeout=PATIENCE)
+    rest(qtbot, desktop)
     before = held(desktop, first)
+    assert before > 0
     for question in OTHERS:
         say(qtbot, desktop, question)
     assert held(desktop, first) == before

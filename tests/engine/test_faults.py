@@ -274,9 +274,10 @@ def test_pages_that_cannot_be_read_at_the_end_do_not_end_the_engine(
         command = Generate("r", tokens=prompt(40), max_tokens=4, ignore_eos=True)
         listener.submit(command)
         listener.finished("r")
-        monkeypatch.setattr(Arena, "read", broken)
-        listener.submit(UnloadModel())
-        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        with monkeypatch.context() as lost:
+            lost.setattr(Arena, "read", broken)
+            listener.submit(UnloadModel())
+            listener.wait(lambda event: isinstance(event, ModelUnloaded))
         listener.load(model.folder, "again")
         listener.submit(Generate("s", tokens=prompt(40), max_tokens=4, ignore_eos=True))
         assert_right(model, command, listener.finished("s"))
