@@ -149,7 +149,9 @@ def _runs(tensor: StoredTensor) -> Generator[mx.array]:
             for first in range(0, rows, step):
                 count = min(step, rows - first)
                 data = _read(file, count * row_bytes, tensor)
-                yield mx.array(data).view(_MLX_DTYPES[tensor.dtype]).reshape(count, *tensor.shape[1:])
+                # Of a numpy array mx.array would drop the KeyboardInterrupt that comes while it looks at it.
+                flat = mx.array(data.data)  # pyright: ignore[reportArgumentType]  # its stubs lack buffers
+                yield flat.view(_MLX_DTYPES[tensor.dtype]).reshape(count, *tensor.shape[1:])
         except OSError as error:
             raise unreadable(tensor.file, error) from error
 

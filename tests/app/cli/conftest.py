@@ -132,10 +132,9 @@ class TerminalProcess:
         return self.process.wait(PATIENCE)
 
     def leave_with(self, key: str) -> int:
-        """Press `key`, again each second until the process has ended; its exit code.
+        """Press `key` at the prompt, again each second until the process has ended; its exit code.
 
         A Ctrl-C that strikes between readline's prompt and its wait for keys is heard only with the next key.
-        Elsewhere one in some hundreds was not heard either, and why is not known.
         """
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
@@ -145,12 +144,6 @@ class TerminalProcess:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(1.0)
         return self.end()
-
-    def signals(self) -> str:
-        """Which signals the process blocks, ignores and catches now, where the system tells."""
-        status = Path(f"/proc/{self.process.pid}/status")
-        lines = status.read_text().splitlines() if status.exists() else []
-        return ", ".join(line for line in lines if line.startswith("Sig"))
 
     def close(self) -> None:
         """End what is left."""
