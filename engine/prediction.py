@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
@@ -16,6 +17,8 @@ _ROUNDS = 5  # of weighing measurements by how well they fit
 _SPREAD = 0.15  # relative error that halves a measurement's weight
 _STALE = 8  # measurements after which costs are worked out again; a quarter of them while there are few
 _FEWEST = 2  # a first one alone may have compiled something
+_LATEST = 5  # requests whose pace is followed
+_FEWEST_LATEST = 3
 _DOUBT = 0.003  # weight of what is taken to cost nothing, where a latest measurement has 1
 
 SHORT = 8
@@ -143,6 +146,7 @@ class Rates:
         self._prefill = CostFit((0.0, 0.0, 8 * _HISTORY, _HISTORY))
         self._short = CostFit((0.0, 0.0, _HISTORY))
         self._restore = CostFit()
+        self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
         """`tokens` prompt tokens behind `context` others, alone in their step, took `seconds`."""
@@ -154,6 +158,9 @@ class Rates:
 
         It waited for nobody: what a request takes besides its steps is in it.
         """
+        expected = self._work_seconds(tokens, context, steps)
+        if expected and 0 < seconds < math.inf:
+            self._latest.append(seconds / expected)
         if tokens > SHORT:
             self._prefill.add(_chunk(tokens, context), seconds)
         else:
@@ -190,11 +197,24 @@ class Rates:
             queue_seconds: until its turn.
             restored_bytes: of cached pages that are read back first.
         """
-        prefill = self._short.seconds(_few(steps, cached)) if new_tokens <= SHORT else None
-        if prefill is None:
-            prefill = self.prefill_seconds(max(1, new_tokens), cached)
+        work = self._work_seconds(new_tokens, cached, steps)
         restore = self.restore_seconds(restored_bytes)
-        return None if prefill is None or restore is None else queue_seconds + restore + prefill
+        if work is None or restore is None:
+            return None
+        return queue_seconds + restore + self._pace() * work
+
+    def _work_seconds(self, new_tokens: int, cached: int, steps: int) -> float | None:
+        """What computing takes by all that was measured, at the pace of then."""
+        few = self._short.seconds(_few(steps, cached)) if new_tokens <= SHORT else None
+        return self.prefill_seconds(max(1, new_tokens), cached) if few is None else few
+
+    def _pace(self) -> float:
+        """Half of how much slower or quicker, in ratio, the last requests were than expected.
+
+        A machine's speed shifts within seconds, sooner than its costs are learned anew; but some of what
+        a few requests say is chance.
+        """
+        return math.sqrt(statistics.median(self._latest)) if len(self._latest) >= _FEWEST_LATEST else 1.0
 
     def to_json(self, about: str) -> str:
         """What was measured, as text; `about` names the machine and model that it holds for."""

@@ -139,6 +139,23 @@ def test_a_machine_that_slows_down_is_followed() -> None:
             assert rates.prefill_seconds(tokens, context) == pytest.approx(expected, rel=0.25)
 
 
+@pytest.mark.parametrize(("shift", "least"), [(0.7, 0.6), (1.4, 0.8)])
+def test_a_machine_whose_speed_shifts_is_followed_within_a_few_requests(shift: float, least: float) -> None:
+    """The 4th to 12th request behind a shift; without regard to the latest, 0.09 and 0.37 are told well."""
+    pairs = list[tuple[float, float]]()
+    for seed in range(20):
+        draw, rates = random.Random(seed), Rates()
+        for index in range(92):
+            tokens, context = int(10 * 60 ** draw.random()), draw.randrange(0, 4000)
+            took = truth(tokens, context) * draw.lognormvariate(0, 0.08) * (shift if index >= 80 else 1)
+            if index >= 83:
+                told = rates.first_token_seconds(tokens, context)
+                assert told is not None
+                pairs.append((told, took))
+            rates.answered(tokens, context, 1, took)
+    assert share_within(pairs) >= least
+
+
 @pytest.fixture
 def learned() -> Rates:
     draw, rates = random.Random(1), Rates()
