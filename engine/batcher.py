@@ -94,11 +94,10 @@ class Batcher:
         decoding = self._decoding(runner, before)
         if sent := self._send_draft(runner, decoding):
             return sent
-        wanted, running = set(decoding), self._scheduler.running
-        roomy = {s for s in running if s in wanted and self._has_room(s, 1, before)}
-        filling = self._filling(runner, len(roomy), before)
-        if len(roomy) < len(decoding) or running is not self._scheduler.running:  # some wait, or gave way
-            decoding = [s for s in decoding if s in roomy and s in self._scheduler.running]
+        decoding, running = self._with_room(decoding, before), self._scheduler.running
+        filling = self._filling(runner, len(decoding), before)
+        if running is not self._scheduler.running:  # some gave way to the chunk
+            decoding = [sequence for sequence in decoding if sequence in self._scheduler.running]
         if not decoding and filling is None:
             return None
         layers = self._layers(runner, filling, len(decoding))
@@ -219,6 +218,8 @@ class Batcher:
 
     def _filling(self, runner: Runner, answers: int, before: Sent | None) -> Sequence | None:
         """Whose prompt the next step works on; its chunk is chosen, and there is room for it."""
+        if answers == len(self._scheduler.running):
+            return None
         sequence = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
         if sequence is None or sequence.may_restore:
             return None
@@ -272,6 +273,17 @@ class Batcher:
         patience = max(0.0, self._aside_at + self.chunks.aside_seconds(answers) - now)
         self._aside_at = now + patience
         return patience
+
+    def _with_room(self, decoding: list[Sequence], before: Sent | None) -> list[Sequence]:
+        """Those of `decoding` that can write one more token, once those that need room have asked for it."""
+        places = self._pager.without_room([sequence.table for sequence in decoding])
+        running = self._scheduler.running
+        # The best-ranked first: who comes later gives way, or waits.
+        asking = sorted([decoding[place] for place in places], key=running.index)
+        waiting = [sequence for sequence in asking if not self._has_room(sequence, 1, before)]
+        if not waiting and running is self._scheduler.running:
+            return decoding
+        return [s for s in decoding if s not in waiting and s in self._scheduler.running]
 
     def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
         """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""

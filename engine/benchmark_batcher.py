@@ -27,8 +27,8 @@ class StepCosts:
     """Seconds of the host for a step of a batch, each the median of many steps.
 
     Attributes:
-        scheduling: who runs, and room in pages for each: all of `Batcher.start`, `Batcher.send` up to where
-            the step is built, and `Batcher.trim`.
+        scheduling: who runs, and room in pages for each: all of `Batcher.start`, of `Batcher.send` but
+            for the step that it builds and sends, and of `Batcher.trim`.
         accepting: taking a token in for each: its text, stop strings, whether it ends the answer.
     """
 
@@ -84,7 +84,7 @@ def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
             started.may_restore = False
         sent = batcher.send(runner, None)
         assert sent is not None
-        planned = sent.sending.began - began
+        planned = sent.sending.began - began + time.perf_counter() - sent.sending.ended
         tokens, _ = sent.read()
         read = time.perf_counter()
         for sequence, token in zip(sent.sequences, tokens, strict=True):

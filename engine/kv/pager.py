@@ -144,6 +144,15 @@ class Pager:
                     missing += 1
         return missing
 
+    def without_room(self, tables: Iterable[PageTable]) -> list[int]:
+        """The places in `tables` of those to which one more token cannot be written before they `grow`."""
+        size, references = self.page_size, self._references
+        return [
+            place
+            for place, table in enumerate(tables)
+            if (index := table.length // size) >= len(table.pages) or references[table.pages[index]] > 1
+        ]
+
     def grow(self, table: PageTable, tokens: int) -> list[PageCopy]:
         """Give `table` room for its first `tokens` tokens, in pages that it may write behind its `length`.
 

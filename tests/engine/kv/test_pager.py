@@ -301,6 +301,13 @@ class PagerMachine(RuleBasedStateMachine):
         self.pager.check(self.tables)
 
     @invariant()
+    def a_table_has_room_where_it_alone_holds_the_page_of_its_next_token(self) -> None:
+        held, without = self.held(), self.pager.without_room(self.tables)
+        for place, table in enumerate(self.tables):
+            page = [page for page in table.pages[table.length // SIZE :][:1] if held[page] == 1]
+            assert (place in without) == (not page)
+
+    @invariant()
     def every_token_is_where_it_was_written(self) -> None:
         for table, first, written in zip(self.tables, self.first, self.written, strict=True):
             spans = self.pager.spans(table, first, len(written))
