@@ -88,6 +88,7 @@ class Generate:
         stop: texts that end the answer; they and what follows are not part of it.
         logprobs: None for none; k >= 0 reports each token's log-probability and the k likeliest ones.
         ignore_eos: go on past the model's end-of-text tokens (for measuring).
+        speculation: tokens may be guessed ahead, where the engine's settings have it on (for measuring).
         history: what the first of `messages` were computed as; it is taken as it is, so that a template that
             rewrites earlier turns, or another way to split the same text, loses nothing of the cache.
         chat: whose pages these are, for accounting, pins and `Forget`; "" is nobody's.
@@ -105,6 +106,7 @@ class Generate:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     ignore_eos: bool = False
+    speculation: bool = True
     history: History | None = None
     chat: str = ""
     lane: Lane = "api"

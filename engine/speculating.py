@@ -51,7 +51,7 @@ class Speculations:
         """
         if not self._is_on:
             return
-        if len(running) != 1:
+        if len(running) != 1 or not running[0].request.command.speculation:
             self._alone = None
             return
         sequence = running[0]

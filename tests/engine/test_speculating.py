@@ -27,8 +27,8 @@ SAMPLINGS = {
 }
 
 
-def answer(speculation: bool, draft: Path | None = None, **asked: object) -> tuple[Finished, Stats]:
-    with running_engine(EngineSettings(speculation=speculation, draft_model=draft)) as listener:
+def answer(is_on: bool, draft: Path | None = None, **asked: object) -> tuple[Finished, Stats]:
+    with running_engine(EngineSettings(speculation=is_on, draft_model=draft)) as listener:
         listener.load(GUIDE)
         listener.submit(Generate("a", prompt=TEXT, max_tokens=120, ignore_eos=True, **asked))  # type: ignore[arg-type]
         end = listener.finished("a")
@@ -50,6 +50,14 @@ def test_the_answer_is_the_same_token_by_token(name: str, monkeypatch: pytest.Mo
     assert of_request == (stats.cache.drafted_tokens, stats.cache.accepted_tokens), "nothing else was asked"
     assert (plain.drafted_tokens, plain.accepted_tokens) == (0, 0)
     assert stats.pages_used == 0
+
+
+def test_a_request_may_ask_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    guess_always(monkeypatch)
+    plain, _ = answer(True, sampling=SAMPLINGS["greedy"], speculation=False)
+    guessed, _ = answer(True, sampling=SAMPLINGS["greedy"])
+    assert plain.drafted_tokens == 0 < guessed.drafted_tokens
+    assert plain.tokens == guessed.tokens
 
 
 def test_log_probabilities_come_with_guessed_tokens_too() -> None:
