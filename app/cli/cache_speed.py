@@ -38,7 +38,7 @@ CACHE_PLAN = CachePlan(
     pairs=3,
     decoded=32,
     batches=(1, 2, 4, 8, 16, 32),
-    requests=30,
+    requests=100,
     only=(),
 )
 """What is measured when nothing else is asked for."""
