@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import count, takewhile
 
 import mlx.core as mx
 
@@ -33,7 +32,7 @@ from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft
 from engine.speculation.verify import verify
 from metal.decode_attention import MAX_TOKENS
-from metal.padded_attention import FEWEST, rounded
+from metal.padded_attention import FEWEST, rounded, rounded_lengths
 
 IsWarm = Callable[[int, int], bool]
 """Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
@@ -170,15 +169,10 @@ def _chunks(most: int, longest: int) -> Iterator[tuple[int, int]]:
     if not most:
         return
     yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
-    for rows in _powers(FEWEST, rounded(most)):
+    for rows in rounded_lengths(FEWEST, rounded(most)):
         few = min(rows - 1, most)  # others are attended to as so many, at lengths rounded up
         yield few, few
-        yield from ((few, keys) for keys in _powers(rows, rounded(longest)))
-
-
-def _powers(least: int, most: int) -> Iterator[int]:
-    """Powers of two from `least` to `most`."""
-    return takewhile(lambda power: power <= most, (least << bits for bits in count()))
+        yield from ((few, keys) for keys in rounded_lengths(rows, rounded(longest)))
 
 
 def _widths(kernels: Kernels, model: LoadedModel) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Attention of a chunk at lengths rounded up to powers of two, by MLX's own attention.
+"""Attention of a chunk at rounded lengths, by MLX's own attention.
 
 MLX's attention on CUDA builds a cuDNN graph for each new shape (its cache is keyed by all shapes and strides:
 mlx/backend/cuda/scaled_dot_product_attention.cpp), and a chat's lengths never come twice. Rounded ones do.
@@ -6,15 +6,29 @@ mlx/backend/cuda/scaled_dot_product_attention.cpp), and a chat's lengths never c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import mlx.core as mx
 
 FEWEST = 64
 """Rounded lengths begin here: fewer rows take a GPU as long."""
 
+_COARSE = 4096
+"""Up to here they are powers of two; then three are between two of these, as padding takes time too."""
+
 
 def rounded(length: int) -> int:
-    """The least power of two that holds `length`, FEWEST at least."""
-    return max(FEWEST, 1 << (length - 1).bit_length())
+    """The least rounded length that holds `length`: a multiple of FEWEST, and beyond 4,096 of 1,024."""
+    power = max(FEWEST, 1 << (length - 1).bit_length())
+    step = power if power <= _COARSE else power // 8
+    return -(-length // step) * step
+
+
+def rounded_lengths(least: int, most: int) -> Iterator[int]:
+    """The rounded lengths from `least`, which is one, to `most`."""
+    while least <= most:
+        yield least
+        least = rounded(least + 1)
 
 
 def padded_mask(tokens: int, seen: int, window: int | None, dtype: mx.Dtype) -> mx.array:

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from metal.padded_attention import FEWEST, attend_padded, padded_mask, rounded
+from metal.padded_attention import FEWEST, attend_padded, padded_mask, rounded, rounded_lengths
 from tests.metal.numbers import normal, wide
 
 
@@ -34,10 +34,14 @@ def test_agrees_with_float64(dtype: mx.Dtype, tokens: int, seen: int, window: in
         assert np.abs(wide(out) - exact).max() <= limit * np.abs(exact).max()
 
 
-def test_lengths_of_a_chat_are_few() -> None:
+def test_lengths_of_a_chat_are_few_and_have_little_padding() -> None:
     lengths = {(rounded(tokens), rounded(seen)) for seen in range(1, 16_385) for tokens in (1, 40, seen)}
-    assert len(lengths) == 2 * 9 - 1  # 64 … 16,384, with few tokens and with all
+    assert len(lengths) == 2 * (7 + 8) - 1  # 64 … 4,096 … 16,384, with few tokens and with all
     assert min(lengths) == (FEWEST, FEWEST)
+    assert {keys for _, keys in lengths} == set(rounded_lengths(FEWEST, 16_384))
+    for length in range(1, 40_000):
+        assert length <= rounded(length) < (2 * length if length > FEWEST else FEWEST + 1)
+        assert length <= 4096 or rounded(length) <= 1.25 * length + 1
 
 
 def test_padding_sees_keys_so_that_nothing_is_undefined() -> None:
