@@ -302,11 +302,11 @@ class Serving:
             self._tell.prefill(request, len(request.prompt))
         is_end = token in self.model.tokenizer.eos_ids and not request.command.ignore_eos
         shown = sequence.accept(token, is_end)
-        if is_first and self._batcher.has_one:
-            self._finding.answered(request)
         self._tell.token(request.clock.last_token)
         if shown:
             self._emit(TextChunk(request.id, shown, len(sequence.generated), sequence.index))
+        if is_first and self._batcher.has_one:  # learning from it takes up to a millisecond
+            self._finding.answered(request)
         if sequence.reason is not None or sequence.is_discarded:
             self._end(sequence, sequence.reason or "cancelled")
 
