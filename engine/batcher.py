@@ -219,7 +219,7 @@ class Batcher:
     def _filling(self, runner: Runner, answers: int, before: Sent | None) -> Sequence | None:
         """Whose prompt the next step works on; its chunk is chosen, and there is room for it."""
         if answers == len(self._scheduler.running):
-            return None
+            return None  # all of them decode
         sequence = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
         if sequence is None or sequence.may_restore:
             return None

@@ -28,15 +28,15 @@ PROMPT = 128
 FLAT = 5.0
 """A temperature at which hardly a token is likelier than another, so that nothing is said twice."""
 
-_PIECES = 8
-"""Answers of a sample that is to show small differences: a machine's speed drifts within a second or two."""
+_PIECES = 4
+"""Answers of a sample that is to show small differences, each whole: what guessing loses may come late in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
     """What is decoded: `ask` gives the request by its number and the tokens to generate.
 
-    A sample is `pieces` requests of as many tokens together.
+    A sample is `pieces` requests together.
     """
 
     what: str
@@ -68,7 +68,7 @@ def _rows(scene: Scene, text: _Text, client: EngineClient) -> Iterator[Row]:
         return lambda number: client.run(replace(text.ask(number, count), speculation=speculation))
 
     what = f"{text.what} ({model_title(scene.text_model)})"
-    count, answers = max(2, 4 * scene.plan.decoded // text.pieces), scene.plan.pairs * text.pieces
+    count, answers = 4 * scene.plan.decoded, scene.plan.pairs * text.pieces
     guessing, plain = interleave(
         answers,
         side(speculation=True),
