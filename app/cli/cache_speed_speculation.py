@@ -29,7 +29,7 @@ FLAT = 5.0
 """A temperature at which hardly a token is likelier than another, so that nothing is said twice."""
 
 _PIECES = 4
-"""Answers of a sample that is to show small differences, each whole: what guessing loses may come late in one."""
+"""Answers of a sample that is to show small differences, each whole: guessing may lose late in one."""
 
 
 @dataclass(frozen=True, slots=True)
