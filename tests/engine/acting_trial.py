@@ -1,7 +1,8 @@
 """A trial process whose candidates only act: `python -m tests.engine.acting_trial`.
 
 The environment variable MLXR_ACTS says how, in JSON: by an op ("matvec", "attention set") what its kernels
-do, "fast", "wrong", "abort" or "sleep"; others are slow.
+do, "fast", "wrong", "abort" or "sleep"; others are slow. What they take a clock of their own tells: another
+process may keep the machine busy for longer than a chain.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import mlx.core as mx
 
@@ -17,7 +19,9 @@ from engine import attention_set
 from metal import candidates, trial
 from metal.executors import Executor
 from metal.trial_case import Case, CaseBuilder, Params
+from metal.trial_timing import time_candidates
 
+_clock = [0.0]
 _ACTS: Mapping[str, str] = json.loads(os.environ["MLXR_ACTS"])
 
 
@@ -42,7 +46,7 @@ class ActingCase:
 
     def chain(self, name: str, links: int) -> Sequence[mx.array]:
         takes = {"fast": 0.0001, "slow": 0.002}[self._act] if name != self._builtin else 0.0005
-        time.sleep(links * takes)
+        _clock[0] += links * takes
         return []
 
 
@@ -53,4 +57,5 @@ def _acting(op: str, build: CaseBuilder) -> Callable[[Params, Executor], Case]:
 if __name__ == "__main__":
     attention_set.CASES = {op: _acting(op, build) for op, build in attention_set.CASES.items()}
     candidates.CASES = {op: _acting(op, build) for op, build in candidates.CASES.items()}
+    trial.time_candidates = partial(time_candidates, clock=lambda: _clock[0])
     trial.main()
