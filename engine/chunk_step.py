@@ -33,7 +33,6 @@ class ChunkStep:
     def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels) -> None:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
-        self._windows = tuple(dict.fromkeys(layer.shape.window for layer in decoder.attention))
         self._traced = set[tuple[ChunkShape, int]]()
         self._run: Callable[..., tuple[mx.array, list[mx.array]]] = (
             mx.compile(self._trace) if kernels.is_lazy else self._trace
@@ -41,7 +40,7 @@ class ChunkStep:
 
     def is_traced(self, begin: int, tokens: int) -> bool:
         """Whether no Python runs for a chunk of so many tokens, from token `begin` on, but what writes it."""
-        form = ChunkForm(begin, tokens, self._windows)
+        form = ChunkForm.of(begin, tokens, self._kernels.attention)
         positions = self._decoder.rope.table(form.end).shape[0]
         return not self._kernels.is_lazy or (form.shape, positions) in self._traced
 
@@ -54,20 +53,21 @@ class ChunkStep:
             table: of the sequence, whose pages are there already.
             ids: of the chunk's tokens.
         """
-        form = ChunkForm(table.length, len(ids), self._windows)
+        form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
         written = form.written(table, ids, self._arena.page_size)
-        hidden, pools.fences[:] = self._run(form.shape, written, angles, pools.arrays)
+        hidden, pools.fences[:] = self._run(form.shape, form.windows, written, angles, pools.arrays)
         self._traced.add((form.shape, angles.shape[0]))
         return hidden
 
     def _trace(
         self,
         shape: ChunkShape,
+        windows: tuple[int | None, ...],
         written: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
     ) -> tuple[mx.array, list[mx.array]]:
         pools = ArenaPools.of(arrays)
-        chunk = InPlaceChunk(self._kernels.attention, pools, shape, self._windows, written, angles)
+        chunk = InPlaceChunk(self._kernels.attention, pools, shape, windows, written, angles)
         return self._decoder.hidden(chunk.ids, self._ops, chunk), pools.fences

@@ -18,7 +18,7 @@ from engine.layers.norm import RMSNorm
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, pick
 from metal.attention_shape import AttentionShape
 from metal.candidates_ends import pick_spec
-from metal.candidates_prefill import chunk_spec, odd_spec
+from metal.candidates_prefill import chunk_spec, odd_spec, short_cuts, short_spec
 from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut
 from metal.errors import KernelError
@@ -27,7 +27,7 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pick import Pick
-from metal.prefill_attention import PrefillAttention
+from metal.prefill_attention import PrefillAttention, PrefillCut
 
 
 class Kernels:
@@ -85,6 +85,7 @@ class Kernels:
             for shape in shapes:
                 self._prefills_in_place(shape)
                 self._pads(shape)
+                self._short_cut(shape)
         except KernelError as error:
             self.attention_reason = f"the {self.choice.name} kernels do not take {error}"
             return {}
@@ -95,12 +96,14 @@ class Kernels:
 
     def _launchers(self, shape: AttentionShape, cut: DecodeCut) -> AttentionKernels:
         executor = self.choice.executor
+        short = self._short_cut(shape)
         return AttentionKernels(
             DecodeAttention(executor, self.launches, shape, cut),
             PageWrite(executor, self.launches, shape),
             PageGather(executor, self.launches, shape),
             PageCopy(executor, self.launches, shape),
             PrefillAttention(executor, self.launches, shape) if self._prefills_in_place(shape) else None,
+            PrefillAttention(executor, self.launches, shape, short) if short is not None else None,
             pads=self._pads(shape),
         )
 
@@ -110,6 +113,10 @@ class Kernels:
 
     def _pads(self, shape: AttentionShape) -> bool:
         return self.choice.proven(odd_spec(shape)) is not None
+
+    def _short_cut(self, shape: AttentionShape) -> PrefillCut | None:
+        """Of attention where its history lies, for a short chunk; None where another way is faster."""
+        return short_cuts(shape).get(self.choice.proven(short_spec(shape)) or "")
 
 
 class _Survey:

@@ -57,7 +57,7 @@ class Runner:
                 model.decoder.rope.table(min(model.info.context_length, MET_AT_REST))
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
             self._chunks = ChunkStep(model.decoder, model.arena, self._kernels)
-            self._pads = any(each.pads for each in attention.values())
+            self._rounds = any(each.rounds for each in attention.values())
             self._batches = BatchTables(model.pager.page_size, self._kernels.partition)
 
     @property
@@ -158,7 +158,7 @@ class Runner:
     def _is_traced(self, part: Part, *, may_trace: bool) -> bool:
         """Whether it goes through the model as a traced chunk: at rounded lengths, that were met before."""
         begin, tokens = part.table.length, part.tokens
-        if not self._pads or tokens > LONGEST or is_common(begin, tokens):
+        if not self._rounds or tokens > LONGEST or is_common(begin, tokens):
             return False
         return may_trace or self._chunks.is_traced(begin, tokens)
 

@@ -18,10 +18,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import mlx.core as mx
 
-from engine.chunk_step import MET_AT_REST
+from engine.chunk_step import LONGEST, MET_AT_REST
 from engine.chunking import common_chunks
 from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
+from engine.kv.in_place_chunk import table_rooms
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, PageTable
 from engine.loading.model import LoadedModel
@@ -66,8 +67,8 @@ class Warmth:
         widths = dict.fromkeys(self._widths.values())
         lengths = [pages * model.pager.page_size for pages in widths]
         self._waiting = deque((steps[0], length) for length in lengths)
-        if self._kernels is not None and any(each.pads for each in self._kernels.attention.values()):
-            self._waiting.extend(_chunks(chunk, min(MET_AT_REST, model.info.context_length)))
+        if self._kernels is not None:
+            self._waiting.extend(_chunks(self._kernels, chunk, min(MET_AT_REST, model.info.context_length)))
         self._waiting.extend((tokens, length) for length in lengths for tokens in steps[1:])
         self._compiled = set[tuple[int, int]]()  # tokens, and the length that stands for others
 
@@ -164,15 +165,22 @@ def _check(runner: Runner, logits: mx.array, drafted: int) -> None:
         mx.eval(check.choices, check.mass)
 
 
-def _chunks(most: int, longest: int) -> Iterator[tuple[int, int]]:
+def _chunks(kernels: Kernels, most: int, longest: int) -> Iterator[tuple[int, int]]:
     """Tokens of chunks, and the length with them, that stand for all that prompts are cut into."""
-    if not most:
+    attention = kernels.attention.values()
+    pads = any(each.pads for each in attention)
+    if not most or not any(each.rounds for each in attention):
         return
-    yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
+    if pads:
+        yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
     for rows in rounded_lengths(FEWEST, rounded(most)):
         few = min(rows - 1, most)  # others are attended to as so many, at lengths rounded up
-        yield few, few
-        yield from ((few, keys) for keys in rounded_lengths(rows, rounded(longest)))
+        if all(each.in_pages(few) is not None for each in attention):
+            if few <= LONGEST:
+                yield from ((few, room) for room in table_rooms(rows, longest))
+        elif pads:
+            yield few, few
+            yield from ((few, keys) for keys in rounded_lengths(rows, rounded(longest)))
 
 
 def _widths(kernels: Kernels, model: LoadedModel) -> dict[int, int]:

@@ -17,7 +17,7 @@ from metal.candidates import CASES, rms_norm_spec
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matmul import matmul_spec
 from metal.candidates_matvec import Product
-from metal.candidates_prefill import chunk_spec, odd_spec
+from metal.candidates_prefill import chunk_spec, odd_spec, short_spec
 from metal.candidates_scene import Attention
 from metal.executors import Executor
 from metal.trial_case import CaseBuilder, CaseSpec
@@ -128,6 +128,8 @@ CHUNKS = (
     chunk_spec(AttentionShape(2, 2, 128, 128, 32, mx.bfloat16, 128**-0.5, window=300)),
     odd_spec(AttentionShape(8, 2, 64, 64, 16, mx.float16, 64**-0.5)),
     odd_spec(AttentionShape(2, 2, 128, 128, 32, mx.bfloat16, 128**-0.5, window=300)),
+    short_spec(AttentionShape(8, 2, 64, 64, 16, mx.float16, 64**-0.5)),
+    short_spec(AttentionShape(2, 2, 128, 128, 32, mx.bfloat16, 128**-0.5, window=300)),
 )
 
 SUITE: tuple[CaseSpec, ...] = (*RMS_NORM, *MATVEC, *BLOCKS, *DECODE, *PREFILL, *CHUNKS, *PAGES, *ENDS)

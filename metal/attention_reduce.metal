@@ -1,7 +1,8 @@
-// Joins the partitions of decode_attention: out = Σ_p 2^(m_p − m) o_p / Σ_p 2^(m_p − m) l_p, with m = max m_p.
+// Joins the partitions of decode_attention or prefill_attention: out = Σ_p 2^(m_p − m) o_p / Σ_p 2^(m_p − m) l_p, with m = max m_p.
 //
 // One threadgroup a query row. Simdgroups share the partitions out among themselves; a lane holds 4 elements of a head (VECTORS
-// times). Partitions that no key of the sequence lies in were never written and are not read.
+// times). Partitions that no key of the sequence lies in were never written and are not read: decode attention's are found by
+// the sequence's length, and of prefill's (RAGGED) all have a sum, which is 0 then.
 #pragma body
 threadgroup_array(float, joined, SIMDGROUPS * HEAD_DIM);
 threadgroup_array(float, shares, SIMDGROUPS * 2);
@@ -10,6 +11,10 @@ const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint row = threadgroup_position_in_grid.x;
 const uint partitions = uint(sizes[0]);
+#if RAGGED
+if (int(row / HEADS) >= offsets[sizes[1]]) return;
+const uint first = 0, last = partitions - 1;
+#else
 const uint sequence = row / HEADS / TOKENS;
 const int history = lengths[sequence];
 if (history < 0) return;
@@ -19,6 +24,7 @@ const uint first = uint(max(0, history + 1 - sizes[1])) / PARTITION;
 #else
 const uint first = 0;
 #endif
+#endif
 
 vec4 value[VECTORS];
 #pragma unroll
@@ -26,6 +32,9 @@ for (uint i = 0; i < VECTORS; ++i) value[i] = make_vec4(0.0f);
 float maximum = -1.0e30f, total = 0.0f;
 for (uint partition = first + simdgroup; partition <= last; partition += SIMDGROUPS) {
   const size_t place = size_t(row) * partitions + partition;
+#if RAGGED
+  if (sums[place * 2 + 1] == 0.0f) continue;
+#endif
   const float best = max(maximum, sums[place * 2]);
   const float factor = exp2(maximum - best), weight = exp2(sums[place * 2] - best);
   maximum = best;

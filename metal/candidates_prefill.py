@@ -1,6 +1,7 @@
 """Attention of a prefill chunk to a history in pages: gathered for MLX's own attention, or where it lies.
 
-And of a chunk whose lengths come once: by MLX's own attention, at these lengths or at rounded ones.
+And of a chunk whose lengths come once: by MLX's own attention, at these lengths or at rounded ones; of a
+short one also where the history lies, in parts.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from metal.padded_attention import attend_padded, padded_mask, rounded
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
-from metal.prefill_attention import PrefillAttention
+from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts
 from metal.trial_case import CaseBuilder, CaseSpec, Params
 
 _HISTORY, _NEW = 1024, 256
 _FEW = 40
 """New tokens of a chat's next message."""
+_CUTS = 2
+"""Of `prefill_cuts`, those that are tried on a short chunk, each working ahead or not."""
 
 
 def chunk_spec(shape: AttentionShape) -> CaseSpec:
@@ -38,6 +41,17 @@ def chunk_spec(shape: AttentionShape) -> CaseSpec:
 def odd_spec(shape: AttentionShape) -> CaseSpec:
     """The few tokens of a next message, on a history that is never as long again."""
     return _attention(shape, _FEW).spec("odd chunk")
+
+
+def short_spec(shape: AttentionShape) -> CaseSpec:
+    """The same tokens, for which attention where the history lies is tried too."""
+    return _attention(shape, _FEW).spec("short chunk")
+
+
+def short_cuts(shape: AttentionShape) -> Mapping[str, PrefillCut]:
+    """How that attention is cut, by candidate."""
+    cuts = prefill_cuts(shape)[:_CUTS]
+    return {f"in pages {cut}": cut for one in cuts for cut in (one, replace(one, ahead=True))}
 
 
 def _attention(shape: AttentionShape, new: int) -> Attention:
@@ -81,6 +95,21 @@ def odd_chunk(params: Params, executor: Executor) -> AttentionCase:
     return _OddCase("odd chunk", attention, runs, ("page_write", "page_gather"), lambda scene: [scene.out])
 
 
+def short_chunk(params: Params, executor: Executor) -> AttentionCase:
+    """Builds the case of `short_spec`; all candidates write pages with our kernel."""
+    attention = attention_of(params)
+    shape = attention.shape
+    write, gather = PageWrite(executor, Counter(), shape), PageGather(executor, Counter(), shape)
+    runs: dict[str, Run] = {
+        BUILTIN: _gathered(write, gather, shape),
+        "padded": _gathered(write, gather, shape, pads=True),
+    }
+    for name, cut in short_cuts(shape).items():
+        runs[name] = _in_pages(write, PrefillAttention(executor, Counter(), shape, cut), is_split=True)
+    kernels = "page_write", "page_gather", "prefill_attention", "attention_reduce"
+    return _OddCase("short chunk", attention, runs, kernels, lambda scene: [scene.out])
+
+
 _UNSEEN = itertools.count(1)
 """Of this process's links: the oldest tokens that each leaves out."""
 
@@ -117,13 +146,14 @@ def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape, *, pa
     return run
 
 
-def _in_pages(write: PageWrite, attention: PrefillAttention) -> Run:
+def _in_pages(write: PageWrite, attention: PrefillAttention, *, is_split: bool = False) -> Run:
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         rows = scene.qkv.shape[0]
+        parts = attention.parts(rows, _HISTORY + rows) if is_split else 1
         angles = scene.angles[_HISTORY : _HISTORY + rows]
         queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         places = pages_of(scene, replace(pools, fence=fence))
-        out, fence = attention(queries, places, scene.offsets, rows)
+        out, fence = attention(queries, places, scene.offsets, rows, parts=parts)
         return [out], replace(pools, fence=fence)
 
     return run
@@ -136,4 +166,8 @@ def _mask(rows: int, tokens: int, window: int | None) -> mx.array | str:
     return (keys <= queries) & (keys > queries - window)
 
 
-CASES: Mapping[str, CaseBuilder] = {"prefill chunk": prefill_chunk, "odd chunk": odd_chunk}
+CASES: Mapping[str, CaseBuilder] = {
+    "prefill chunk": prefill_chunk,
+    "odd chunk": odd_chunk,
+    "short chunk": short_chunk,
+}

@@ -1,7 +1,6 @@
-"""Launches decode_attention.metal and attention_reduce.metal: new tokens written to pages, and attended.
+"""Launches decode_attention.metal: new tokens written to pages, and attended.
 
-Split keys and the joining of their softmaxes follow Flash-Decoding (Dao et al. 2023) and the online softmax
-of Milakov and Gimelshein (2018, arXiv:1805.02867).
+Split keys follow Flash-Decoding (Dao et al. 2023).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from dataclasses import replace
 
 import mlx.core as mx
 
+from metal.attention_reduce import AttentionReduce
 from metal.attention_shape import AttentionShape, HeadNorms
 from metal.constants import device_integers
 from metal.decode_cut import DecodeCut, cut_for, sizes
@@ -23,7 +23,6 @@ from metal.source import Feature
 from metal.touched import Launched, Touched
 
 MAX_TOKENS = 8
-_REDUCE_SIMDGROUPS = 8
 
 
 class DecodeAttention:
@@ -40,7 +39,7 @@ class DecodeAttention:
         if shape.head_dim > 128 and self._cut.simdgroups > 4:
             self._cut = replace(self._cut, simdgroups=4)  # threadgroup memory is 32 KB
         self._attention: dict[tuple[tuple[str, ...], bool, bool], Kernel] = {}
-        self._joining: Kernel | None = None
+        self._reduce = AttentionReduce(executor, launches, shape, ragged=False)
 
     @property
     def partition(self) -> int:
@@ -102,7 +101,12 @@ class DecodeAttention:
         )
         if partitions == 1:
             return made[0], made[1]
-        return self._reduce(made[0], made[1], pages.lengths, tokens, sinks), made[2]
+        parts, sums, fence = made
+        lengths, partition = pages.lengths, cut.partition
+        out = self._reduce.of_partitions(
+            parts, sums, lengths, tokens=tokens, partition=partition, sinks=sinks
+        )
+        return out, fence
 
     def _inputs(
         self, qkv: mx.array, angles: mx.array, pages: Pages, norms: HeadNorms | None
@@ -129,32 +133,6 @@ class DecodeAttention:
         parts = Output((rows, partitions, shape.head_dim), mx.float32)
         return [parts, Output((rows, partitions, 2), mx.float32), NEXT_FENCE]
 
-    def _reduce(
-        self, partial: mx.array, sums: mx.array, lengths: mx.array, tokens: int, sinks: mx.array | None
-    ) -> mx.array:
-        shape = self._shape
-        rows, partitions = partial.shape[0], partial.shape[1]
-        sizes = device_integers(partitions, shape.window or 0)
-        inputs = {"partial": partial, "sums": sums, "lengths": lengths, "sizes": sizes}
-        if sinks is not None:
-            inputs["sinks"] = sinks
-        (out,) = self._reduce_kernel(tuple(inputs))(
-            inputs,
-            grid=(rows * _REDUCE_SIMDGROUPS * LANES, 1, 1),
-            threadgroup=(_REDUCE_SIMDGROUPS * LANES, 1, 1),
-            outputs=[Output((rows // shape.heads, shape.heads * shape.head_dim), shape.dtype)],
-            template={
-                "T": shape.dtype,
-                "HEAD_DIM": shape.head_dim,
-                "HEADS": shape.heads,
-                "TOKENS": tokens,
-                "PARTITION": self._cut.partition,
-                "SIMDGROUPS": _REDUCE_SIMDGROUPS,
-                "VECTORS": -(-shape.head_dim // (4 * LANES)),
-            },
-        )
-        return out
-
     def _kernel(self, inputs: tuple[str, ...], cut: DecodeCut, *, is_final: bool) -> Kernel:
         key = (inputs, cut.ahead, is_final)
         if key not in self._attention:
@@ -175,18 +153,6 @@ class DecodeAttention:
                 },
             )
         return self._attention[key]
-
-    def _reduce_kernel(self, inputs: tuple[str, ...]) -> Kernel:
-        if self._joining is None:
-            self._joining = Kernel(
-                "attention_reduce",
-                inputs=inputs,
-                outputs=("out",),
-                executor=self._executor,
-                launches=self._launches,
-                features={"WINDOW": int(self._shape.window is not None), "SINKS": int(self._shape.sinks)},
-            )
-        return self._joining
 
     def _check(
         self,

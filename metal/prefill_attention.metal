@@ -8,12 +8,32 @@
 // Nobody may look inside a matrix, so scores go through threadgroup memory, where four lanes do a row's softmax (exp2, in
 // float), and sums are rescaled by a diagonal matrix: only when a maximum grew by more than SLACK, for weights up to
 // 2^SLACK are as exact as those up to 1.
+//
+// SPLIT: few rows behind many keys would leave most of a device idle. So several threadgroups walk a part each of the keys of
+// the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part in `sums`, for
+// attention_reduce; of a part in which a row sees nothing, only a sum of 0. The parts of a tile are as long as each other, whatever
+// its keys are.
 #define MASKED -1.0e38f
 #define LOWEST -1.0e30f
 #define SLACK 8.0f
 #define EACH uint(16 / sizeof(T))
 #define PIECES (HEAD_DIM / EACH)
 #define ROWS (8 * SIMDGROUPS)
+
+// AHEAD: the next block of keys is on its way while this one is computed.
+#define LOAD_BLOCK(block)                                                                                               \
+  _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {                                                                \
+    const uint piece = index + i * (SIMDGROUPS * 32);                                                                   \
+    const int key = (block) + int(piece / PIECES);                                                                      \
+    k_rows[i] = v_rows[i] = make_vec4(0.0f);                                                                            \
+    if (piece < KEYS * PIECES && key >= lowest && key < end) {                                                          \
+      const uint page = uint(tables[sequence * uint(sizes[0]) + uint(key) / PAGE]);                                     \
+      const size_t place =                                                                                              \
+          (size_t(kv_head) * slots + page * PAGE + uint(key) % PAGE) * HEAD_DIM + piece % PIECES * EACH;                \
+      k_rows[i] = load4(reinterpret_cast<const device float*>(keys + place));                                           \
+      v_rows[i] = load4(reinterpret_cast<const device float*>(values + place));                                         \
+    }                                                                                                                   \
+  }
 
 #pragma body
 threadgroup_array(T, query_tile, ROWS * STRIDE);
@@ -26,10 +46,16 @@ const uint index = thread_index_in_threadgroup;
 const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint kv_head = threadgroup_position_in_grid.y;
+#if SPLIT
+const uint parts = uint(sizes[3]);
+const uint sequence = threadgroup_position_in_grid.z / parts, my_part = threadgroup_position_in_grid.z % parts;
+#else
 const uint sequence = threadgroup_position_in_grid.z;
+#endif
 const uint slots = uint(pool[0]), rows = uint(sizes[1]);
 
-if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && sequence == 0 && index < 8) next_fence[index] = 0;
+if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_in_grid.z == 0 && index < 8)
+  next_fence[index] = 0;
 
 // The last rows see the most keys: they begin first.
 const int first_item = int((threadgroups_per_grid.x - 1 - threadgroup_position_in_grid.x) * ROWS);
@@ -38,12 +64,20 @@ const int items = (offsets[sequence + 1] - first_row) * GROUP;
 const int history = lengths[sequence];
 if (history < 0 || first_item >= items) return;
 
-const int end = history + (min(first_item + ROWS, items) - 1) / GROUP + 1;
 #if WINDOW
 const int window = sizes[2];
-const int lowest = max(0, history + first_item / GROUP + 1 - window);
+const int tile_lowest = max(0, history + first_item / GROUP + 1 - window);
 #else
-const int lowest = 0;
+const int tile_lowest = 0;
+#endif
+const int tile_end = history + (min(first_item + ROWS, items) - 1) / GROUP + 1;
+#if SPLIT
+const int blocks = (tile_end + KEYS - 1) / KEYS - tile_lowest / KEYS;
+const int length = (blocks + int(parts) - 1) / int(parts) * KEYS;
+const int part_begin = tile_lowest / KEYS * KEYS + int(my_part) * length;
+const int lowest = max(tile_lowest, part_begin), end = min(tile_end, part_begin + length);
+#else
+const int lowest = tile_lowest, end = tile_end;
 #endif
 
 for (uint piece = index; piece < ROWS * PIECES; piece += SIMDGROUPS * 32) {
@@ -84,26 +118,29 @@ matrix8x8<float> sum[HEAD_DIM / 8];
 for (uint d = 0; d < HEAD_DIM / 8; ++d) matrix_fill(sum[d], 0.0f);
 float maximum = LOWEST, total = 0.0f;
 
+vec4 k_rows[VECTORS], v_rows[VECTORS];  // of a block of keys, on their way
+#if AHEAD
+LOAD_BLOCK(lowest / KEYS * KEYS)
+#endif
 for (int begin = lowest / KEYS * KEYS; begin < end; begin += KEYS) {
+#if !AHEAD
+  LOAD_BLOCK(begin)
+#endif
   threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
   for (uint i = 0; i < VECTORS; ++i) {
     const uint piece = index + i * (SIMDGROUPS * 32);
-    const uint tile_row = piece / PIECES, at = piece % PIECES * EACH;
-    const int key = begin + int(tile_row);
-    vec4 k = make_vec4(0.0f), v = make_vec4(0.0f);
+    const uint at = piece / PIECES * STRIDE + piece % PIECES * EACH;
     if (piece < KEYS * PIECES) {
-      if (key >= lowest && key < end) {
-        const uint page = uint(tables[sequence * uint(sizes[0]) + uint(key) / PAGE]);
-        const size_t place = (size_t(kv_head) * slots + page * PAGE + uint(key) % PAGE) * HEAD_DIM + at;
-        k = load4(reinterpret_cast<const device float*>(keys + place));
-        v = load4(reinterpret_cast<const device float*>(values + place));
-      }
-      store4(reinterpret_cast<threadgroup float*>(key_tile + tile_row * STRIDE + at), k);
-      store4(reinterpret_cast<threadgroup float*>(value_tile + tile_row * STRIDE + at), v);
+      store4(reinterpret_cast<threadgroup float*>(key_tile + at), k_rows[i]);
+      store4(reinterpret_cast<threadgroup float*>(value_tile + at), v_rows[i]);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
+#if AHEAD
+  LOAD_BLOCK(begin + KEYS)
+  simdgroup_barrier(mem_flags::mem_none);
+#endif
   if (begin >= my_end || begin + KEYS <= my_begin) continue;  // the same for the whole simdgroup
 
   matrix8x8<float> score[KEYS / 8];
@@ -179,11 +216,19 @@ for (int begin = lowest / KEYS * KEYS; begin < end; begin += KEYS) {
 total += simd_shuffle_xor(total, 1);
 total += simd_shuffle_xor(total, 2);
 const uint head = kv_head * GROUP + uint(item) % GROUP;
+const size_t out_row = size_t(first_row + item / GROUP) * (GROUP * KV_HEADS) + head;
+#if SPLIT
+const size_t place = out_row * parts + my_part;
+const float by = 1.0f;
+if (my_first + int(row) < items && part < 2) sums[place * 2 + part] = part == 0 ? maximum : total;
+if (lowest >= end) return;  // the same for the whole threadgroup
+#else
+const size_t place = out_row;
 #if SINKS
 total += exp2(to_float(sinks[head]) * 1.44269504f - maximum);
 #endif
-const float inverse = 1.0f / total;
-const size_t out_row = size_t(first_row + item / GROUP) * (GROUP * KV_HEADS) + head;
+const float by = 1.0f / total;
+#endif
 #pragma unroll
 for (uint d = 0; d < HEAD_DIM / 16; ++d) {
   simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -191,5 +236,5 @@ for (uint d = 0; d < HEAD_DIM / 16; ++d) {
   matrix_store(sum[2 * d + 1], mine + 8, WIDE);
   simdgroup_barrier(mem_flags::mem_threadgroup);
   if (my_first + int(row) < items)
-    store4(out + out_row * HEAD_DIM + d * 16 + part * 4, load4(mine + row * WIDE + part * 4) * inverse);
+    store4(out + place * HEAD_DIM + d * 16 + part * 4, load4(mine + row * WIDE + part * 4) * by);
 }

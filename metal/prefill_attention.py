@@ -1,16 +1,17 @@
 """Launches prefill_attention.metal: many new tokens of each sequence, in pages already, attend over pages.
 
-The tiling follows FlashAttention-2 (Dao 2023, arXiv:2307.08691).
+The tiling follows FlashAttention-2 (Dao 2023, arXiv:2307.08691), split keys Flash-Decoding (Dao et al. 2023).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
 
+from metal.attention_reduce import AttentionReduce
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.errors import KernelError
@@ -20,6 +21,10 @@ from metal.pools import NEXT_FENCE, SMALLEST, Pages, check_arrays
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
+_PLENTY = 512
+"""Threadgroups that a device has work for; keys are split until there are as many."""
+_FEWEST_KEYS = 256
+"""Of a part of them: fewer are not worth the joining."""
 _MATRIX = 8  # rows and columns of a matrix, and so the rows that a simdgroup holds
 
 
@@ -30,10 +35,15 @@ class PrefillCut:
     Attributes:
         simdgroups: of a threadgroup, 8 query rows each.
         keys: keys that a threadgroup holds at once: 8, 16 or 32.
+        ahead: whether it asks for its next keys before it computes with these.
     """
 
     simdgroups: int
     keys: int
+    ahead: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.simdgroups}x{self.keys}{' ahead' if self.ahead else ''}"
 
     def stride(self, shape: AttentionShape) -> int:
         """Elements from one row of a tile to the next: 16 bytes more than a head, against bank conflicts."""
@@ -52,7 +62,10 @@ class PrefillCut:
 
 
 def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
-    """The cuts that fit in threadgroup memory, the one to use unmeasured first: many rows, then many keys."""
+    """The cuts that fit in threadgroup memory, the one to use unmeasured first: many rows, then many keys.
+
+    Each of them also works ahead.
+    """
     cuts = [PrefillCut(simdgroups, keys) for simdgroups in (4, 2, 1) for keys in (32, 16, 8)]
     return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
 
@@ -65,22 +78,17 @@ class PrefillAttention:
     ) -> None:
         """Raises KernelError for a shape that the kernel is not written for, or a cut that does not fit."""
         shape.check()
+        self._executor, self._launches = executor, launches
         self._shape, self._cut = shape, cut or prefill_cuts(shape)[0]
-        if self._cut not in prefill_cuts(shape):
+        if replace(self._cut, ahead=False) not in prefill_cuts(shape):
             raise KernelError(f"prefill attention: {self._cut} does not fit heads of {shape.head_dim}")
-        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "fence", "pool", "sizes")
-        self._kernel = Kernel(
-            "prefill_attention",
-            inputs=(*inputs, *(("sinks",) if shape.sinks else ())),
-            outputs=("out", "next_fence"),
-            executor=executor,
-            launches=launches,
-            features={
-                "WINDOW": int(shape.window is not None),
-                "SINKS": int(shape.sinks),
-                **shape.logit_features,
-            },
-        )
+        self._whole = self._kernel(is_split=False)
+        self._split = self._kernel(is_split=True)
+        self._reduce = AttentionReduce(executor, launches, shape, ragged=True)
+
+    def parts(self, rows: int, keys: int) -> int:
+        """Into how many parts the keys of one sequence are best split, of `rows` new tokens behind `keys`."""
+        return max(1, min(_PLENTY // (self._tiles(rows) * self._shape.kv_heads), keys // _FEWEST_KEYS))
 
     def __call__(
         self,
@@ -89,6 +97,7 @@ class PrefillAttention:
         offsets: mx.array,
         max_rows: int,
         *,
+        parts: int = 1,
         sinks: mx.array | None = None,
     ) -> tuple[mx.array, mx.array]:
         """Attends from the new tokens; returns (out, next fence).
@@ -99,6 +108,8 @@ class PrefillAttention:
                 those. Only read; tables may have any width.
             offsets: int32, at least 8: sequence i has rows [offsets[i], offsets[i + 1]), maybe none.
             max_rows: at least the rows of the longest sequence.
+            parts: into which keys are split, so that threadgroups share those of the same rows. What comes
+                out depends on it, by rounding.
             sinks: (heads,), with `shape.sinks`.
 
         Returns:
@@ -109,22 +120,54 @@ class PrefillAttention:
             KernelError: arrays that do not fit together.
         """
         self._check(queries, pages, offsets, max_rows, sinks)
-        shape, cut = self._shape, self._cut
-        tiles = -(-max_rows * shape.group // (_MATRIX * cut.simdgroups))
-        threads = cut.simdgroups * LANES
-        out, fence = self._kernel(
-            self._inputs(queries, pages, offsets, sinks),
-            grid=(tiles * threads, shape.kv_heads, pages.tables.shape[0]),
+        if parts < 1:
+            raise KernelError(f"prefill attention: keys in {parts} parts")
+        shape, threads = self._shape, self._cut.simdgroups * LANES
+        sequences, rows = pages.tables.shape[0], queries.shape[1]
+        outputs = [Output((rows, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
+        if parts > 1:
+            scores = rows * shape.heads, parts
+            outputs = [
+                Output((*scores, shape.head_dim), mx.float32),
+                Output((*scores, 2), mx.float32),
+                NEXT_FENCE,
+            ]
+        made = (self._whole if parts == 1 else self._split)(
+            self._inputs(queries, pages, offsets, parts, sinks),
+            grid=(self._tiles(max_rows) * threads, shape.kv_heads, sequences * parts),
             threadgroup=(threads, 1, 1),
-            outputs=[Output((queries.shape[1], shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE],
+            outputs=outputs,
             template={"T": shape.dtype, **self._template()},
         )
-        return out, fence
+        if parts == 1:
+            return made[0], made[1]
+        return self._reduce.of_parts(made[0], made[1], offsets, sequences, sinks), made[2]
+
+    def _kernel(self, *, is_split: bool) -> Kernel:
+        shape = self._shape
+        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "fence", "pool", "sizes")
+        return Kernel(
+            "prefill_attention",
+            inputs=(*inputs, *(("sinks",) if shape.sinks and not is_split else ())),
+            outputs=("out", "sums", "next_fence") if is_split else ("out", "next_fence"),
+            executor=self._executor,
+            launches=self._launches,
+            features={
+                "WINDOW": int(shape.window is not None),
+                "SINKS": int(shape.sinks),
+                "SPLIT": int(is_split),
+                "AHEAD": int(self._cut.ahead),
+                **shape.logit_features,
+            },
+        )
+
+    def _tiles(self, rows: int) -> int:
+        return -(-rows * self._shape.group // (_MATRIX * self._cut.simdgroups))
 
     def _inputs(
-        self, queries: mx.array, pages: Pages, offsets: mx.array, sinks: mx.array | None
+        self, queries: mx.array, pages: Pages, offsets: mx.array, parts: int, sinks: mx.array | None
     ) -> dict[str, mx.array]:
-        sizes = [pages.tables.shape[1], queries.shape[1], self._shape.window or 0]
+        sizes = [pages.tables.shape[1], queries.shape[1], self._shape.window or 0, parts]
         inputs = {
             "queries": queries,
             "keys": pages.pools.keys,
@@ -136,7 +179,7 @@ class PrefillAttention:
             "pool": pages.pools.slots,
             "sizes": device_integers(*sizes),
         }
-        return inputs if sinks is None else inputs | {"sinks": sinks}
+        return inputs if sinks is None or parts > 1 else inputs | {"sinks": sinks}
 
     def _template(self) -> dict[str, int]:
         shape, cut = self._shape, self._cut

@@ -29,6 +29,9 @@ from metal.page_write import PageWrite
 from metal.pools import Pages
 from metal.prefill_attention import PrefillAttention
 
+MOST_SHORT = 128
+"""Tokens of a short chunk: more rows are faster by products of whole matrices, although keys are gathered."""
+
 SMALLEST_BATCH = 8
 """Elements that `lengths` has at least: fewer would reach a kernel as another kind of memory."""
 
@@ -96,6 +99,7 @@ class AttentionKernels:
         write: many tokens into their pages.
         prefill: many tokens' attention where their history lies; None where it is faster to gather the
             history for MLX's own attention.
+        short: the same of a short chunk whose lengths come once, in parts.
         gather: that.
         copy: pages onto others, before one of several holders writes.
         pads: whether a chunk whose lengths come once is attended to at rounded lengths: MLX's own attention
@@ -107,7 +111,26 @@ class AttentionKernels:
     gather: PageGather
     copy: PageCopy
     prefill: PrefillAttention | None = None
+    short: PrefillAttention | None = None
     pads: bool = False
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a chunk whose lengths come once is computed at rounded ones, so that it can be traced."""
+        return self.pads or self.short is not None
+
+    def short_for(self, tokens: int) -> PrefillAttention | None:
+        """`short`, if it is there and a chunk of so many tokens is short."""
+        return self.short if tokens <= MOST_SHORT else None
+
+    def in_pages(self, tokens: int) -> PrefillAttention | None:
+        """Attention where the history lies, for a chunk of so many tokens whose lengths come once."""
+        return self.short_for(tokens) or self.prefill
+
+    def parts(self, tokens: int, keys: int) -> int:
+        """Into how many its keys are split for that."""
+        short = self.short_for(tokens)
+        return 1 if short is None else short.parts(tokens, keys)
 
 
 class InPlaceStep:
@@ -187,13 +210,18 @@ class InPlacePrefill:
         kernels = self._kernels[shape]
         pools = self._pools.layer(index)
         arguments = (qkv, self._angles, self._slots, pools)
-        pads = kernels.pads and not is_common(self._begin, self._end - self._begin)
-        if first == self._begin and not pads:
+        is_odd = not is_common(self._begin, self._end - self._begin)
+        tokens = qkv.shape[0]
+        attention = kernels.in_pages(tokens) if is_odd else kernels.prefill
+        pads = kernels.pads and is_odd
+        is_short = is_odd and kernels.short_for(tokens) is not None
+        if first == self._begin and not pads and not is_short:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
-        elif kernels.prefill is not None:
+        elif attention is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
             pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
-            out, self._pools.fences[index] = kernels.prefill(q, pages, self._offsets, qkv.shape[0])
+            parts = kernels.parts(tokens, self._end - first) if is_odd else 1
+            out, self._pools.fences[index] = attention(q, pages, self._offsets, tokens, parts=parts)
             return out
         else:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)

@@ -5,7 +5,7 @@ See engine/kv/in_place.py for the order of launches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -17,7 +17,7 @@ from engine.kv.pager import NO_PAGE, PageTable
 from engine.layers.attention import AttentionLayer
 from metal.attention_shape import AttentionShape
 from metal.padded_attention import attend_padded, mask_at, rounded
-from metal.pools import Pages
+from metal.pools import Pages, Pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,18 @@ class ChunkForm:
 
     Attributes:
         begin, tokens: it is tokens begin … begin+tokens-1 of its sequence.
-        windows: of the model's layers, each once.
+        windows: of the layers that gather what it sees, each once.
     """
 
     begin: int
     tokens: int
     windows: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, begin: int, tokens: int, attention: Mapping[AttentionShape, AttentionKernels]) -> ChunkForm:
+        """Of a chunk of a model whose layers have these shapes."""
+        gathering = [shape.window for shape, each in attention.items() if each.in_pages(tokens) is None]
+        return cls(begin, tokens, tuple(dict.fromkeys(gathering)))
 
     @property
     def end(self) -> int:
@@ -43,6 +49,11 @@ class ChunkForm:
         """Of its products; those behind its tokens are padding."""
         return rounded(self.tokens)
 
+    @property
+    def room(self) -> int:
+        """Tokens that its page table has room for."""
+        return rounded(self.end) if self.windows else table_room(self.end)
+
     def first(self, window: int | None) -> int:
         """The first token that it sees."""
         return 0 if window is None else max(0, self.begin - window + 1)
@@ -51,7 +62,7 @@ class ChunkForm:
     def shape(self) -> ChunkShape:
         """What of it is no number on the device."""
         keys = tuple(rounded(self.end - self.first(window)) for window in self.windows)
-        return self.rows, rounded(self.end), *keys
+        return self.rows, self.room, *keys
 
     def written(self, table: PageTable, ids: Sequence[int], page_size: int) -> mx.array:
         """Its numbers, as InPlaceChunk takes them: int32, one array.
@@ -63,7 +74,7 @@ class ChunkForm:
             ids: of the chunk's tokens.
             page_size: tokens a page.
         """
-        wide = rounded(self.end) // page_size
+        wide = self.room // page_size
         pages = np.full(wide, NO_PAGE, np.int32)
         used = -(-self.end // page_size)
         pages[:used] = table.pages[:used]
@@ -85,7 +96,23 @@ class ChunkForm:
 
 
 ChunkShape = tuple[int, ...]
-"""Rows, room for tokens in its page table, and for keys in each window."""
+"""Rows, room for tokens in its page table, and for keys in each window of layers that gather."""
+
+_LEAST_ROOM = 256
+"""Tokens; 8 pages or more, as fewer integers would reach a kernel as another kind of memory."""
+
+
+def table_room(tokens: int) -> int:
+    """Tokens that a page table has room for where nothing is gathered: more room costs nothing."""
+    return max(_LEAST_ROOM, 1 << (tokens - 1).bit_length())
+
+
+def table_rooms(least: int, most: int) -> Iterator[int]:
+    """What `table_room` is of `least` … `most` tokens."""
+    room = table_room(least)
+    while room < 2 * most:
+        yield room
+        room *= 2
 
 
 class InPlaceChunk:
@@ -106,9 +133,9 @@ class InPlaceChunk:
         written: mx.array,
         angles: mx.array,
     ) -> None:
-        """`written`: of ChunkForm; `angles`: (positions, rotary_dims) of every position in use."""
-        rows, _, *keys = shape
-        self._kernels, self._pools, self._rows = kernels, pools, rows
+        """`windows`, `written`: of ChunkForm; `angles`: (positions, rotary_dims) of every position in use."""
+        rows, room, *keys = shape
+        self._kernels, self._pools, self._rows, self._room = kernels, pools, rows, room
         count = len(windows)
         sizes = [*[SMALLEST_BATCH] * (2 + count), rows, rows]
         numbers = written + 0  # where the device has it, not in memory that migrates
@@ -128,16 +155,24 @@ class InPlaceChunk:
         kernels = self._kernels[shape]
         pools = self._pools.layer(index)
         q, fence = kernels.write.queries(qkv, self._angles, self._slots, pools, norms=layer.norms)
-        if kernels.prefill is not None:
-            pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
-            out, self._pools.fences[index] = kernels.prefill(q, pages, self._offsets, self._rows)
-            return out
+        if shape.window not in self._spans:
+            return self._in_pages(layer, q, replace(pools, fence=fence))
         span, room = self._spans[shape.window]
         pools = replace(pools, fence=fence)
         keys, values, fence = kernels.gather.rows(pools, self._table, span[4:5], room, span[:4])
         self._pools.fences[index] = fence
         out = attend_padded(q, keys, values, shape.scale, self._mask(shape, span, room))
         return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
+
+    def _in_pages(self, layer: AttentionLayer, q: mx.array, pools: Pools) -> mx.array:
+        kernels = self._kernels[layer.shape]
+        attention = kernels.in_pages(self._rows)
+        assert attention is not None  # or its window were one of those that gather
+        pages = Pages(pools, self._table[None], self._lengths)
+        parts = kernels.parts(self._rows, self._room)
+        out, fence = attention(q, pages, self._offsets, self._rows, parts=parts)
+        self._pools.fences[layer.index] = fence
+        return out
 
     def _mask(self, shape: AttentionShape, span: mx.array, room: int) -> mx.array:
         window = shape.window

@@ -175,30 +175,27 @@ template <typename T>
 struct matrix8x8 {
   float pair[2];
 };
-template <typename T>
-helper void matrix_fill(matrix8x8<T>& m, float value) {
-  m.pair[0] = m.pair[1] = value;
+helper void matrix_fill(matrix8x8<float>& m, float value) { m.pair[0] = m.pair[1] = value; }
+helper void matrix_load(matrix8x8<float>& m, const float* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  p += lane / 4 * stride + lane % 4 * 2;
+  m.pair[0] = p[0];
+  m.pair[1] = p[1];
 }
-template <typename T>
-helper void matrix_load(matrix8x8<T>& m, const T* p, uint stride) {
-  const uint lane = thread_index_in_simdgroup, row = lane / 4, column = lane % 4 * 2;
-  m.pair[0] = to_float(p[row * stride + column]);
-  m.pair[1] = to_float(p[row * stride + column + 1]);
+helper void matrix_load_transposed(matrix8x8<float>& m, const float* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  p += lane % 4 * 2 * stride + lane / 4;
+  m.pair[0] = p[0];
+  m.pair[1] = p[stride];
 }
-template <typename T>
-helper void matrix_load_transposed(matrix8x8<T>& m, const T* p, uint stride) {
-  const uint lane = thread_index_in_simdgroup, row = lane / 4, column = lane % 4 * 2;
-  m.pair[0] = to_float(p[column * stride + row]);
-  m.pair[1] = to_float(p[(column + 1) * stride + row]);
+helper void matrix_store(const matrix8x8<float>& m, float* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  p += lane / 4 * stride + lane % 4 * 2;
+  p[0] = m.pair[0];
+  p[1] = m.pair[1];
 }
-template <typename T>
-helper void matrix_store(const matrix8x8<T>& m, T* p, uint stride) {
-  const uint lane = thread_index_in_simdgroup, row = lane / 4, column = lane % 4 * 2;
-  p[row * stride + column] = from_float<T>(m.pair[0]);
-  p[row * stride + column + 1] = from_float<T>(m.pair[1]);
-}
-template <typename T>
-helper void matrix_multiply_accumulate(matrix8x8<float>& d, const matrix8x8<T>& a, const matrix8x8<T>& b) {
+helper void matrix_multiply_accumulate(
+    matrix8x8<float>& d, const matrix8x8<float>& a, const matrix8x8<float>& b) {
   const uint lane = thread_index_in_simdgroup, row = lane / 4;
 #pragma unroll
   for (uint k = 0; k < 8; ++k) {
@@ -209,4 +206,54 @@ helper void matrix_multiply_accumulate(matrix8x8<float>& d, const matrix8x8<T>& 
     d.pair[1] = fmaf(left, right1, d.pair[1]);
   }
 }
+
+// 16-bit matrices are for tensor cores, which take the left one as above and the right one transposed: both are kept,
+// and what nobody asks for is not computed. Half of m16n8k8 is zeros (PTX ISA, "Matrix multiply-accumulate operation").
+struct mlxr_words {
+  uint pair, turned;
+};
+template <>
+struct matrix8x8<__half> : mlxr_words {};
+template <>
+struct matrix8x8<__nv_bfloat16> : mlxr_words {};
+helper uint mlxr_turned(uint word) {
+  uint turned;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word));
+  return turned;
+}
+template <typename T>
+helper uint* mlxr_word(const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  return reinterpret_cast<uint*>(writable(p) + lane / 4 * stride + lane % 4 * 2);
+}
+template <typename T>
+helper void matrix_fill(matrix8x8<T>& m, float value) {
+  m.pair = m.turned = mlxr_pack<T>(value, value);
+}
+template <typename T>
+helper void matrix_load(matrix8x8<T>& m, const T* p, uint stride) {
+  m.pair = *mlxr_word(p, stride);
+  m.turned = mlxr_turned(m.pair);
+}
+template <typename T>
+helper void matrix_load_transposed(matrix8x8<T>& m, const T* p, uint stride) {
+  m.turned = *mlxr_word(p, stride);
+  m.pair = mlxr_turned(m.turned);
+}
+template <typename T>
+helper void matrix_store(const matrix8x8<T>& m, T* p, uint stride) {
+  *mlxr_word(p, stride) = m.pair;
+}
+#define MLXR_MULTIPLY(type, name)                                                                         \
+  helper void matrix_multiply_accumulate(                                                                 \
+      matrix8x8<float>& d, const matrix8x8<type>& a, const matrix8x8<type>& b) {                          \
+    float below[2] = {0.0f, 0.0f};                                                                        \
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." name "." name ".f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "   \
+        "{%0, %1, %2, %3};"                                                                               \
+        : "+f"(d.pair[0]), "+f"(d.pair[1]), "+f"(below[0]), "+f"(below[1])                                \
+        : "r"(a.pair), "r"(0u), "r"(b.turned));                                                           \
+  }
+MLXR_MULTIPLY(__half, "f16")
+MLXR_MULTIPLY(__nv_bfloat16, "bf16")
+#undef MLXR_MULTIPLY
 // end matrices

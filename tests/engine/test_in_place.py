@@ -140,6 +140,32 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
 
 
 @pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
+@pytest.mark.parametrize("most", [TOKENS, 0], ids=["padded whole", "not its products"])
+def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
+    name: str, most: int, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
+    tokens = prompt()[:TOKENS]
+    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
+    theirs, _ = peer_run(peer_folder, case.peer, tokens)
+    model = load(folder, settings)
+    kernels = model.kernels
+    assert kernels is not None
+    for shape, launchers in kernels.attention.items():
+        short = PrefillAttention(kernels.choice.executor, kernels.launches, shape)
+        kernels.attention[shape] = replace(launchers, pads=True, short=short)
+    monkeypatch.setattr("metal.prefill_attention._FEWEST_KEYS", 16)
+    monkeypatch.setattr("engine.runner.LONGEST", most)
+    ends = [min(begin + 17, TOKENS) - 1 for begin in range(0, TOKENS, 17)]
+    assert_close(our_logits(model, tokens, 17), theirs[mx.array(ends)])
+    chunks = TOKENS // 17 * len(model.decoder.attention)
+    assert kernels.launches["prefill_attention"] == chunks
+    assert kernels.launches["attention_reduce"] >= chunks - len(model.decoder.attention)
+    assert not kernels.launches["page_gather"]
+
+
+@pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
 @pytest.mark.parametrize(("most", "rows"), [(TOKENS, 64), (0, 17)], ids=["padded whole", "not its products"])
 def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
     name: str,

@@ -17,6 +17,7 @@ from engine.runner import Runner
 from engine.settings import EngineSettings
 from engine.warm_up import STEPS, Warmth, warm_step
 from metal.executors import Launcher, Request, Signature
+from metal.prefill_attention import PrefillAttention
 from metal.source import KernelSource
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
@@ -87,6 +88,26 @@ def test_a_short_chunk_is_traced_once_for_lengths_that_are_rounded_to_the_same(m
     for tokens in (29, 63, 12, 9):
         runner.prefill(table, [5] * tokens)
     assert (table.length, model.kernels.launches) == (413, launched)
+
+
+def test_short_chunks_that_gather_nothing_are_traced_once_until_a_chat_has_doubled(
+    device: Device, model: LoadedModel
+) -> None:
+    assert model.kernels is not None
+    attention, launches = model.kernels.attention, model.kernels.launches
+    for shape, each in attention.items():
+        attention[shape] = replace(each, short=PrefillAttention(device, launches, shape))
+    runner, table = Runner(model), PageTable()
+    warmth = Warmth(runner, model, (1,), chunk=128)
+    while warmth.cold:
+        warmth.next()
+    runner.prefill(table, [5] * 256)
+    launched = launches.copy()
+    for tokens in (29, 100, 12, 9, 127, 90):
+        runner.prefill(table, [5] * tokens)
+    assert (table.length, launches) == (623, launched)
+    assert launched["prefill_attention"] == 2 * 6  # layers; 64 and 128 rows, behind up to 256, 512 and 1,024
+    assert launched["page_gather"] == 0
 
 
 def test_who_asks_before_a_chunk_of_that_length_is_traced_waits_for_no_trace(

@@ -25,14 +25,15 @@ from tests.metal.test_page_write import angle_rows, exact, norms_of, shaped
 from tests.metal.texts import TextExecutor
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
+AHEAD = PrefillCut(4, 16, ahead=True)
 # Pairwise: dtype, head size, group, options; sequences; cut.
 CASES = [
     (shaped(F16, 64, 8), [(0, 1), (15, 17), (100, 5)], None),
-    (shaped(F32, 64, 1), [(0, 40), (31, 2)], PrefillCut(2, 16)),
+    (shaped(F32, 64, 1), [(0, 40), (31, 2)], PrefillCut(2, 16, ahead=True)),
     (shaped(BF16, 80, 3, page_size=32), [(64, 33), (0, 31)], None),
     (shaped(F32, 96, 2, window=20), [(70, 30), (3, 1), (19, 3)], None),
     (shaped(F16, 128, 4, softcap=3.0), [(17, 18)], None),
-    (shaped(BF16, 128, 7, kv_heads=1, sinks=True, page_size=32), [(47, 6), (0, 16)], PrefillCut(4, 16)),
+    (shaped(BF16, 128, 7, kv_heads=1, sinks=True, page_size=32), [(47, 6), (0, 16)], AHEAD),
     (shaped(F16, 256, 1, kv_heads=3), [(16, 33)], None),
     (shaped(F32, 256, 2, kv_heads=1), [(9, 7)], None),
     (shaped(F16, 64, 16, kv_heads=1, window=33, sinks=True), [(200, 9), (-1, 4), (0, 0), (62, 2)], None),
@@ -41,20 +42,29 @@ CASES = [
 
 
 def run(
-    executor: Executor, shape: AttentionShape, scene: Scene, longest: int, cut: PrefillCut | None = None
+    executor: Executor,
+    shape: AttentionShape,
+    scene: Scene,
+    longest: int,
+    cut: PrefillCut | None = None,
+    parts: int = 1,
 ) -> Array:
     attention = PrefillAttention(executor, Counter(), shape, cut)
-    out, fence = attention(scene.queries, scene.pages, scene.offsets, longest, sinks=scene.sinks)
+    out, fence = attention(scene.queries, scene.pages, scene.offsets, longest, parts=parts, sinks=scene.sinks)
     mx.eval(out, fence)
     assert fence.tolist() == [0] * 8
     return wide(out)
 
 
 def check(
-    executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut | None = None
+    executor: Executor,
+    shape: AttentionShape,
+    sequences: Sequences,
+    cut: PrefillCut | None = None,
+    parts: int = 1,
 ) -> None:
     scene = make_scene(shape, sequences)
-    out = run(executor, shape, scene, max(new for _, new in sequences), cut)
+    out = run(executor, shape, scene, max(new for _, new in sequences), cut, parts)
     sinks = None if scene.sinks is None else wide(scene.sinks)
     queries, starts = wide(scene.queries), scene.offsets.tolist()
     for index, (history, new) in enumerate(sequences):
@@ -72,6 +82,23 @@ def test_agrees_with_float64(
     executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut | None
 ) -> None:
     check(executor, shape, sequences, cut)
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+@pytest.mark.parametrize(("shape", "sequences", "cut"), CASES)
+def test_split_keys_agree(
+    executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut | None, parts: int
+) -> None:
+    """Also into more parts than there are keys for, and where a row sees nothing of a part."""
+    check(executor, shape, sequences, cut, parts)
+
+
+def test_a_long_history_is_split_until_there_is_work_for_a_device() -> None:
+    attention = PrefillAttention(TextExecutor(Path()), Counter(), shaped(F16, 64, 8, kv_heads=4))
+    assert attention.parts(64, 512) == 2  # 16 tiles of 32 rows, for each of 4 heads
+    assert attention.parts(64, 8192) == 8
+    assert attention.parts(1, 8192) == 32
+    assert attention.parts(2048, 32768) == 1
 
 
 @pytest.mark.long
@@ -95,10 +122,12 @@ def test_every_cut_agrees(executor: Executor, dtype: mx.Dtype, head_dim: int) ->
     shape = shaped(dtype, head_dim, 3, kv_heads=1)
     for cut in prefill_cuts(shape):
         check(executor, shape, [(17, 30), (0, 9)], cut)
+        check(executor, shape, [(17, 30), (0, 9)], replace(cut, ahead=True), parts=2)
 
 
 def test_32769_keys(executor: Executor) -> None:
-    check(executor, shaped(F16, 64, 2, kv_heads=1), [(32766, 3)])
+    for parts in (1, 128):
+        check(executor, shaped(F16, 64, 2, kv_heads=1), [(32766, 3)], parts=parts)
 
 
 @pytest.mark.parametrize("page_size", [16, 32])
@@ -234,7 +263,8 @@ def test_keys_before_the_window_are_not_read(kernel_cache: Path) -> None:
 def test_other_compilers_accept_the_text(tmp_path: Path, case: int) -> None:
     executor = TextExecutor(tmp_path)
     shape, sequences, cut = CASES[case]
-    run(executor, shape, make_scene(shape, sequences), 1, cut)
+    for parts in (1, 2):
+        run(executor, shape, make_scene(shape, sequences), 1, cut, parts)
     if not executor.read:
         pytest.skip("needs clang-14 or nvcc")
 
@@ -255,6 +285,8 @@ def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
         attention(queries[:, :, :32], pages, offsets, 3)
     with pytest.raises(KernelError, match="at most 4 of 3 rows"):
         attention(queries, pages, offsets, 4)
+    with pytest.raises(KernelError, match="keys in 0 parts"):
+        attention(queries, pages, offsets, 3, parts=0)
     with pytest.raises(KernelError, match="prefill attention: offsets is"):
         attention(queries, pages, offsets[:2], 3)
     with pytest.raises(KernelError, match="sinks are given exactly when"):
