@@ -168,17 +168,19 @@ def _check(runner: Runner, logits: mx.array, drafted: int) -> None:
 def _chunks(kernels: Kernels, most: int, longest: int) -> Iterator[tuple[int, int]]:
     """Tokens of chunks, and the length with them, that stand for all that prompts are cut into."""
     attention = kernels.attention.values()
-    pads = any(each.pads for each in attention)
     if not most or not any(each.rounds for each in attention):
         return
-    if pads:
-        yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
-    for rows in rounded_lengths(FEWEST, rounded(most)):
-        few = min(rows - 1, most)  # others are attended to as so many, at lengths rounded up
-        if all(each.in_pages(few) is not None for each in attention):
-            if few <= LONGEST:
-                yield from ((few, room) for room in table_rooms(rows, longest))
-        elif pads:
+    # Other numbers of tokens are computed as so many, at lengths rounded up.
+    tokens = [(rows, min(rows - 1, most)) for rows in rounded_lengths(FEWEST, rounded(most))]
+    in_pages = [pair for pair in tokens if all(each.in_pages(pair[1]) is not None for each in attention)]
+    for rows, few in in_pages:
+        if few <= LONGEST:
+            yield from ((few, room) for room in table_rooms(rows, longest))
+    if not any(each.pads for each in attention):
+        return
+    yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
+    for rows, few in tokens:
+        if (rows, few) not in in_pages:
             yield few, few
             yield from ((few, keys) for keys in rounded_lengths(rows, rounded(longest)))
 

@@ -149,7 +149,7 @@ def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape, *, pa
 def _in_pages(write: PageWrite, attention: PrefillAttention, *, is_split: bool = False) -> Run:
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         rows = scene.qkv.shape[0]
-        parts = attention.parts(rows, _HISTORY + rows) if is_split else 1
+        parts = attention.parts(rows, _HISTORY + rows) if is_split else None
         angles = scene.angles[_HISTORY : _HISTORY + rows]
         queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         places = pages_of(scene, replace(pools, fence=fence))

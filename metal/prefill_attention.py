@@ -97,7 +97,7 @@ class PrefillAttention:
         offsets: mx.array,
         max_rows: int,
         *,
-        parts: int = 1,
+        parts: int | None = None,
         sinks: mx.array | None = None,
     ) -> tuple[mx.array, mx.array]:
         """Attends from the new tokens; returns (out, next fence).
@@ -108,8 +108,8 @@ class PrefillAttention:
                 those. Only read; tables may have any width.
             offsets: int32, at least 8: sequence i has rows [offsets[i], offsets[i + 1]), maybe none.
             max_rows: at least the rows of the longest sequence.
-            parts: into which keys are split, so that threadgroups share those of the same rows. What comes
-                out depends on it, by rounding.
+            parts: into which keys are split, so that threadgroups share those of the same rows; then they are
+                joined by a launch more, also of one part. What comes out depends on it, by rounding.
             sinks: (heads,), with `shape.sinks`.
 
         Returns:
@@ -120,26 +120,26 @@ class PrefillAttention:
             KernelError: arrays that do not fit together.
         """
         self._check(queries, pages, offsets, max_rows, sinks)
-        if parts < 1:
+        if parts is not None and parts < 1:
             raise KernelError(f"prefill attention: keys in {parts} parts")
         shape, threads = self._shape, self._cut.simdgroups * LANES
         sequences, rows = pages.tables.shape[0], queries.shape[1]
         outputs = [Output((rows, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
-        if parts > 1:
+        if parts is not None:
             scores = rows * shape.heads, parts
             outputs = [
                 Output((*scores, shape.head_dim), mx.float32),
                 Output((*scores, 2), mx.float32),
                 NEXT_FENCE,
             ]
-        made = (self._whole if parts == 1 else self._split)(
-            self._inputs(queries, pages, offsets, parts, sinks),
-            grid=(self._tiles(max_rows) * threads, shape.kv_heads, sequences * parts),
+        made = (self._whole if parts is None else self._split)(
+            self._inputs(queries, pages, offsets, parts or 0, sinks),
+            grid=(self._tiles(max_rows) * threads, shape.kv_heads, sequences * (parts or 1)),
             threadgroup=(threads, 1, 1),
             outputs=outputs,
             template={"T": shape.dtype, **self._template()},
         )
-        if parts == 1:
+        if parts is None:
             return made[0], made[1]
         return self._reduce.of_parts(made[0], made[1], offsets, sequences, sinks), made[2]
 
@@ -179,7 +179,7 @@ class PrefillAttention:
             "pool": pages.pools.slots,
             "sizes": device_integers(*sizes),
         }
-        return inputs if sinks is None or parts > 1 else inputs | {"sinks": sinks}
+        return inputs if sinks is None or parts else inputs | {"sinks": sinks}
 
     def _template(self) -> dict[str, int]:
         shape, cut = self._shape, self._cut

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from app.cli.cache_speed_scene import Scene, request
+from app.cli.cache_speed_scene import REST_S, Scene, request
 from app.cli.rows import Row, ratio_row
 from app.errors import AppError
 from app.measure.engine_client import EngineClient, Mark
@@ -18,8 +18,6 @@ CHAT = 64
 """Tokens of the chat's prompt."""
 ALONE = 100
 """Tokens that the chat writes alone, before the prompt comes and after it."""
-REST_S = 60.0
-"""Seconds that an engine may have for compiling before, as it has while somebody reads or writes."""
 PAIRS_A_RUN = 3
 """The prompt is long, and each run holds hundreds of gaps."""
 

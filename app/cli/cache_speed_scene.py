@@ -10,6 +10,8 @@ from app.cli.targets import Targets
 from app.measure.pairs import prompt_tokens
 from engine import EngineSettings, Generate, Peer
 
+REST_S = 60.0
+"""Seconds that an engine may have for compiling before, as it has while somebody reads or writes."""
 ROOM = 128
 """Tokens that a model's context must hold beside the chat: answers, and what is asked behind it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.cli.cache_speed_scene import Scene, new_tokens, request, warm_up_length
+from app.cli.cache_speed_scene import REST_S, Scene, new_tokens, request, warm_up_length
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import prompt_tokens
@@ -25,8 +25,11 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
         client.load(scene.model)
         for number in range(plan.pairs + 1):
             scene.say(f"a chat of {plan.context} tokens: pair {number} of {plan.pairs}")
-            pairs.append(_Pair(client, plan.context if number else warm_up_length(plan.context), number))
-    pairs = pairs[1:]
+            if number:
+                pairs.append(_Pair(client, plan.context, number))
+            else:
+                _Pair(client, warm_up_length(plan.context), number)
+                client.wait_until_warm(REST_S)
     at = f"{plan.context} tokens"
     yield Row(f"first token, cold, {at}", "s", tuple(pair.cold[MOVES[0]] for pair in pairs), group=GROUP)
     for move in MOVES:

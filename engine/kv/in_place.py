@@ -127,10 +127,10 @@ class AttentionKernels:
         """Attention where the history lies, for a chunk of so many tokens whose lengths come once."""
         return self.short_for(tokens) or self.prefill
 
-    def parts(self, tokens: int, keys: int) -> int:
-        """Into how many its keys are split for that."""
+    def parts(self, tokens: int, keys: int) -> int | None:
+        """Into how many its keys are split for that; None where they are not."""
         short = self.short_for(tokens)
-        return 1 if short is None else short.parts(tokens, keys)
+        return None if short is None else short.parts(tokens, keys)
 
 
 class InPlaceStep:
@@ -220,7 +220,7 @@ class InPlacePrefill:
         elif attention is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
             pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
-            parts = kernels.parts(tokens, self._end - first) if is_odd else 1
+            parts = kernels.parts(tokens, self._end - first) if is_odd else None
             out, self._pools.fences[index] = attention(q, pages, self._offsets, tokens, parts=parts)
             return out
         else:

@@ -256,6 +256,8 @@ inline void matrix_fill(matrix8x8<T>& m, float value) {
 }
 template <typename T>
 MLXR_UNCHECKED inline void same_matrix(const T* p, uint stride, const char* what, mlxr::Site site) {
+  mlxr::check_alignment(p, 2 * sizeof(T), site);
+  if (stride % 2 != 0) mlxr::refuse(site, "%s with an odd stride, %u", what, stride);
   struct { const T* p; uint stride, unused; } mine = {p, stride, 0}, all[32];
   meet(mine, all, what, site);
   for (const auto& other : all)

@@ -47,7 +47,7 @@ def run(
     scene: Scene,
     longest: int,
     cut: PrefillCut | None = None,
-    parts: int = 1,
+    parts: int | None = None,
 ) -> Array:
     attention = PrefillAttention(executor, Counter(), shape, cut)
     out, fence = attention(scene.queries, scene.pages, scene.offsets, longest, parts=parts, sinks=scene.sinks)
@@ -61,7 +61,7 @@ def check(
     shape: AttentionShape,
     sequences: Sequences,
     cut: PrefillCut | None = None,
-    parts: int = 1,
+    parts: int | None = None,
 ) -> None:
     scene = make_scene(shape, sequences)
     out = run(executor, shape, scene, max(new for _, new in sequences), cut, parts)
@@ -84,7 +84,7 @@ def test_agrees_with_float64(
     check(executor, shape, sequences, cut)
 
 
-@pytest.mark.parametrize("parts", [2, 5])
+@pytest.mark.parametrize("parts", [1, 2, 5])
 @pytest.mark.parametrize(("shape", "sequences", "cut"), CASES)
 def test_split_keys_agree(
     executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut | None, parts: int
@@ -126,7 +126,7 @@ def test_every_cut_agrees(executor: Executor, dtype: mx.Dtype, head_dim: int) ->
 
 
 def test_32769_keys(executor: Executor) -> None:
-    for parts in (1, 128):
+    for parts in (None, 128):
         check(executor, shaped(F16, 64, 2, kv_heads=1), [(32766, 3)], parts=parts)
 
 
@@ -263,7 +263,7 @@ def test_keys_before_the_window_are_not_read(kernel_cache: Path) -> None:
 def test_other_compilers_accept_the_text(tmp_path: Path, case: int) -> None:
     executor = TextExecutor(tmp_path)
     shape, sequences, cut = CASES[case]
-    for parts in (1, 2):
+    for parts in (None, 2):
         run(executor, shape, make_scene(shape, sequences), 1, cut, parts)
     if not executor.read:
         pytest.skip("needs clang-14 or nvcc")

@@ -95,9 +95,9 @@ def _decode(variant: Variant, executor: Executor) -> None:
 def _prefill(variant: Variant, executor: Executor) -> None:
     shape, page = shape_of(variant), _number(variant, "page_size")
     cuts = prefill_cuts(shape)
-    cut = None if variant["cut"] == "default" else replace(cuts[-1], ahead=True)
+    cut, parts = (None, None) if variant["cut"] == "default" else (replace(cuts[-1], ahead=True), 3)
     sequences = [(0, page + 1), (page - 1, 3), (-1, 2), (2 * page + 5, 1), (3, 0)]
-    test_prefill_attention.check(executor, shape, sequences, cut, _number(variant, "parts"))
+    test_prefill_attention.check(executor, shape, sequences, cut, parts)
 
 
 def _page_write(variant: Variant, executor: Executor) -> None:
