@@ -29,8 +29,8 @@ from metal.page_write import PageWrite
 from metal.pools import Pages
 from metal.prefill_attention import PrefillAttention
 
-MOST_SHORT = 128
-"""Tokens of a short chunk: more rows are faster by products of whole matrices, although keys are gathered."""
+MOST_SHORT = 64
+"""Tokens of a short chunk: with more, gathering keys is faster for some models (docs/cache-measured.md)."""
 
 SMALLEST_BATCH = 8
 """Elements that `lengths` has at least: fewer would reach a kernel as another kind of memory."""
