@@ -125,10 +125,16 @@ class Finding:
     def answered(self, request: Request) -> None:
         """Its first token is there, and nobody is beside it."""
         report, clock = request.report, request.clock
-        if request.began_alone and report is not None and not report.restored_tokens:
-            cached, seconds = report.cached_tokens, clock.first_token - clock.arrived
-            new = len(request.prompt) - cached
-            self._foresight.answered(new, cached, self._steps(cached, new), seconds)
+        if not request.began_alone or report is None:
+            return
+        restored = report.restored_tokens
+        cached, seconds = report.cached_tokens + restored, clock.first_token - clock.arrived
+        new = len(request.prompt) - cached
+        steps = self._steps(cached, new)
+        if not restored:
+            self._foresight.answered(new, cached, steps, seconds)
+        elif self._model.config.largest_window is None:  # or more tokens come back than are read
+            self._foresight.returned(restored, new, cached, steps, seconds)
 
     def computed(self, sequence: Sequence) -> None:
         """Its pages are kept: its chat was computed that far."""

@@ -59,6 +59,10 @@ class Foresight:
         """The first token of a request that was alone came after `seconds`: see Rates.answered."""
         self._rates.answered(new, cached, steps, seconds)
 
+    def returned(self, restored: int, new: int, cached: int, steps: int, seconds: float) -> None:
+        """The same of a request for which pages of `restored` of its cached tokens were read back."""
+        self._rates.returned(self._bytes(restored), new, cached, steps, seconds)
+
     def restored(self, tokens: int, seconds: float) -> None:
         """Pages of so many tokens were read back from SSD."""
         self._rates.restored(self._bytes(tokens), seconds)

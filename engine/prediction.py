@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-VERSION = 3
+VERSION = 4
 _KEPT = 6  # measurements of each size that are kept
 _FADE = 0.97  # weight that a measurement keeps when another comes
 _ROUNDS = 5  # of weighing measurements by how well they fit
@@ -19,6 +19,7 @@ _STALE = 8  # measurements after which costs are worked out again; a quarter of 
 _FEWEST = 2  # a first one alone may have compiled something
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
+_CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
 _DOUBT = 0.003  # weight of what is taken to cost nothing, where a latest measurement has 1
 
 SHORT = 8
@@ -26,7 +27,7 @@ SHORT = 8
 
 Features = tuple[float, ...]
 
-_WIDTHS = {"prefill": 4, "short": 3, "restore": 2}
+_WIDTHS = {"prefill": 4, "short": 3, "restore": 2, "returned": 2}
 _HISTORY = 4096.0  # tokens of a long chat
 
 
@@ -145,7 +146,7 @@ class Rates:
     def __init__(self) -> None:
         self._prefill = CostFit((0.0, 0.0, 8 * _HISTORY, _HISTORY))
         self._short = CostFit((0.0, 0.0, _HISTORY))
-        self._restore = CostFit()
+        self._restore, self._returned = CostFit(), CostFit()
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
@@ -171,13 +172,28 @@ class Rates:
         if nbytes > 0:
             self._restore.add((1.0, float(nbytes)), seconds)
 
+    def returned(self, nbytes: int, tokens: int, context: int, steps: int, seconds: float) -> None:
+        """As `answered`, of a request for which `nbytes` of pages were read back first.
+
+        What is more than its steps were expected to take is the cost of restoring: a device may have to move
+        pages that the host has read, at the first step that needs them.
+        """
+        work = self._work_seconds(tokens, context, steps)
+        if nbytes > 0 and work is not None and seconds < math.inf:
+            restoring = seconds - self._pace() * work
+            if restoring >= _CLEAR * seconds:
+                self._returned.add((1.0, float(nbytes)), restoring)
+
     def prefill_seconds(self, tokens: int, context: int) -> float | None:
         """What `tokens` prompt tokens behind `context` others take."""
         return self._prefill.seconds(_chunk(tokens, context)) if tokens > 0 else 0.0
 
     def restore_seconds(self, nbytes: int) -> float | None:
-        """What reading `nbytes` of pages back takes."""
-        return self._restore.seconds((1.0, float(nbytes))) if nbytes > 0 else 0.0
+        """What reading `nbytes` of pages back takes: as requests have shown, before they have, reads."""
+        if nbytes <= 0:
+            return 0.0
+        whole = self._returned.seconds((1.0, float(nbytes)))
+        return self._restore.seconds((1.0, float(nbytes))) if whole is None else whole
 
     def first_token_seconds(
         self,
@@ -237,7 +253,12 @@ class Rates:
         return rates
 
     def _fits(self) -> dict[str, CostFit]:
-        return {"prefill": self._prefill, "short": self._short, "restore": self._restore}
+        return {
+            "prefill": self._prefill,
+            "short": self._short,
+            "restore": self._restore,
+            "returned": self._returned,
+        }
 
 
 def _chunk(tokens: int, context: int) -> Features:

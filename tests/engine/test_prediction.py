@@ -183,6 +183,30 @@ def test_nothing_is_told_before_it_is_measured() -> None:
     assert rates.first_token_seconds(9, 0, restored_bytes=1) is None
 
 
+def moved(nbytes: int) -> float:
+    """What reading takes (as in `learned`) and a device's share of it, which no read shows."""
+    return 0.002 + nbytes / 1e9 + 0.004 + nbytes / 2e9
+
+
+def test_restoring_costs_what_requests_took_longer_and_not_what_the_reads_took(learned: Rates) -> None:
+    assert learned.restore_seconds(10**7) == pytest.approx(0.012, rel=0.01)
+    draw = random.Random(2)
+    for _ in range(20):
+        nbytes, context = draw.randrange(1 << 22, 1 << 26), draw.randrange(0, 4000)
+        learned.returned(nbytes, 20, context, 1, truth(20, context) + moved(nbytes))
+    assert learned.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
+    told = learned.first_token_seconds(20, 300, restored_bytes=10**7)
+    assert told == pytest.approx(truth(20, 300) + moved(10**7), rel=0.05)
+    again = Rates.from_json(learned.to_json("here"), "here")
+    assert again.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
+
+
+def test_what_is_lost_in_a_requests_own_work_says_nothing_of_restoring(learned: Rates) -> None:
+    for _ in range(20):
+        learned.returned(1 << 20, 2000, 0, 1, 1.2 * truth(2000, 0))
+    assert learned.restore_seconds(10**7) == pytest.approx(0.012, rel=0.01)
+
+
 def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
     again = Rates.from_json(learned.to_json("this machine"), "this machine")
     assert again.prefill_seconds(700, 100) == pytest.approx(learned.prefill_seconds(700, 100), rel=0.02)
@@ -192,7 +216,7 @@ def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
 def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> None:
     text = learned.to_json("a")
     data = json.loads(text)
-    bad = ["", "[]", "null", text[:-9], text.replace('"version": 3', '"version": 2')]
+    bad = ["", "[]", "null", text[:-9], text.replace('"version": 4', '"version": 3')]
     bad += [
         json.dumps(data | {"prefill": value}) for value in (3, [[1]], [[[1, 2, 3], 4]], [[[1, -5, 2, 0], 3]])
     ]

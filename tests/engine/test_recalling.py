@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.foresight import Foresight
 from engine.kv.memory import KVMemory
 from engine.runner import Runner
 from engine.self_check import SelfCheck
@@ -72,6 +73,24 @@ def test_one_that_is_sent_meanwhile_gets_the_rest(tmp_path: Path, rounds: int) -
     assert report.cached_tokens + report.restored_tokens == FULL
     assert end.tokens == answer
     assert model.serving.next_tidying != 0
+    model.serving.close()
+
+
+def test_what_restoring_costs_is_learned_from_the_request_that_waited_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: list[tuple[int, ...]] = []
+
+    def returned(_: Foresight, restored: int, new: int, cached: int, steps: int, seconds: float) -> None:
+        assert seconds > 0
+        learned.append((restored, new, cached, steps))
+
+    monkeypatch.setattr(Foresight, "returned", returned)
+    model, _ = stored(tmp_path)
+    assert not learned  # by what was computed
+    _, report = model.ask("again", TOKENS, chat="chat")
+    assert report.restored_tokens == FULL
+    assert learned == [(FULL, len(TOKENS) - FULL, FULL, 1)]
     model.serving.close()
 
 
