@@ -13,7 +13,7 @@ as `pools`, with their fences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from typing import Any
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.host_view import host_view
-from engine.kv.arena_pools import ArenaPools
+from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
 from engine.kv.pager import NO_PAGE, Span
@@ -70,6 +70,7 @@ class Arena:
         self._pools = {name: list[mx.array]() for name in self._planes}
         self._fences: list[mx.array] = []
         self._copiers: Sequence[PageCopy] | None = None
+        self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pairs, _arrays: []
         self._shows_views = False
         self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
         self.release()
@@ -94,9 +95,16 @@ class Arena:
     def work_in_place(self, copiers: Sequence[PageCopy] | None, *, by_views: bool = False) -> None:
         """From now on kernels touch the pools, and copy pages: one for each layer; None for MLX's operations.
 
-        `by_views`: `pools` are views of one shape (see Pools), so that what was traced outlives a growth.
+        `by_views`: `pools` are views of one shape (see Pools), so that what is traced outlives a growth. What
+        copies pages in all layers is.
         """
         self._copiers, self._shows_views = copiers, by_views
+
+        def copied(pairs: mx.array, arrays: PoolArrays) -> list[mx.array]:
+            pools = ArenaPools.of(arrays)
+            return [kernel(pools.layer(layer), pairs) for layer, kernel in enumerate(copiers or ())]
+
+        self._copied = mx.compile(copied) if by_views else copied
         if by_views:
             self._shown = ArenaPools([], [], self._fences, self._shown.slots)
         else:
@@ -174,8 +182,7 @@ class Arena:
         # A table of four at least: a smaller one would reach the kernel as another kind of memory.
         filler = [(NO_PAGE, NO_PAGE)] * (_FEWEST_PAIRS - len(copies))
         pairs = mx.array([*((copy.source, copy.target) for copy in copies), *filler], dtype=mx.int32)
-        for layer, kernel in enumerate(self._copiers):
-            self._fences[layer] = kernel(self._shown.layer(layer), pairs)
+        self._fences[:] = self._copied(pairs, self._shown.arrays)
 
     def read(self, pages: Sequence[int]) -> PageData:
         """What these pages hold, in host memory; waits for whoever writes them."""
