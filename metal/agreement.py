@@ -16,7 +16,7 @@ from metal.attention_shape import AttentionShape
 from metal.candidates import CASES, rms_norm_spec
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matmul import matmul_spec
-from metal.candidates_matvec import Product
+from metal.candidates_matvec import Product, few_rows
 from metal.candidates_prefill import chunk_spec, odd_spec, short_spec
 from metal.candidates_scene import Attention
 from metal.executors import Executor
@@ -54,6 +54,8 @@ MATVEC = tuple(
         Product(512, 96, 2, "bfloat16", bits=4, group=128, norm=True, activation="silu"),
         Product(2048, 33, 1, "bfloat16", bits=8, group=64, residual=True),
         Product(256, 130, 5, "float16", bits=8, group=32, norm=True, out="float32"),
+        few_rows(Product(352, 136, 1, "float16", residual=True, bias=True)),
+        few_rows(Product(160, 72, 1, "bfloat16", activation="silu")),
     )
 )
 

@@ -1,4 +1,4 @@
-"""The candidates of a matrix-vector product: MLX's own, and our kernel in each cut worth measuring."""
+"""The candidates of a product of few rows: MLX's own, and our kernel in each cut worth measuring."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from metal.candidates_parts import BUILTIN, digest, dtype_named, exact_norm, nor
 from metal.dequantize import dequantize
 from metal.errors import KernelError
 from metal.executors import Executor
+from metal.matmul import Matmul, MatmulCut, matmul_cuts
 from metal.matvec import Activation, Matvec, Norm
-from metal.matvec_cut import Cut, Work, candidates
+from metal.matvec_cut import MAX_ROWS, Cut, Work, candidates
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight, block_named, lane_weights
 from metal.random_weight import random_blocks
 from metal.trial_case import TOLERANCE, Arrays, Case, CaseSpec, Data, OpCandidate, OpCase, Params, Step
 
 _EPSILON = 1e-5
+_FEW_ROWS = 32
 _COLD_BYTES = 192 << 20  # more than the caches of the GPUs that there are
 _MOST_BYTES = 128 << 20
 _SAMPLE = 64
@@ -34,7 +36,9 @@ _SMALL = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as `Matvec` makes it. Of a very large weight the first columns are tried.
+    """A product as `Matvec` makes it, or, of more rows, `Matmul`.
+
+    Of a very large weight the first columns are tried.
 
     Attributes:
         width, columns: summed over, and of the answer.
@@ -67,7 +71,7 @@ class Product:
         """The shape class in words."""
         parts = [name for name in ("norm", "bias", "residual") if getattr(self, name)]
         form = self.block or (f"q{self.bits}g{self.group}" if self.bits else "dense")
-        words = ["matvec", form, *parts]
+        words = ["matvec" if self.rows <= MAX_ROWS else "matmul", form, *parts]
         words += [self.activation or "", self.dtype, f"to {self.out}" if self.out else ""]
         tried = self.tried.columns
         part = f" (first {tried})" if tried < self.columns else ""
@@ -91,12 +95,24 @@ class Product:
         return self.columns * (2 if self.activation else 1)
 
     def cuts(self) -> Mapping[str, Cut]:
-        """The kernel's candidates by name."""
+        """The candidates of `Matvec` by name."""
         lane = 8 if not self.bits else 128 // self.bits
         if self.block:
             lane = lane_weights(block_named(self.block))
         work = Work(self.rows, self.columns, self.width, lane, gated=self.activation is not None)
         return {_name(cut): cut for cut in candidates(work)}
+
+
+def takes_few_rows(product: Product) -> bool:
+    """Whether `few_rows` of it is a product that `Matmul` takes: of a dense weight, and no logits."""
+    is_dense = not product.bits and not product.block
+    sizes = product.width % 32 == 0 and product.columns % 8 == 0
+    return is_dense and sizes and product.dtype in ("float16", "bfloat16") and not product.out
+
+
+def few_rows(product: Product) -> Product:
+    """Of as many rows as short chunks mostly have, for `Matmul`; a norm is launched by itself there."""
+    return replace(product, rows=_FEW_ROWS, norm=False)
 
 
 def matvec(params: Params, executor: Executor) -> Case:
@@ -105,11 +121,20 @@ def matvec(params: Params, executor: Executor) -> Case:
         product = Product(**cast("dict[str, int]", dict(params)))  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise KernelError(f"matvec: {error}") from None
-    text = digest("matvec_blocks" if product.block else "matvec_affine" if product.bits else "matvec")
+    text = digest(
+        "matmul"
+        if product.rows > MAX_ROWS
+        else "matvec_blocks"
+        if product.block
+        else "matvec_affine"
+        if product.bits
+        else "matvec"
+    )
     tried = product.tried
     builtin = _builtin(tried)
+    cuts = product.cuts() if product.rows <= MAX_ROWS else matmul_cuts(product.activation)
 
-    def ours(cut: Cut) -> Callable[[Arrays], Step]:
+    def ours(cut: Cut | MatmulCut) -> Callable[[Arrays], Step]:
         return lambda constants: _ours(tried, _Constants.of(tried, constants), executor, cut)
 
     return OpCase(
@@ -117,7 +142,7 @@ def matvec(params: Params, executor: Executor) -> Case:
         product.key,
         [
             OpCandidate(BUILTIN, lambda constants: lambda x: [builtin(x, *constants)]),
-            *(OpCandidate(name, ours(cut), text) for name, cut in product.cuts().items()),
+            *(OpCandidate(name, ours(cut), text) for name, cut in cuts.items()),
         ],
         data=lambda: _data(tried),
         tolerance=TOLERANCE[product.dtype],
@@ -178,7 +203,13 @@ def _builtin(product: Product) -> Callable[..., mx.array]:
     return mx.compile(step)
 
 
-def _ours(product: Product, constants: _Constants, executor: Executor, cut: Cut) -> Step:
+def _ours(product: Product, constants: _Constants, executor: Executor, cut: Cut | MatmulCut) -> Step:
+    if isinstance(cut, MatmulCut):
+        weight = constants.weight
+        if not isinstance(weight, DenseWeight):
+            raise KernelError(f"matmul: {product.key}: dense weights are taken")
+        many = Matmul(executor, Counter(), weight, cut, bias=constants.bias, activation=product.activation)
+        return lambda x: [many(x, constants.residual)]
     kernel = Matvec(
         executor,
         Counter(),

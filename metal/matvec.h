@@ -1,8 +1,6 @@
 // What matrix-vector kernels share: sums over a simdgroup's lanes, and what follows them.
 //
-// Features: NORM, BIAS, RESIDUAL and SPLIT as in matvec.metal, and ACTIVATION: 0 for none, 1 for SiLU, 2 for GELU
-// (its tanh form) of gate rows times up rows.
-#define GATED (ACTIVATION > 0)
+// Features: NORM, BIAS, RESIDUAL and SPLIT as in matvec.metal; GATED of activation.h.
 
 helper vec8 product8(vec8 a, vec8 b) { return {a.lo * b.lo, a.hi * b.hi}; }
 
@@ -41,16 +39,6 @@ helper float scatter_sum(thread float* part, uint lane) {
     }
   }
   return part[0];
-}
-
-// exp overflows to infinity for a very negative gate, and the quotient is then zero, as it should be.
-helper float activated(float gate) {
-#if ACTIVATION == 2
-  // Hendrycks and Gimpel 2016, arXiv:1606.08415: g/2 · (1 + tanh(u)) = g / (1 + exp(-2u)).
-  return gate / (1.0f + exp(-1.5957691216f * fma(0.044715f * gate * gate, gate, gate)));
-#else
-  return gate / (1.0f + exp(-gate));
-#endif
 }
 
 // What a lane holds of one number of the answer; `up` and `squares` only where the features ask for them.

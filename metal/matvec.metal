@@ -9,6 +9,7 @@
 // what limits this kernel is how many bytes are under way. Weights are read once for all M. K is a multiple of 8.
 // With SPLIT > 1 as many simdgroups take turns along K and meet in threadgroup memory; with 1 there is no barrier.
 // COUNT is OUTPUTS · M, up to a power of two. W is the type of `norm`.
+#include "activation.h"
 #include "matvec.h"
 
 #pragma body

@@ -16,7 +16,8 @@ from metal.matvec_weight import DTYPES, Weight
 
 Activation = Literal["silu", "gelu"]
 
-_ACTIVATIONS: dict[Activation | None, int] = {None: 0, "silu": 1, "gelu": 2}
+ACTIVATIONS: dict[Activation | None, int] = {None: 0, "silu": 1, "gelu": 2}
+"""What texts are compiled with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Matvec:
     ) -> None:
         weight.check()
         self._executor, self._launches, self._weight, self._cut = executor, launches, weight, cut
-        self._activation, self._out_dtype = _ACTIVATIONS[activation], out_dtype
+        self._activation, self._out_dtype = ACTIVATIONS[activation], out_dtype
         if activation is not None and weight.rows % 2:
             raise KernelError(f"matvec: {weight.rows} rows are not as many gates as ups")
         if out_dtype is not None and out_dtype not in DTYPES:
@@ -82,12 +83,12 @@ class Matvec:
         self._columns = weight.rows if activation is None else weight.rows // 2
         self._arrays = dict(weight.arrays)
         if norm is not None:
-            _check_vector("norm", norm.weight, weight.width)
+            check_vector("norm", norm.weight, weight.width)
             self._arrays["norm"] = norm.weight
             self._types["W"] = norm.weight.dtype
             self._epsilon = float(norm.epsilon)
         if bias is not None:
-            _check_vector("bias", bias, weight.rows)
+            check_vector("bias", bias, weight.rows)
             self._arrays["bias"] = bias
         self._kernels: dict[tuple[int, mx.Dtype, bool], Kernel] = {}
         self._prepared: dict[tuple[int, mx.Dtype, bool], _Launch] = {}
@@ -177,6 +178,7 @@ class Matvec:
         return self._kernels[key]
 
 
-def _check_vector(name: str, array: mx.array, size: int) -> None:
+def check_vector(name: str, array: mx.array, size: int) -> None:
+    """Raises KernelError for a norm or a bias that products do not take."""
     if array.shape != (size,) or array.dtype not in DTYPES:
         raise KernelError(f"matvec: a {name} {array.shape} {array.dtype}; ({size},) of floats is taken")

@@ -8,6 +8,7 @@
 //
 // EXPONENT says how a q becomes a float. 1: by its bits alone. Put into the mantissa of 2^8 (or 2^4) so that its units
 // are units there, it reads as 256 + q (or 16 + q), and what was added is taken off the sums, or the bias. 0: by conversion.
+#include "activation.h"
 #include "matvec.h"
 
 #define PACKET (128 / BITS)

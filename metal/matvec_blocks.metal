@@ -6,6 +6,7 @@
 //
 // EXPONENT says how a q becomes a float. 1: by its bits alone, as in matvec_affine.metal: in the mantissa of 2^8 it reads as
 // 256 + q, and 256 + CENTRE is taken off the sums, or the minimum. 0: by conversion.
+#include "activation.h"
 #include "matvec.h"
 #include "blocks.h"
 

@@ -244,6 +244,29 @@ template <typename T>
 helper void matrix_store(const matrix8x8<T>& m, T* p, uint stride) {
   *mlxr_word(p, stride) = m.pair;
 }
+// One access: lane l has columns 8 (l % 4) to 8 (l % 4) + 7 of row l / 4, two of them for each matrix.
+template <typename T>
+helper void matrix_load_wide(matrix8x8<T>* m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  const uint4 words = *reinterpret_cast<const uint4*>(p + lane / 4 * size_t(stride) + lane % 4 * 8);
+  const uint each[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (uint i = 0; i < 4; ++i) {
+    m[i].pair = each[i];
+    m[i].turned = mlxr_turned(each[i]);
+  }
+}
+template <typename T>
+helper void matrix_load_wide_transposed(matrix8x8<T>* m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  const uint4 words = *reinterpret_cast<const uint4*>(p + lane / 4 * size_t(stride) + lane % 4 * 8);
+  const uint each[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (uint i = 0; i < 4; ++i) {
+    m[i].turned = each[i];
+    m[i].pair = mlxr_turned(each[i]);
+  }
+}
 #define MLXR_MULTIPLY(type, name)                                                                         \
   helper void matrix_multiply_accumulate(                                                                 \
       matrix8x8<float>& d, const matrix8x8<type>& a, const matrix8x8<type>& b) {                          \
@@ -256,4 +279,19 @@ helper void matrix_store(const matrix8x8<T>& m, T* p, uint stride) {
 MLXR_MULTIPLY(__half, "f16")
 MLXR_MULTIPLY(__nv_bfloat16, "bf16")
 #undef MLXR_MULTIPLY
+// Two rows of matrices times two of a column fill m16n8k16.
+#define MLXR_MULTIPLY_TWO(type, name)                                                                     \
+  helper void matrix_multiply_two(matrix8x8<float>* d, uint next, const matrix8x8<type>* upper,           \
+                                  const matrix8x8<type>* lower, const matrix8x8<type>* b) {               \
+    float* above = d[0].pair;                                                                             \
+    float* below = d[next].pair;                                                                          \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 {%0, %1, %2, %3}, "        \
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                   \
+        : "+f"(above[0]), "+f"(above[1]), "+f"(below[0]), "+f"(below[1])                                  \
+        : "r"(upper[0].pair), "r"(lower[0].pair), "r"(upper[1].pair), "r"(lower[1].pair),                 \
+          "r"(b[0].turned), "r"(b[1].turned));                                                            \
+  }
+MLXR_MULTIPLY_TWO(__half, "f16")
+MLXR_MULTIPLY_TWO(__nv_bfloat16, "bf16")
+#undef MLXR_MULTIPLY_TWO
 // end matrices

@@ -296,6 +296,31 @@ MLXR_UNCHECKED inline void matrix_multiply_accumulate(
     d.pair[1] = std::fma(left, all[k * 4 + pair].b[1], d.pair[1]);
   }
 }
+// Four matrices of 8 rows, 32 columns together. Which column lies where is the device's matter, but the same for
+// every such load: what is multiplied was loaded so on both sides.
+template <typename T>
+MLXR_UNCHECKED inline void wide_at(const T* p, uint stride, mlxr::Site site) {
+  mlxr::check_alignment(p, 16, site);
+  if (stride * sizeof(T) % 16 != 0) mlxr::refuse(site, "a wide matrix with a stride of %u, no whole 16 bytes", stride);
+}
+template <typename T>
+inline void matrix_load_wide(matrix8x8<T>* m, const T* p, uint stride, MLXR_HERE) {
+  wide_at(p, stride, {file, line});
+  for (uint i = 0; i < 4; ++i) matrix_load(m[i], p + 8 * i, stride, file, line);
+}
+template <typename T>
+inline void matrix_load_wide_transposed(matrix8x8<T>* m, const T* p, uint stride, MLXR_HERE) {
+  wide_at(p, stride, {file, line});
+  for (uint i = 0; i < 4; ++i) matrix_load_transposed(m[i], p + 8 * i, stride, file, line);
+}
+template <typename T>
+inline void matrix_multiply_two(matrix8x8<float>* d, uint next, const matrix8x8<T>* upper, const matrix8x8<T>* lower,
+                                const matrix8x8<T>* b, MLXR_HERE) {
+  for (uint i = 0; i < 2; ++i) {
+    matrix_multiply_accumulate(d[0], upper[i], b[i], file, line);
+    matrix_multiply_accumulate(d[next], lower[i], b[i], file, line);
+  }
+}
 }  // namespace kernel
 
 // Metal's names for a thread's place.

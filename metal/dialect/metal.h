@@ -103,6 +103,14 @@ inline void matrix_fill(thread matrix8x8<T>& m, float value) {
   template <typename T>                                                                          \
   inline void matrix_store(thread const matrix8x8<T>& m, space T* p, uint stride) {              \
     simdgroup_store(m, p, stride);                                                               \
+  }                                                                                              \
+  template <typename T>                                                                          \
+  inline void matrix_load_wide(thread matrix8x8<T>* m, const space T* p, uint stride) {          \
+    for (uint i = 0; i < 4; ++i) simdgroup_load(m[i], p + 8 * i, stride);                        \
+  }                                                                                              \
+  template <typename T>                                                                          \
+  inline void matrix_load_wide_transposed(thread matrix8x8<T>* m, const space T* p, uint stride) { \
+    for (uint i = 0; i < 4; ++i) simdgroup_load(m[i], p + 8 * i, stride, ulong2(0, 0), true);    \
   }
 MLXR_MATRICES(device)
 MLXR_MATRICES(threadgroup)
@@ -113,5 +121,16 @@ template <typename T>
 inline void matrix_multiply_accumulate(
     thread matrix8x8<float>& d, thread const matrix8x8<T>& a, thread const matrix8x8<T>& b) {
   simdgroup_multiply_accumulate(d, a, b, d);
+}
+
+// d[0] += upper[0] · b[0] + upper[1] · b[1], and d[next] of lower
+template <typename T>
+inline void matrix_multiply_two(
+    thread matrix8x8<float>* d, uint next, thread const matrix8x8<T>* upper, thread const matrix8x8<T>* lower,
+    thread const matrix8x8<T>* b) {
+  for (uint i = 0; i < 2; ++i) {
+    simdgroup_multiply_accumulate(d[0], upper[i], b[i], d[0]);
+    simdgroup_multiply_accumulate(d[next], lower[i], b[i], d[next]);
+  }
 }
 // end matrices

@@ -84,10 +84,18 @@ void matrix_fill(thread matrix8x8<T>& m, float value);
   template <typename T>                                                                    \
   void matrix_load_transposed(thread matrix8x8<T>& m, const space T* p, uint stride);      \
   template <typename T>                                                                    \
+  void matrix_load_wide(thread matrix8x8<T>* m, const space T* p, uint stride);            \
+  template <typename T>                                                                    \
+  void matrix_load_wide_transposed(thread matrix8x8<T>* m, const space T* p, uint stride); \
+  template <typename T>                                                                    \
   void matrix_store(thread const matrix8x8<T>& m, space T* p, uint stride);
 MLXR_MATRICES(device)
 MLXR_MATRICES(threadgroup)
 #undef MLXR_MATRICES
+template <typename T>
+void matrix_multiply_two(
+    thread matrix8x8<float>* d, uint next, thread const matrix8x8<T>* upper, thread const matrix8x8<T>* lower,
+    thread const matrix8x8<T>* b);
 template <typename T>
 void matrix_multiply_accumulate(
     thread matrix8x8<float>& d, thread const matrix8x8<T>& a, thread const matrix8x8<T>& b);

@@ -46,6 +46,8 @@ CHECKED = {
     "writes_input": r"writes_input.metal:4: thread \d+ writes the input 'x', which the launcher does not",
     "misaligned": r"misaligned.metal:4: a vector access is not aligned to 16 bytes",
     "misaligned_matrix": r"misaligned_matrix.metal:5: a vector access is not aligned to 8 bytes",
+    "misaligned_wide_matrix": r"misaligned_wide_matrix.metal:5: a vector access is not aligned to 16 bytes",
+    "odd_wide_matrix": r"odd_wide_matrix.metal:5: a wide matrix with a stride of 34, no whole 16 bytes",
     "odd_matrix": r"odd_matrix.metal:5: matrix_load with an odd stride, 7",
     "too_much_memory": r"too_much_memory.metal:5: threadgroup memory: 40000 bytes with 'second', 32768 at",
 }

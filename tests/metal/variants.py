@@ -79,6 +79,11 @@ SPACES = (
         {**_AROUND, "blocks": (1, 9)},
         {"block": _BLOCK_MEETS},
     ),
+    Space(
+        "matmul",
+        {"dtype": _DTYPES[1:], "tall": (16, 32)},
+        {"residual": ("no", "yes"), "activation": ("none", "silu")},
+    ),
     Space("pick", {"vocab": (1003, 4096)}, {}),
 )
 

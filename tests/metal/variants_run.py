@@ -12,6 +12,7 @@ from metal.block_types import BY_NAME
 from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, Mode
 from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecutor
+from metal.matmul import matmul_cuts
 from metal.matvec_cut import MAX_ROWS, Work, candidates
 from metal.matvec_weight import BlockWeight
 from metal.prefill_attention import prefill_cuts
@@ -19,6 +20,7 @@ from tests.metal import (
     test_decode_attention,
     test_dequantize_blocks,
     test_embed,
+    test_matmul,
     test_matmul_blocks,
     test_matvec,
     test_matvec_affine,
@@ -145,6 +147,15 @@ def _matvec_blocks(variant: Variant, executor: Executor) -> None:
     test_matvec_blocks.check(executor, block_type, dtype, width, columns, rows, _options(variant), cut)
 
 
+def _matmul(variant: Variant, executor: Executor) -> None:
+    """Columns and a width that no threadgroup's fit."""
+    activation = None if variant["activation"] == "none" else "silu"
+    cut = next(iter(matmul_cuts(activation).values()))
+    sizes = _number(variant, "tall"), 72, 224
+    residual = variant["residual"] == "yes"
+    test_matmul.check(executor, _dtype(variant), sizes, cut, activation, bias=True, residual=residual)
+
+
 def _matmul_blocks(variant: Variant, executor: Executor) -> None:
     """Prompts: more rows than a matrix-vector product takes."""
     block_type, rows = BY_NAME[str(variant["block"])], MAX_ROWS + _number(variant, "rows")
@@ -191,6 +202,7 @@ _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
     "matvec": _matvec,
     "matvec_affine": _matvec_affine,
     "matvec_blocks": _matvec_blocks,
+    "matmul": _matmul,
     "matmul_blocks": _matmul_blocks,
     "dequantize_blocks": _dequantize_blocks,
     "rms_norm": _rms_norm,

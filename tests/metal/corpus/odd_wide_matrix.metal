@@ -1,0 +1,6 @@
+// Four matrices whose rows begin at no whole 16 bytes.
+#pragma body
+const uint i = thread_index_in_threadgroup;
+matrix8x8<float> m[4];
+if (simdgroup_index_in_threadgroup == 0) matrix_load_wide_transposed(m, x, 34);
+y[i] = x[i];
