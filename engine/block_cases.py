@@ -14,7 +14,7 @@ from engine.loading.gguf.files import GgufFiles
 from engine.loading.gguf.placement import place
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matmul import MATMUL_ROWS, matmul_spec
-from metal.candidates_matvec import Product
+from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_parts import name_of
 from metal.matvec_weight import AFFINE_BITS, KERNEL_BLOCK_TYPES
 from metal.repack import GROUP
@@ -52,6 +52,8 @@ def _product_specs(files: GgufFiles, dtype: mx.Dtype) -> Iterator[CaseSpec]:
     config, name = files.config, name_of(dtype)
     for product in _products(files, name, dtype):
         yield from (replace(product, rows=rows).spec for rows in ROWS)
+        if takes_few_rows(product):
+            yield few_rows(product).spec
         if product.block and not product.out:
             for rows in MATMUL_ROWS:
                 yield matmul_spec(product.block, product.width, product.weight_rows, rows, name)

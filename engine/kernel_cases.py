@@ -12,7 +12,7 @@ from engine.layers.attention import attention_shape
 from engine.loading.config import DecoderConfig
 from metal import candidates
 from metal.candidates_ends import embed_spec, pick_spec
-from metal.candidates_matvec import Product
+from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_parts import name_of
 from metal.candidates_prefill import chunk_spec, odd_spec, short_spec
 from metal.errors import KernelError
@@ -49,7 +49,11 @@ def product_specs(config: DecoderConfig, dtype: mx.Dtype) -> tuple[CaseSpec, ...
 
     Raises KernelError for weights that no kernel is written for.
     """
-    return tuple(product.spec for rows in ROWS for product in _products(config, name_of(dtype), rows))
+    name = name_of(dtype)
+    few = [few_rows(product) for product in _products(config, name, 1) if takes_few_rows(product)]
+    return tuple(product.spec for rows in ROWS for product in _products(config, name, rows)) + tuple(
+        product.spec for product in few
+    )
 
 
 def norm_spec(config: DecoderConfig, dtype: mx.Dtype) -> CaseSpec:

@@ -20,10 +20,11 @@ from engine.layers.ops import BuiltinOps, Normalise, gated
 from metal.candidates import prompt_norm_spec
 from metal.candidates_ends import embed_spec
 from metal.candidates_matmul import MATMUL_ROWS, MATMULS, matmul_spec
-from metal.candidates_matvec import Product
+from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_parts import name_of
 from metal.embed import Embed
 from metal.errors import KernelError
+from metal.matmul import Matmul, matmul_cuts, takes_rows
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
@@ -53,11 +54,12 @@ class _BlockLayer:
 
 
 class KernelOps:
-    """LinearOps for steps of 1 to 8 rows; more rows, and what kernels do not take or do slower, go to MLX.
+    """LinearOps for few rows; many, and what kernels do not take or do slower, go to MLX.
 
     A product is chosen by its shape at one row, and at eight for two to eight. Parts of a layer that lie in
     different forms are launched one by one. More rows are normalised by a kernel where that was measured
-    to be faster than MLX, and so multiplied by a weight in blocks, of which MLX makes the whole weight first.
+    to be faster than MLX, and so multiplied: 16 or 32 (a short chunk's, a large batch's) by a dense weight,
+    and any number by a weight in blocks, of which MLX makes the whole weight first.
 
     Attributes:
         refused: what no kernel takes, in words, each once.
@@ -74,6 +76,7 @@ class KernelOps:
         self._embeddings: dict[tuple[Embedding, bool], Embed | None] = {}
         self._norms: dict[tuple[RMSNorm, mx.Dtype], Normalise] = {}
         self._block_layers: dict[tuple[Linear, mx.Dtype, Value], Linear] = {}
+        self._matmuls: dict[tuple[Linear, Role, mx.Dtype], Matmul | None] = {}
 
     def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
         """See LinearOps."""
@@ -84,20 +87,29 @@ class KernelOps:
         """See LinearOps."""
         if isinstance(linear, JoinedLinear):
             return mx.concatenate([self.project(x, norm, part) for part in linear.parts], axis=-1)
-        matvec = self._matvec(x, "project", linear, norm)
-        return matvec(x) if matvec else self._builtin.project(x, self._alone(x, norm), self._many(x, linear))
+        if matvec := self._matvec(x, "project", linear, norm):
+            return matvec(x)
+        if matmul := self._matmul(x, "project", linear):
+            return matmul(self._alone(x, norm)(x))
+        return self._builtin.project(x, self._alone(x, norm), self._many(x, linear))
 
     def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
         if isinstance(linear, JoinedLinear):
             return gated(self.project(x, norm, linear))
-        matvec = self._matvec(x, "gated", linear, norm)
-        return matvec(x) if matvec else self._builtin.gated(x, self._alone(x, norm), self._many(x, linear))
+        if matvec := self._matvec(x, "gated", linear, norm):
+            return matvec(x)
+        if matmul := self._matmul(x, "gated", linear):
+            return matmul(self._alone(x, norm)(x))
+        return self._builtin.gated(x, self._alone(x, norm), self._many(x, linear))
 
     def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
         """See LinearOps."""
-        matvec = self._matvec(x, "add", linear, None)
-        return matvec(x, residual) if matvec else self._builtin.add(residual, x, self._many(x, linear))
+        if matvec := self._matvec(x, "add", linear, None):
+            return matvec(x, residual)
+        if matmul := self._matmul(x, "add", linear):
+            return matmul(x, residual)
+        return self._builtin.add(residual, x, self._many(x, linear))
 
     def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
         """See LinearOps."""
@@ -114,6 +126,7 @@ class KernelOps:
         if norm is not None:
             self._norm(x.dtype, norm)
         if role != "logits":  # which no prompt has many rows of
+            self._prepare_matmul(x.dtype, role, linear)
             for rows in MATMUL_ROWS:
                 self._block_layer(rows, x.dtype, linear)
 
@@ -175,6 +188,38 @@ class KernelOps:
                 layer = _BlockLayer(matmul, linear.bias)
             self._block_layers[key] = layer
         return self._block_layers[key]
+
+    def _matmul(self, x: mx.array, role: Role, linear: Linear) -> Matmul | None:
+        return self._prepare_matmul(x.dtype, role, linear) if takes_rows(x.shape[0]) else None
+
+    def _prepare_matmul(self, dtype: mx.Dtype, role: Role, linear: Linear) -> Matmul | None:
+        key = (linear, role, dtype)
+        if key not in self._matmuls:
+            is_dense = isinstance(linear, DenseLinear)
+            self._matmuls[key] = self._proven_matmul(dtype, role, linear) if is_dense else None
+        return self._matmuls[key]
+
+    def _proven_matmul(self, dtype: mx.Dtype, role: Role, linear: DenseLinear) -> Matmul | None:
+        weight, bias = DenseWeight(linear.weight), linear.bias
+        product = Product(
+            width=weight.width,
+            columns=weight.rows // 2 if role == "gated" else weight.rows,
+            rows=1,
+            dtype=name_of(dtype),
+            bias=bias is not None,
+            residual=role == "add",
+            activation="silu" if role == "gated" else None,
+            copies=self._layers,
+        )
+        if not takes_few_rows(product):
+            return None
+        # Asked for or not: an emulated one would take minutes.
+        faster = self._choice.proven(few_rows(product).spec)
+        if faster is None:
+            return None
+        cut = matmul_cuts(product.activation)[faster]
+        executor, launches = self._choice.executor, self._launches
+        return Matmul(executor, launches, weight, cut, bias=bias, activation=product.activation)
 
     def _matvec(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matvec | None:
         rows = x.shape[0]

@@ -22,7 +22,7 @@ from engine.chunk_step import LONGEST, MET_AT_REST
 from engine.chunking import common_chunks
 from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
-from engine.kv.in_place_chunk import table_rooms
+from engine.kv.in_place_chunk import chunk_rows, table_rooms
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, PageTable
 from engine.loading.model import LoadedModel
@@ -173,7 +173,8 @@ def _chunks(kernels: Kernels, most: int, longest: int) -> Iterator[tuple[int, in
     # Other numbers of tokens are computed as so many, at lengths rounded up.
     tokens = [(rows, min(rows - 1, most)) for rows in rounded_lengths(FEWEST, rounded(most))]
     in_pages = [pair for pair in tokens if all(each.in_pages(pair[1]) is not None for each in attention)]
-    for rows, few in in_pages:
+    few_rows = chunk_rows(1)
+    for rows, few in [(few_rows, min(few_rows - 1, most)), *in_pages] if in_pages else []:
         if few <= LONGEST:
             yield from ((few, room) for room in table_rooms(rows, longest))
     if not any(each.pads for each in attention):

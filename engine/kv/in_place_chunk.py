@@ -47,7 +47,7 @@ class ChunkForm:
     @property
     def rows(self) -> int:
         """Of its products; those behind its tokens are padding."""
-        return rounded(self.tokens)
+        return rounded(self.tokens) if self.windows else chunk_rows(self.tokens)
 
     @property
     def room(self) -> int:
@@ -98,8 +98,15 @@ class ChunkForm:
 ChunkShape = tuple[int, ...]
 """Rows, room for tokens in its page table, and for keys in each window of layers that gather."""
 
+_FEW_ROWS = 32
+
 _LEAST_ROOM = 256
 """Tokens; 8 pages or more, as fewer integers would reach a kernel as another kind of memory."""
+
+
+def chunk_rows(tokens: int) -> int:
+    """Rows of the products of a chunk that gathers nothing."""
+    return _FEW_ROWS if tokens <= _FEW_ROWS else rounded(tokens)
 
 
 def table_room(tokens: int) -> int:
