@@ -106,7 +106,7 @@ def test_short_chunks_that_gather_nothing_are_traced_once_until_a_chat_has_doubl
     for tokens in (29, 64, 12, 9, 63, 40):
         runner.prefill(table, [5] * tokens)
     assert (table.length, launches) == (473, launched)
-    assert launched["prefill_attention"] == 2 * 3  # layers; behind up to 256, 512 and 1,024
+    assert launched["prefill_attention"] == 2 * 2 * 3  # layers; 32 rows, 64; behind up to 256, 512 and 1,024
 
 
 def test_who_asks_before_a_chunk_of_that_length_is_traced_waits_for_no_trace(
