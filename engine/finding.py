@@ -42,6 +42,7 @@ class Finding:
         self._prefixes = ChatPrefixes(settings.page_size)
         self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
         self._steps = steps
+        self._has_answered = False
         self._asked: _Asked | None = None
         self._foresight = Foresight(
             settings.cache / "rates" / f"{model.fingerprint}.json",
@@ -125,15 +126,17 @@ class Finding:
     def answered(self, request: Request) -> None:
         """Its first token is there, and nobody is beside it."""
         report, clock = request.report, request.clock
-        if not request.began_alone or report is None:
+        is_first, self._has_answered = not self._has_answered, True
+        if not request.came_alone or report is None:
             return
         restored = report.restored_tokens
-        cached, seconds = report.cached_tokens + restored, clock.first_token - clock.arrived
+        cached, seconds = report.cached_tokens + restored, clock.first_token - clock.taken_up
         new = len(request.prompt) - cached
         steps = self._steps(cached, new)
         if not restored:
             self._foresight.answered(new, cached, steps, seconds)
-        elif self._model.config.largest_window is None:  # or more tokens come back than are read
+        # A model's first request pays for more than restoring; of a window more comes back than is read.
+        elif not is_first and self._model.config.largest_window is None:
             self._foresight.returned(restored, new, cached, steps, seconds)
 
     def computed(self, sequence: Sequence) -> None:
@@ -155,6 +158,7 @@ class Finding:
         """The tokens gained."""
         memory, size = self._memory, self._model.pager.page_size
         if not self._should_restore(memory.ahead(table, tokens, is_alone=is_alone)):
+            self._foresight.refused()
             return 0
         began, before = time.perf_counter(), memory.counts.restored_pages
         gained = memory.restore(table, tokens, chat, is_alone=is_alone)

@@ -47,12 +47,12 @@ class Foresight:
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done; of those that compute nothing but a prompt is learned.
 
-        A request that began alone is learned from as a whole.
+        A request that came alone is learned from as a whole.
         """
         chunk = sent.chunk
         if chunk is None or chunk.way is Way.ASIDE or chunk.share < 1 or sent.answers:
             return
-        if not chunk.sequence.request.began_alone:
+        if not chunk.sequence.request.came_alone:
             self._rates.prefilled(chunk.tokens, chunk.begin, seconds)
 
     def answered(self, new: int, cached: int, steps: int, seconds: float) -> None:
@@ -62,6 +62,10 @@ class Foresight:
     def returned(self, restored: int, new: int, cached: int, steps: int, seconds: float) -> None:
         """The same of a request for which pages of `restored` of its cached tokens were read back."""
         self._rates.returned(self._bytes(restored), new, cached, steps, seconds)
+
+    def refused(self) -> None:
+        """Pages were not read back, as `should_restore` said: see Rates.refused."""
+        self._rates.refused()
 
     def restored(self, tokens: int, seconds: float) -> None:
         """Pages of so many tokens were read back from SSD."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-VERSION = 4
+VERSION = 5
 _KEPT = 6  # measurements of each size that are kept
 _FADE = 0.97  # weight that a measurement keeps when another comes
 _ROUNDS = 5  # of weighing measurements by how well they fit
@@ -20,6 +20,7 @@ _FEWEST = 2  # a first one alone may have compiled something
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
+_REFUSALS = 4  # after which one of the requests that spoke against restoring is forgotten
 _DOUBT = 0.003  # weight of what is taken to cost nothing, where a latest measurement has 1
 
 SHORT = 8
@@ -58,9 +59,16 @@ class CostFit:
         self._count += 1
         self._kept.setdefault(size, deque(maxlen=_KEPT)).append((self._count, features, seconds))
 
+    def forget(self) -> None:
+        """Drop the oldest measurement, where there is one."""
+        oldest = min(filter(None, self._kept.values()), key=lambda kept: kept[0][0], default=None)
+        if oldest is not None:
+            oldest.popleft()
+            self._costs = None
+
     def seconds(self, features: Features) -> float | None:
         """What work of these features takes; None before there were two measurements."""
-        if self._count < _FEWEST:
+        if self._costs is None and sum(map(len, self._kept.values())) < _FEWEST:
             return None
         fresh = self._count - self._fitted_at
         if self._costs is None or fresh >= min(_STALE, max(1, self._fitted_at // 4)):
@@ -147,6 +155,7 @@ class Rates:
         self._prefill = CostFit((0.0, 0.0, 8 * _HISTORY, _HISTORY))
         self._short = CostFit((0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(), CostFit()
+        self._refusals = 0
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
@@ -157,7 +166,8 @@ class Rates:
     def answered(self, tokens: int, context: int, steps: int, seconds: float) -> None:
         """A request of so many tokens to compute, in `steps`, had its first token after `seconds`.
 
-        It waited for nobody: what a request takes besides its steps is in it.
+        Counted from when the engine turned to it, nobody else being there: what a request takes besides its
+        steps is in it.
         """
         expected = self._work_seconds(tokens, context, steps)
         if expected and 0 < seconds < math.inf:
@@ -183,6 +193,16 @@ class Rates:
             restoring = seconds - self._pace() * work
             if restoring >= _CLEAR * seconds:
                 self._returned.add((1.0, float(nbytes)), restoring)
+
+    def refused(self) -> None:
+        """Pages were computed again, as restoring them was expected to take longer.
+
+        Nobody learns what restoring would have taken, so that one bad hour would speak against it for good:
+        of some refusals each forgets a request of `returned`, and sooner or later it is tried again.
+        """
+        self._refusals += 1
+        if self._refusals % _REFUSALS == 0:
+            self._returned.forget()
 
     def prefill_seconds(self, tokens: int, context: int) -> float | None:
         """What `tokens` prompt tokens behind `context` others take."""

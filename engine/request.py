@@ -27,9 +27,13 @@ from engine.ways import Way
 
 @dataclass(slots=True)
 class Clock:
-    """Moments of a request, in seconds of time.perf_counter; 0 where not yet reached."""
+    """Moments of a request, in seconds of time.perf_counter; 0 where not yet reached.
+
+    It was `taken_up` once the engine's thread had done what came before it, such as loading the model.
+    """
 
     arrived: float
+    taken_up: float
     prefill_began: float = 0.0
     first_token: float = 0.0
     last_token: float = 0.0
@@ -168,7 +172,7 @@ class Request:
         missed: where and why its chat's template or model broke with what was computed before.
         launched_before: launches until its prefill began.
         has_opened: whether its prompt was computed, and its answers have begun.
-        began_alone: whether nobody else was there when its turn came.
+        came_alone: whether nobody else was there when it came.
         drafted_tokens, accepted_tokens: of its answers' speculation.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
     """
@@ -183,7 +187,7 @@ class Request:
     report: CacheReport | None = None
     launched_before: Counter[str] | None = None
     has_opened: bool = False
-    began_alone: bool = False
+    came_alone: bool = False
     suspicion: Suspicion | None = None
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -245,6 +249,7 @@ def accept_command(
     Raises InvalidRequest for a request that cannot be served: PromptTooLong when its prompt leaves no
     room for an answer within the model's context, Refused when KV memory has too few pages for it.
     """
+    taken_up = time.perf_counter()
     prompt, missed = _prompt_of(command, model)
     context = model.config.context_length
     if len(prompt) >= context:
@@ -259,7 +264,7 @@ def accept_command(
         command=command,
         prompt=prompt,
         most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
-        clock=Clock(arrived),
+        clock=Clock(arrived, taken_up),
         rank=rank_of(command.lane, arrived),
         missed=missed,
     )

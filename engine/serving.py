@@ -100,6 +100,7 @@ class Serving:
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
         self._batcher.add(request)
+        request.came_alone = self._batcher.has_one
 
     def cancel(self, request_id: str, sample: int | None = None) -> None:
         """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
@@ -233,7 +234,6 @@ class Serving:
         if not sequence.request.clock.prefill_began:
             sequence.request.clock.prefill_began = time.perf_counter()
             sequence.request.launched_before = self._live.launches
-            sequence.request.began_alone = self._batcher.has_one
 
     def _restore_some(self) -> None:
         """Read pages back from SSD for a sequence that has just begun; at the end it is told of."""

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.cache_words import place_of
 from app.chat.token_path import tokens_along
 from app.model_location import GUIDE
+from app.paths import Paths
 from app.wiring import Desktop
 from engine import CacheReport, Engine, EngineSettings, Event, Finished, SsdSettings
 from tests.app.conftest import OpenDesktop
@@ -34,7 +35,8 @@ class Real:
                 self.events.append(event)
                 emit(event)
 
-            return Engine(record, EngineSettings(kv_bytes=KV_BYTES, ssd=ssd))
+            # Of its own home is what it learns, too: what others met decides nothing here.
+            return Engine(record, EngineSettings(kv_bytes=KV_BYTES, ssd=ssd, cache=Paths(home).kernels))
 
         self.desktop: Desktop = open_desktop(make, GUIDE, home)
         self.chat = self.desktop.conversation

@@ -201,6 +201,24 @@ def test_restoring_costs_what_requests_took_longer_and_not_what_the_reads_took(l
     assert again.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
 
 
+def test_restoring_that_was_dear_is_tried_again_sooner_or_later(learned: Rates) -> None:
+    """What is not done teaches nothing: without forgetting, two requests of a bad hour decide for good."""
+    learned.refused()
+    dear = 0.5
+    for _ in range(3):
+        learned.returned(10**7, 20, 0, 1, truth(20, 0) + dear)
+    refusals, told = 0, learned.restore_seconds(10**7)
+    while told is not None and told > 0.1:
+        assert told == pytest.approx(dear, rel=0.05)
+        learned.refused()
+        refusals, told = refusals + 1, learned.restore_seconds(10**7)
+    assert 4 <= refusals <= 8
+    assert told == pytest.approx(0.012, rel=0.01)
+    for _ in range(2):
+        learned.returned(10**7, 20, 0, 1, truth(20, 0) + dear)
+    assert learned.restore_seconds(10**7) == pytest.approx(dear, rel=0.05)
+
+
 def test_what_is_lost_in_a_requests_own_work_says_nothing_of_restoring(learned: Rates) -> None:
     for _ in range(20):
         learned.returned(1 << 20, 2000, 0, 1, 1.2 * truth(2000, 0))
@@ -216,7 +234,7 @@ def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
 def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> None:
     text = learned.to_json("a")
     data = json.loads(text)
-    bad = ["", "[]", "null", text[:-9], text.replace('"version": 4', '"version": 3')]
+    bad = ["", "[]", "null", text[:-9], text.replace('"version": 5', '"version": 4')]
     bad += [
         json.dumps(data | {"prefill": value}) for value in (3, [[1]], [[[1, 2, 3], 4]], [[[1, -5, 2, 0], 3]])
     ]

@@ -77,7 +77,7 @@ class SimulatedEngine:
 
     def decode(self, prompt: Many[int], answer: Many[int]) -> Decoded:
         """Come to `answer` behind `prompt`, whose computing takes no time."""
-        request = Request(Generate("a"), tuple(prompt), len(answer), Clock(0.0), rank=0.0)
+        request = Request(Generate("a"), tuple(prompt), len(answer), Clock(0.0, 0.0), rank=0.0)
         none = cast(Any, None)
         sequence = Sequence(request, 0, none, none, none)
         for _ in range(0, len(prompt), _CHUNK):

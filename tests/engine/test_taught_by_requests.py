@@ -1,0 +1,108 @@
+"""Which requests teach what a first token costs, by which clock, and when what they taught is forgotten."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.foresight import Foresight
+from engine.tidying import FREE_AFTER
+from tests.engine.served_model import PROMPT, Model, long_prompt
+from tests.engine.watched import restore_always
+
+LESSON = tuple[str, int, float]
+"""What kind of lesson, of how many tokens computed, and the seconds."""
+
+
+@pytest.fixture
+def lessons(monkeypatch: pytest.MonkeyPatch) -> list[LESSON]:
+    taught = list[LESSON]()
+
+    def answered(_: Foresight, new: int, cached: int, steps: int, seconds: float) -> None:
+        taught.append(("answered", new, seconds))
+
+    def returned(_: Foresight, restored: int, new: int, cached: int, steps: int, seconds: float) -> None:
+        taught.append(("returned", new, seconds))
+
+    monkeypatch.setattr(Foresight, "answered", answered)
+    monkeypatch.setattr(Foresight, "returned", returned)
+    return taught
+
+
+def stored(folder: Path) -> None:
+    """A chat on SSD, of a process that is gone."""
+    model = Model(folder, folder / "kv")
+    model.ask("first", PROMPT, chat="chat")
+    model.rest(FREE_AFTER)
+    model.serving.close()
+
+
+def finish(model: Model) -> None:
+    while model.serving.busy:
+        model.serving.work()
+
+
+def test_what_a_request_waited_for_before_its_turn_is_no_cost_of_it(
+    tmp_path: Path, lessons: list[LESSON]
+) -> None:
+    """Its model may have had to be loaded, or another command was at work."""
+    model = Model(tmp_path, None)
+    began = time.perf_counter()
+    request = model.request("late", PROMPT)
+    request.clock.arrived -= 100
+    model.serving.add(request)
+    finish(model)
+    ((kind, new, seconds),) = lessons
+    assert (kind, new) == ("answered", len(PROMPT))
+    assert 0 < seconds < time.perf_counter() - began
+
+
+def test_who_waited_for_another_to_end_teaches_nothing_as_a_whole(
+    tmp_path: Path, lessons: list[LESSON]
+) -> None:
+    model, long = Model(tmp_path, None, pages=16), long_prompt(1, 14)
+    model.serving.add(model.request("first", PROMPT, answer=40))
+    while not lessons:
+        model.serving.work()
+    model.serving.add(model.request("second", long))  # for which there is no room yet
+    finish(model)
+    assert [new for _, new, _ in lessons] == [len(PROMPT)]
+    model.ask("alone", long_prompt(2, 14))
+    assert lessons[-1][:2] == ("answered", len(long))
+
+
+def test_a_models_first_request_says_nothing_of_restoring(
+    tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    stored(tmp_path)
+    lessons.clear()
+    model = Model(tmp_path, tmp_path / "kv")
+    _, report = model.ask("again", PROMPT, chat="chat")
+    assert report.restored_tokens > 0
+    assert not lessons
+    model.rest(0.0)  # the arena is built for what else is on SSD
+    model.rest(FREE_AFTER)
+    _, report = model.ask("once more", PROMPT, chat="chat")
+    assert report.restored_tokens > 0
+    assert [kind for kind, *_ in lessons] == ["returned"]
+    model.serving.close()
+
+
+def test_a_refusal_to_restore_is_told_once_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[Foresight] = []
+    monkeypatch.setattr(Foresight, "refused", lambda self: refused.append(self))
+    stored(tmp_path)
+    model = Model(tmp_path, tmp_path / "kv")
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: not tokens)
+    model.serving.predict(model.request("?", PROMPT, chat="chat"))
+    model.rest(0.0)
+    assert not refused
+    _, report = model.ask("again", PROMPT, chat="chat")
+    assert report.restored_tokens == 0
+    assert len(refused) == 1
+    model.ask("from memory", PROMPT, chat="chat")
+    assert len(refused) == 1
+    model.serving.close()
