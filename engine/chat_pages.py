@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.admission import Capacity, refused
-from engine.cache_events import Freed
+from engine.cache_events import ChatMemory, Freed
 from engine.commands import Keep
 from engine.events import Event
 from engine.finding import Finding
@@ -61,10 +61,11 @@ class ChatPages:
 
         What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
         """
-        pages, chats = self._model.pager, self._memory.chats()
+        pages, others = self._model.pager, self._pinned - {chat}
+        chats = self._memory.chats() if others else dict[str, ChatMemory]()
         pinned = {
             other: chats[other].memory_bytes // self._model.arena.page_bytes
-            for other in (self._pinned & chats.keys()) - {chat}
+            for other in others & chats.keys()
         }
         held = self._memory.tree.held_for_pins(chat, prompt)
         may_quantise = self._settings.kv_bits is None and takes_bits(self._model.config.head_dim)

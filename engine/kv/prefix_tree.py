@@ -74,6 +74,7 @@ class PrefixTree:
         self._nodes: list[Node | None] = [None] * pager.total_pages
         self._chats = ChatPages()
         self._pinned: set[str] = set()
+        self._trail: tuple[Sequence[int], list[Node]] = (), []
 
     @property
     def chats(self) -> Mapping[str, PageCount]:
@@ -195,6 +196,8 @@ class PrefixTree:
                     self._pager.swap(table, index, child.page)
                 child.stamp = clock
             node = child
+        if whole:
+            self._leave_trail(tokens, node)
         if whole and rest:
             self._insert_rest(node, tuple(tokens[full * size : table.length]), table.pages[full], chat)
         self._prune(node)
@@ -235,14 +238,35 @@ class PrefixTree:
 
     def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
         """The nodes of whole pages within the first `limit` tokens; only a window lets a page be gone."""
-        size, nodes, children = self._pager.page_size, list[Node](), self.root.children
-        for begin in range(0, limit - size + 1, size):
+        size, nodes = self._pager.page_size, self._along_trail(tokens, limit)
+        children = nodes[-1].children if nodes else self.root.children
+        for begin in range(len(nodes) * size, limit - size + 1, size):
             node = children.get(tuple(tokens[begin : begin + size]))
             if node is None or (self.window is None and node.page == NO_PAGE):
                 break
             nodes.append(node)
             children = node.children
         return nodes
+
+    def _along_trail(self, tokens: Sequence[int], limit: int) -> list[Node]:
+        """Of `_walk` the beginning that the last sequence which was inserted has too.
+
+        A chat goes on where it ended: its ids are compared at once, and not page by page.
+        """
+        inserted, nodes = self._trail
+        if not nodes:
+            return []
+        return nodes[: min(common_length(inserted, tokens), limit) // self._pager.page_size]
+
+    def _leave_trail(self, tokens: Sequence[int], last: Node) -> None:
+        """Remember the nodes down to `last`, which are in memory and hold the beginning of `tokens`."""
+        if self.window is not None:
+            return
+        nodes: list[Node] = []
+        while last.parent is not None:
+            nodes.append(last)
+            last = last.parent
+        self._trail = tokens, nodes[::-1]
 
     def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
         """The child in memory that begins with most of `rest`, at least one, and how many."""
@@ -317,6 +341,8 @@ class PrefixTree:
             self._nodes[node.page] = None
             self._chats.remove(node.owners)
             node.parent.resident_children -= 1
+            if node.key:  # a whole page: it may be one of the trail's
+                self._trail = (), []
         node.page = page
         if page != NO_PAGE:
             self._pager.cache(page)

@@ -73,6 +73,20 @@ def test_a_shortage_sends_pages_to_disk_first(tmp_path: Path, monkeypatch: pytes
     model.serving.close()
 
 
+def test_what_the_allocator_keeps_goes_back_once_a_rest_and_not_before_the_next_turn_may_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, given_back = Model(tmp_path, None), list[int]()
+    monkeypatch.setattr(mx, "clear_cache", lambda: given_back.append(1))
+    for number in range(2):
+        model.ask(f"{number}")
+        assert model.serving.next_tidying == SPILL_AFTER
+        assert len(given_back) == number
+        model.rest(SPILL_AFTER)
+        model.rest(SPILL_AFTER + LOOK_EVERY)
+        assert len(given_back) == number + 1
+
+
 def test_an_arena_more_than_half_full_is_doubled_at_rest_and_the_next_request_grows_nothing(
     tmp_path: Path,
 ) -> None:
