@@ -12,7 +12,14 @@ import mlx.core as mx
 from engine.kernels import Kernels
 from engine.kv.arena import Arena
 from engine.kv.arena_pools import ArenaPools, PoolArrays
-from engine.kv.in_place_chunk import ChunkForm, ChunkShape, InPlaceChunk
+from engine.kv.in_place_chunk import (
+    ChunkForm,
+    ChunkNumbers,
+    ChunkShape,
+    InPlaceChunk,
+    NumberArrays,
+    unpacked,
+)
 from engine.kv.pager import PageTable
 from engine.layers.decoder import Decoder
 from engine.layers.ops import LinearOps
@@ -24,8 +31,17 @@ MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
 
+PIECE = 4
+"""Layers after which the device begins with what is there of a pass: it is at work while the next are sent.
+
+Fewer would be through before those are."""
+
+_Carried = tuple[list[mx.array], list[NumberArrays]]
+"""What one piece hands to the next: hidden states and the chunk's numbers; nothing before the first."""
+
+
 class ChunkStep:
-    """Runs chunks through the model in place.
+    """Runs chunks through the model in place, a few layers at a time.
 
     Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
     """
@@ -34,7 +50,7 @@ class ChunkStep:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
         self._traced = set[tuple[ChunkShape, int]]()
-        self._run: Callable[..., tuple[mx.array, list[mx.array]]] = (
+        self._run: Callable[..., tuple[_Carried, list[mx.array]]] = (
             mx.compile(self._trace) if kernels.is_lazy else self._trace
         )
 
@@ -47,7 +63,8 @@ class ChunkStep:
     def __call__(self, table: PageTable, ids: Sequence[int]) -> mx.array:
         """Last hidden states (rows, width), at least as many rows as ids; what is behind them means nothing.
 
-        Not evaluated. The arena's fences are then those of this pass.
+        On a GPU the last layers are not evaluated, and the others are sent off. The arena's fences are then
+        those of this pass.
 
         Args:
             table: of the sequence, whose pages are there already.
@@ -56,18 +73,35 @@ class ChunkStep:
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
         written = form.written(table, ids, self._arena.page_size)
-        hidden, pools.fences[:] = self._run(form.shape, form.windows, written, angles, pools.arrays)
+        carried: _Carried = [], []
+        layers = len(self._decoder.attention)
+        for first in range(0, layers, PIECE):
+            carried, pools.fences[:] = self._run(
+                form.shape, form.windows, first, carried, written, angles, pools.arrays
+            )
+            if self._kernels.is_lazy and first + PIECE < layers:
+                mx.async_eval(carried)
         self._traced.add((form.shape, angles.shape[0]))
-        return hidden
+        return carried[0][0]
 
     def _trace(
         self,
         shape: ChunkShape,
         windows: tuple[int | None, ...],
+        first: int,
+        carried: _Carried,
         written: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
-    ) -> tuple[mx.array, list[mx.array]]:
-        pools = ArenaPools.of(arrays)
-        chunk = InPlaceChunk(self._kernels.attention, pools, shape, windows, written, angles)
-        return self._decoder.hidden(chunk.ids, self._ops, chunk), pools.fences
+    ) -> tuple[_Carried, list[mx.array]]:
+        """Layers from `first` on, PIECE of them."""
+        pools, decoder = ArenaPools.of(arrays), self._decoder
+        if first:
+            (x,), (numbers,) = carried
+        else:
+            dtype = decoder.attention[0].shape.dtype
+            ids, unpacked_numbers = unpacked(shape, windows, dtype, written, angles)
+            x, numbers = decoder.embed(ids, self._ops), unpacked_numbers.arrays
+        chunk = InPlaceChunk(self._kernels.attention, pools, shape, windows, ChunkNumbers.of(numbers))
+        layers = range(first, min(first + PIECE, len(decoder.attention)))
+        return ([decoder.through(x, self._ops, chunk, layers)], [numbers]), pools.fences

@@ -122,13 +122,68 @@ def table_rooms(least: int, most: int) -> Iterator[int]:
         room *= 2
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkNumbers:
+    """What layers read of a chunk beside its tokens, on the device: made once, by the first of them.
+
+    Attributes:
+        lengths, offsets: of Pages and PrefillAttention, int32.
+        slots: where each row goes, int32 (rows,).
+        table: its sequence's pages, int32.
+        angles: of each row's position, float32 (rows, rotary_dims).
+        spans: of each window of layers that gather: what PageGather.rows takes, int32.
+        masks: of each of these, (rows, keys).
+    """
+
+    lengths: mx.array
+    offsets: mx.array
+    slots: mx.array
+    table: mx.array
+    angles: mx.array
+    spans: list[mx.array]
+    masks: list[mx.array]
+
+    @property
+    def arrays(self) -> NumberArrays:
+        """All of them, as what is traced takes them."""
+        return (self.lengths, self.offsets, self.slots, self.table, self.angles), self.spans, self.masks
+
+    @classmethod
+    def of(cls, arrays: NumberArrays) -> ChunkNumbers:
+        """Those of `arrays`."""
+        single, spans, masks = arrays
+        return cls(*single, spans, masks)
+
+
+NumberArrays = tuple[tuple[mx.array, mx.array, mx.array, mx.array, mx.array], list[mx.array], list[mx.array]]
+
+
+def unpacked(
+    shape: ChunkShape, windows: Sequence[int | None], dtype: mx.Dtype, written: mx.array, angles: mx.array
+) -> tuple[mx.array, ChunkNumbers]:
+    """The ids of all rows of a chunk, uint32 (rows,), and its numbers.
+
+    Args:
+        shape, windows, written: of ChunkForm.
+        dtype: of the model.
+        angles: (positions, rotary_dims) of every position in use.
+    """
+    rows, _, *keys = shape
+    sizes = [*[SMALLEST_BATCH] * (2 + len(windows)), rows, rows]
+    numbers = written + 0  # where the device has it, not in memory that migrates
+    lengths, offsets, *spans, slots, ids, table = mx.split(numbers, np.cumsum(sizes).tolist())
+    own = lengths[:1] + mx.minimum(mx.arange(rows), offsets[1:2] - 1)
+    masks = [
+        mask_at(own - span[4:5], room, window, dtype)
+        for window, span, room in zip(windows, spans, keys, strict=True)
+    ]
+    return ids.astype(mx.uint32), ChunkNumbers(lengths, offsets, slots, table, angles[own], spans, masks)
+
+
 class InPlaceChunk:
     """A chunk of a sequence whose pages are there already, at rounded lengths: an Attend.
 
     Nothing of it is a number of the host's but its shape: it may be traced.
-
-    Attributes:
-        ids: of all rows, uint32 (rows,).
     """
 
     def __init__(
@@ -137,52 +192,35 @@ class InPlaceChunk:
         pools: ArenaPools,
         shape: ChunkShape,
         windows: Sequence[int | None],
-        written: mx.array,
-        angles: mx.array,
+        numbers: ChunkNumbers,
     ) -> None:
-        """`windows`, `written`: of ChunkForm; `angles`: (positions, rotary_dims) of every position in use."""
-        rows, room, *keys = shape
-        self._kernels, self._pools, self._rows, self._room = kernels, pools, rows, room
-        count = len(windows)
-        sizes = [*[SMALLEST_BATCH] * (2 + count), rows, rows]
-        numbers = written + 0  # where the device has it, not in memory that migrates
-        self._lengths, self._offsets, *spans, self._slots, ids, self._table = mx.split(
-            numbers, np.cumsum(sizes).tolist()
-        )
-        self.ids = ids.astype(mx.uint32)
-        own = self._lengths[:1] + mx.minimum(mx.arange(rows), self._offsets[1:2] - 1)
-        self._angles = angles[own]
-        self._spans = dict(zip(windows, zip(spans, keys, strict=True), strict=True))
-        self._own = own
-        self._masks: dict[int | None, mx.array] = {}
+        """`shape`, `windows`: of ChunkForm; `numbers`: of `unpacked`."""
+        self._rows, self._room, *keys = shape
+        self._kernels, self._pools, self._numbers = kernels, pools, numbers
+        gathered = zip(numbers.spans, keys, numbers.masks, strict=True)
+        self._gathered = dict(zip(windows, gathered, strict=True))
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend; what comes out of padding means nothing."""
-        index, shape = layer.index, layer.shape
+        index, shape, numbers = layer.index, layer.shape, self._numbers
         kernels = self._kernels[shape]
         pools = self._pools.layer(index)
-        q, fence = kernels.write.queries(qkv, self._angles, self._slots, pools, norms=layer.norms)
-        if shape.window not in self._spans:
-            return self._in_pages(layer, q, replace(pools, fence=fence))
-        span, room = self._spans[shape.window]
+        q, fence = kernels.write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)
         pools = replace(pools, fence=fence)
-        keys, values, fence = kernels.gather.rows(pools, self._table, span[4:5], room, span[:4])
+        if shape.window not in self._gathered:
+            return self._in_pages(layer, q, pools)
+        span, room, mask = self._gathered[shape.window]
+        keys, values, fence = kernels.gather.rows(pools, numbers.table, span[4:5], room, span[:4])
         self._pools.fences[index] = fence
-        out = attend_padded(q, keys, values, shape.scale, self._mask(shape, span, room))
+        out = attend_padded(q, keys, values, shape.scale, mask)
         return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
 
     def _in_pages(self, layer: AttentionLayer, q: mx.array, pools: Pools) -> mx.array:
         kernels = self._kernels[layer.shape]
         attention = kernels.in_pages(self._rows)
         assert attention is not None  # or its window were one of those that gather
-        pages = Pages(pools, self._table[None], self._lengths)
+        pages = Pages(pools, self._numbers.table[None], self._numbers.lengths)
         parts = kernels.parts(self._rows, self._room)
-        out, fence = attention(q, pages, self._offsets, self._rows, parts=parts)
+        out, fence = attention(q, pages, self._numbers.offsets, self._rows, parts=parts)
         self._pools.fences[layer.index] = fence
         return out
-
-    def _mask(self, shape: AttentionShape, span: mx.array, room: int) -> mx.array:
-        window = shape.window
-        if window not in self._masks:
-            self._masks[window] = mask_at(self._own - span[4:5], room, window, shape.dtype)
-        return self._masks[window]

@@ -47,7 +47,8 @@ def device() -> Device:
 
 
 @pytest.fixture
-def model(device: Device, tmp_path: Path) -> LoadedModel:
+def model(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
+    monkeypatch.setattr("engine.chunk_step.PIECE", 1)
     folder = write_random_model(
         tmp_path / "model",
         head_dim=64,
