@@ -30,11 +30,11 @@ LONGEST = 512
 MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
-
 PIECE = 4
 """Layers after which the device begins with what is there of a pass: it is at work while the next are sent.
 
-Fewer would be through before those are."""
+Fewer would be through before those are.
+"""
 
 _Carried = tuple[list[mx.array], list[NumberArrays]]
 """What one piece hands to the next: hidden states and the chunk's numbers; nothing before the first."""

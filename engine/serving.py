@@ -220,9 +220,13 @@ class Serving:
                 self._started(sequence)
             settled = self._restore_some()
             before, self._sent = self._sent, None
-            looks_ahead = is_alone and self._live.runner.looks_ahead
+            runner = self._live.runner
+            looks_ahead = is_alone and runner.looks_ahead
+            if not runner.queues_prompts:  # sending a chunk is computing it
+                self._tell_found(settled)
+                settled = None
             try:
-                following = self._batcher.send(self._live.runner, before) if is_alone or not before else None
+                following = self._batcher.send(runner, before) if is_alone or not before else None
             finally:
                 self._tell_found(settled)  # while the device is at work
             if following is not None and not looks_ahead:
@@ -257,6 +261,7 @@ class Serving:
         return _Found(sequence, sequence.table.length)
 
     def _tell_found(self, found: _Found | None) -> None:
+        """Tell what there was of a prompt, where it is known by now."""
         if found is None:
             return
         request, report = found.sequence.request, self._finding.report(found.sequence, found.tokens)

@@ -122,6 +122,10 @@ def table_rooms(least: int, most: int) -> Iterator[int]:
         room *= 2
 
 
+NumberArrays = tuple[tuple[mx.array, mx.array, mx.array, mx.array, mx.array], list[mx.array], list[mx.array]]
+"""Of ChunkNumbers: those that are always there, spans and masks."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkNumbers:
     """What layers read of a chunk beside its tokens, on the device: made once, by the first of them.
@@ -153,9 +157,6 @@ class ChunkNumbers:
         """Those of `arrays`."""
         single, spans, masks = arrays
         return cls(*single, spans, masks)
-
-
-NumberArrays = tuple[tuple[mx.array, mx.array, mx.array, mx.array, mx.array], list[mx.array], list[mx.array]]
 
 
 def unpacked(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
+from engine.cache_events import CacheReport
 from engine.commands import Generate
 from engine.events import Event, Finished, Stats
 from engine.loading.model import load_model
+from engine.parts import Filling
 from engine.request import accept_command
+from engine.runner import Runner
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
@@ -90,3 +94,21 @@ def test_a_step_reads_all_weights_but_a_lookup_table(tmp_path: Path, tied: bool)
     info = load_model(folder, EngineSettings(cache=tmp_path), lambda done, total: None).info
     table = VOCAB * 64 * 4
     assert info.weight_bytes - info.step_weight_bytes == (0 if tied else table)
+
+
+@pytest.mark.parametrize("queues_prompts", [False, True])
+def test_what_was_found_is_told_before_who_waits_for_the_first_chunk_and_else_behind_sending_it(
+    queues_prompts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, told = Model(tmp_path, monkeypatch), list[int]()
+    advance = Runner.advance
+
+    def watched(self: Runner, filling: Filling, layers: int) -> mx.array | None:
+        told.append(sum(isinstance(event, CacheReport) for event in model.events))
+        return advance(self, filling, layers)
+
+    monkeypatch.setattr(Runner, "queues_prompts", queues_prompts)
+    monkeypatch.setattr(Runner, "advance", watched)
+    model.run()
+    assert told[0] == (0 if queues_prompts else 1)
+    assert sum(isinstance(event, CacheReport) for event in model.events) == len(PROMPTS)
