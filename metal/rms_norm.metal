@@ -1,4 +1,4 @@
-// y = weight · h / sqrt(mean(h²) + epsilon), where h is x, or with RESIDUAL x + residual, which is `total` as well.
+// y = weight · h / sqrt(mean(h²) + EPSILON), where h is x, or with RESIDUAL x + residual, which is `total` as well.
 //
 // One threadgroup per row of WIDTH elements; every row is read once and kept in registers (VECTORS chunks a thread).
 // CHUNK is 4 where WIDTH is a multiple of 4, so that each access is one vector, and 1 otherwise.
@@ -50,7 +50,7 @@ if (thread_index_in_simdgroup == 0) partial[simdgroup_index_in_threadgroup] = sq
 threadgroup_barrier(mem_flags::mem_threadgroup);
 squares = simd_sum(thread_index_in_simdgroup < SIMDGROUPS ? partial[thread_index_in_simdgroup] : 0.0f);
 
-const float scale = rsqrt(squares / float(WIDTH) + epsilon[0]);
+const float scale = rsqrt(squares / float(WIDTH) + EPSILON);
 #pragma unroll
 for (uint i = 0; i < VECTORS; ++i) {
   const uint at = (i * SIMDGROUPS * 32 + index) * CHUNK;

@@ -40,7 +40,7 @@ class RMSNorm:
     def __init__(self, executor: Executor, launches: Counter[str], epsilon: float) -> None:
         self._executor = executor
         self._launches = launches
-        self._epsilon = mx.array([epsilon], mx.float32)
+        self._epsilon = float(epsilon)
         self._kernels: dict[tuple[int, bool], Kernel] = {}
 
     def __call__(self, x: mx.array, weight: mx.array) -> mx.array:
@@ -79,7 +79,7 @@ class RMSNorm:
     def _launch(self, cut: _Cut, outputs: list[Output], inputs: dict[str, mx.array]) -> list[mx.array]:
         threads = cut.simdgroups * LANES
         return self._kernel(cut.chunk, residual="residual" in inputs)(
-            {**inputs, "epsilon": self._epsilon},
+            inputs,
             grid=(cut.rows * threads, 1, 1),
             threadgroup=(threads, 1, 1),
             outputs=outputs,
@@ -95,11 +95,11 @@ class RMSNorm:
         if (chunk, residual) not in self._kernels:
             self._kernels[chunk, residual] = Kernel(
                 "rms_norm",
-                inputs=("x", *(("residual",) if residual else ()), "weight", "epsilon"),
+                inputs=("x", *(("residual",) if residual else ()), "weight"),
                 outputs=("y", "total") if residual else ("y",),
                 executor=self._executor,
                 launches=self._launches,
-                features={"CHUNK": chunk, "RESIDUAL": int(residual)},
+                features={"CHUNK": chunk, "RESIDUAL": int(residual), "EPSILON": self._epsilon},
             )
         return self._kernels[chunk, residual]
 

@@ -17,10 +17,9 @@ def test_rms_norm(dtype: str, chunk: int, residual: int) -> None:
         Parameter("x", dtype),
         *([Parameter("residual", dtype)] if residual else []),
         Parameter("weight", "float32"),
-        Parameter("epsilon", "float32", is_constant=True),
         Parameter("y", dtype, is_output=True),
         *([Parameter("total", dtype, is_output=True)] if residual else []),
     ]
-    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual})
+    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual, "EPSILON": 1e-5})
     template = (("T", dtype), ("WIDTH", 1000), ("SIMDGROUPS", 8), ("VECTORS", 4))
     check_address_spaces(Variant(source, tuple(parameters), template))

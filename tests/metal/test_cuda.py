@@ -68,8 +68,8 @@ def compile_cuda(text: str, folder: Path) -> None:
     ],
 )
 def test_rms_norm_is_cuda(tmp_path: Path, dtype: str, chunk: int, residual: int) -> None:
-    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual})
-    inputs = {"x": dtype, "residual": dtype, "weight": "float32", "epsilon": "float32"}
+    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual, "EPSILON": 1e-5})
+    inputs = {"x": dtype, "residual": dtype, "weight": "float32"}
     arrays = {**inputs, "y": f">{dtype}", "total": f">{dtype}"}
     compile_cuda(
         cuda_text(source, arrays, {"T": dtype, "WIDTH": 1000, "SIMDGROUPS": 8, "VECTORS": 4}), tmp_path

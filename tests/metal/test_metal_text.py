@@ -76,8 +76,8 @@ def check(text: str) -> None:
 @pytest.mark.parametrize("dtype", STORAGE)
 def test_rms_norm(dtype: str, chunk: int, residual: int) -> None:
     added = {"residual": dtype, "total": f">{dtype}"} if residual else {}
-    arrays = {"x": dtype, "weight": "float32", "epsilon": "=float32", "y": f">{dtype}", **added}
-    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual})
+    arrays = {"x": dtype, "weight": "float32", "y": f">{dtype}", **added}
+    source = load_source("rms_norm", features={"CHUNK": chunk, "RESIDUAL": residual, "EPSILON": 1e-5})
     check(metal_text(source, arrays, {"T": dtype, "WIDTH": 1000, "SIMDGROUPS": 8, "VECTORS": 4}))
 
 
