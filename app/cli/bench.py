@@ -14,6 +14,7 @@ from app.cli.bench_cache import SHAPE, cache_report
 from app.cli.bench_model import shape_model
 from app.cli.bench_options import add_bench_arguments, cache_plan_of, plan_of
 from app.cli.bench_report import Report
+from app.cli.cache_speed import measures_text
 from app.cli.opening import open_session
 from app.cli.rows import Row
 from app.cli.speed import Plan, check_plan, engine_runner, measure, peer_runner
@@ -63,7 +64,7 @@ def _cache(args: Namespace, terminal: Terminal) -> Report:
         args.shape = SHAPE
     with _model_named(args, plan.longest, terminal):
         _try_kernels(locate(args.model), terminal)
-        if args.shape is not None:  # whose weights write no text: the guide does, where text is measured
+        if args.shape is not None and measures_text(plan):  # its weights write none: the guide does
             _try_kernels(GUIDE, terminal)
         return cache_report(args, plan, terminal)
 

@@ -44,6 +44,11 @@ CACHE_PLAN = CachePlan(
 """What is measured when nothing else is asked for."""
 
 
+def measures_text(plan: CachePlan) -> bool:
+    """Whether a part of it needs a model that writes text."""
+    return "speculation" in (plan.only or PARTS)
+
+
 def measure_cache(scene: Scene) -> list[Row]:
     """The rows of every part that the plan asks for.
 
