@@ -6,10 +6,12 @@ import argparse
 import atexit
 import contextlib
 import os
+import signal
 import sys
 import threading
 from argparse import Namespace
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn, TextIO
 
 from app import VERSION
@@ -20,7 +22,7 @@ from app.paths import default_paths
 MLX = "mlx.core"
 """Not imported here: `mlxr --version` is to be there at once."""
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 BROKEN_PIPE = 141
 """What a shell reports for a program ended by SIGPIPE."""
 
@@ -30,6 +32,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+class _Terminated(SystemExit):
+    """SIGTERM has come: what is open closes as it does at any end."""
 
 
 def program() -> NoReturn:
@@ -61,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
     except BrokenPipeError:
         _drop_output()
         return BROKEN_PIPE
@@ -79,10 +87,25 @@ def _run(argv: list[str]) -> int:
     if subcommand is not None:
         if args.safe:
             raise UsageError("--safe is for the window; commands run so with MLXR_EXECUTOR=reference")
+        _end_well()
         return subcommand.run(args)
     from app.cli import window
 
     return window.run(args)
+
+
+def _end_well() -> None:
+    """Let SIGTERM end a command as an end of its own would.
+
+    Killed at once, it would leave kernels marked as in their first runs: twice, and they are disabled.
+    """
+
+    def terminated(number: int, _frame: FrameType | None) -> NoReturn:
+        signal.signal(number, signal.SIG_DFL)  # whoever asks again is heard at once
+        raise _Terminated
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminated)
 
 
 def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import subprocess
 from pathlib import Path
 
@@ -237,6 +238,16 @@ def test_ctrl_c_keeps_what_was_written(terminal: StartTerminal, random_model: Pa
     screen.wait_for("a")
     screen.type("\x03")
     assert screen.end() == 130
+    assert "Traceback" not in screen.screen
+
+
+def test_sigterm_ends_it_as_its_own_end_would(terminal: StartTerminal, random_model: Path) -> None:
+    screen = terminal(
+        "generate", "--model", random_model, "--prompt", "a page", *NO_END, env={"TERM": "dumb"}
+    )
+    screen.wait_for("a")
+    screen.process.send_signal(signal.SIGTERM)
+    assert screen.end() == 143, "killed it would be -15"
     assert "Traceback" not in screen.screen
 
 
