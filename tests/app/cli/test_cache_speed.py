@@ -65,10 +65,10 @@ def test_a_restart_brings_back_every_whole_page(rows_of: Callable[..., dict[str,
     for source in sources:
         assert rows[f"restored of 225 tokens, {source}"].samples == (224.0,)
         assert rows[f"read and checked alone, {source}"].middle > 0
-    shares = [rows.get(f"restored to read and checked alone, {source}") for source in sources]
-    assert [share.target for share in shares[:-1] if share] == [None] * (len(shares) - 1)
-    assert shares[-1] is not None
-    assert shares[-1].target is not None  # of the disk's rate, where that can be had
+        # A row of the rate is left out where noise hides what restoring took: of so few pages it can.
+        share = rows.get(f"restored to read and checked alone, {source}")
+        if share is not None:  # promised of the disk's rate, where that can be had
+            assert (share.target is not None) == (source == sources[-1])
     assert rows["in memory of 225 tokens, asked about before"].samples == (224.0,)
     assert rows["first token to one from memory, asked about before"].middle > 0
     choices = [row for what, row in rows.items() if what.startswith("the choice")]
