@@ -135,9 +135,11 @@ def test_parameters_that_make_no_sense_are_refused(op: str, params: dict[str, st
 def test_a_digest_changes_with_the_text_and_with_the_launcher(tmp_path: Path) -> None:
     text = tmp_path / "k.metal"
     seen: set[str] = set()
-    for helpers, launcher in (("", None), ("// b\n", None), ("// b\n", "x = 1"), ("// b\n", "x = 2")):
-        text.write_text(f"{helpers}#pragma body\n")
+    for body, launcher in (("", None), ("y[0] = 1;", None), ("y[0] = 1;", "x = 1"), ("y[0] = 1;", "x = 2")):
+        text.write_text(f"#pragma body\n{body}\n")
         if launcher:
             (tmp_path / "k.py").write_text(launcher)
         seen.add(digest_in(tmp_path, "k"))
     assert len(seen) == 4
+    text.write_text("// A comment is no part of what a GPU's compiler reads.\n#pragma body\ny[0] = 1;\n")
+    assert digest_in(tmp_path, "k") in seen
