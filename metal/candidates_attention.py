@@ -146,7 +146,7 @@ def pages(params: Params, executor: Executor) -> AttentionCase:
         angles = scene.angles[scene.positions]
         q, k, v, fence = write.chunk(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         pairs, table = _copied(scene)
-        fence = copy(replace(pools, fence=fence), pairs)
+        fence = copy([replace(pools, fence=fence)], pairs)
         keys, values, fence = gather(replace(pools, fence=fence), table, first, tokens)
         return [q, k, v, keys, values], replace(pools, fence=fence)
 

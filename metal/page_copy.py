@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import mlx.core as mx
 
 from metal.attention_shape import AttentionShape
+from metal.errors import KernelError
 from metal.executors import Executor
 from metal.kernel import Kernel
-from metal.pools import NEXT_FENCE, Pools, check_arrays
+from metal.pools import NEXT_FENCE, POOL_INPUTS, Pools, check_arrays, pool_name
 from metal.touched import Launched, Touched
+
+MOST_LAYERS = 8
+"""Whose pools one launch takes: Metal has 31 places for arrays."""
 
 _THREADS = 128  # times 16 bytes: the smallest page of a head is as large
 
@@ -21,45 +27,65 @@ class PageCopy:
     def __init__(self, executor: Executor, launches: Counter[str], shape: AttentionShape) -> None:
         """Raises KernelError for a shape that the kernel is not written for."""
         shape.check()
-        self._shape = shape
-        self._kernel = Kernel(
-            "page_copy",
-            inputs=("keys", "values", "pairs", "fence", "pool"),
-            outputs=("next_fence",),
-            executor=executor,
-            launches=launches,
-            in_place=("keys", "values"),
-        )
+        self._executor, self._launches, self._shape = executor, launches, shape
+        self._kernels = {1: self._kernel(1)}
 
-    def __call__(self, pools: Pools, pairs: mx.array) -> mx.array:
-        """Copies each pair's source page onto its target; returns the next fence.
+    def __call__(self, layers: Sequence[Pools], pairs: mx.array) -> mx.array:
+        """Copies each pair's source page onto its target, in every layer; returns the next fence of all.
 
         Args:
-            pools: written in place.
+            layers: pools of 1 to MOST_LAYERS layers that have as many slots; written in place.
             pairs: int32 (n, 2), (source, target), -1 for none. No page is a target twice, and none is both
                 source and target: pairs are copied in no order.
 
         Raises:
-            KernelError: arrays that do not fit together.
+            KernelError: arrays that do not fit together, or too many layers.
         """
-        shape = self._shape
-        pools.check("page copy", shape)
+        shape, count = self._shape, len(layers)
+        if not 1 <= count <= MOST_LAYERS:
+            raise KernelError(f"page copy: pools of {count} layers; 1 to {MOST_LAYERS} are taken")
+        for pools in layers:
+            pools.check("page copy", shape)
         check_arrays("page copy", {"pairs": (pairs, (pairs.size // 2, 2), mx.int32)})
+        if count not in self._kernels:
+            self._kernels[count] = self._kernel(count)
+        inputs = {"pairs": pairs, "pool": layers[0].slots}
+        for number, pools in enumerate(layers):
+            each = {"keys": pools.keys, "values": pools.values, "fence": pools.fence}
+            inputs |= {pool_name(name, number): array for name, array in each.items()}
         pieces = shape.page_size * shape.head_dim * shape.dtype.size // 16
-        (fence,) = self._kernel(
-            {
-                "keys": pools.keys,
-                "values": pools.values,
-                "pairs": pairs,
-                "fence": pools.fence,
-                "pool": pools.slots,
-            },
-            grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads, pairs.shape[0]),
+        sizes = {"HEAD_DIM": shape.head_dim, "PAGE": shape.page_size, "KV_HEADS": shape.kv_heads}
+        (fence,) = self._kernels[count](
+            inputs,
+            grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads * count, pairs.shape[0]),
             threadgroup=(_THREADS, 1, 1),
             outputs=[NEXT_FENCE],
-            template={"T": shape.dtype, "HEAD_DIM": shape.head_dim, "PAGE": shape.page_size},
+            template={"T": shape.dtype, **sizes},
         )
         return fence
+
+    def _kernel(self, layers: int) -> Kernel:
+        names = [[pool_name(name, number) for number in range(layers)] for name in POOL_INPUTS]
+        keys, values, fences = names
+        return Kernel(
+            "page_copy",
+            inputs=(*keys, *values, *fences, "pairs", "pool"),
+            outputs=("next_fence",),
+            executor=self._executor,
+            launches=self._launches,
+            in_place=(*keys, *values),
+            features={"LAYERS": layers},
+        )
+
+
+def together(copiers: Sequence[PageCopy]) -> Iterator[tuple[PageCopy, range]]:
+    """Layers that one launch copies, with its kernel, of what copies each layer: neighbours of one shape."""
+    first = 0
+    for kernel, run in groupby(copiers):
+        end = first + len(list(run))
+        for begin in range(first, end, MOST_LAYERS):
+            yield kernel, range(begin, min(begin + MOST_LAYERS, end))
+        first = end
 
 
 def touched(launch: Launched) -> Touched:

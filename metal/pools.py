@@ -18,6 +18,9 @@ NEXT_FENCE = Output((FENCE,), mx.int32)
 SMALLEST = 8
 """Integers that slots, offsets and lengths hold at least: with fewer, MLX would pass them as `constant`."""
 
+POOL_INPUTS = "keys", "values", "fence"
+"""By these names kernels take a layer's pools."""
+
 Expected = Mapping[str, tuple[mx.array, tuple[int, ...], mx.Dtype]]
 
 
@@ -78,6 +81,11 @@ class Pages:
     pools: Pools
     tables: mx.array
     lengths: mx.array
+
+
+def pool_name(name: str, number: int) -> str:
+    """One of POOL_INPUTS, as a kernel calls it that takes several layers' pools, numbered from 0."""
+    return f"{name}_{number}" if number else name
 
 
 def check_arrays(kernel: str, expected: Expected) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from metal import decode_attention, page_copy, page_gather, page_write, prefill_attention
 from metal.errors import KernelError
 from metal.executors import Executor, Launcher, Request, Signature
+from metal.pools import pool_name
 from metal.source import KernelSource
 from metal.touched import Declaration, Launched, Touched
 
@@ -136,15 +137,16 @@ class Recorder:
         def launch_and_keep(request: Request) -> list[mx.array]:
             arrays = dict(zip(signature.inputs, request.inputs, strict=True))
             with self._launching():
-                pool = self._pool(arrays["keys"], arrays["values"])
+                pools = [self._pool(arrays[keys], arrays[values]) for keys, values in pool_names(signature)]
                 made = launch(request)
                 pages = touched(Launched(arrays, request.template, self.page_size))
-            self._check(source.name, pool, pages)
+            for pool in pools:
+                self._check(source.name, pool, pages)
             step = Step(
                 source.name,
                 Launch(launch, request, signature, tuple(made)),
                 self._after(request.inputs),
-                (Touch(pool, pages),),
+                tuple(Touch(pool, pages) for pool in pools),
             )
             self._makers |= {id(array): (array, len(self.steps)) for array in made}
             self.steps.append(step)
@@ -224,6 +226,12 @@ class RecordingExecutor:
     def build(self, source: KernelSource, signature: Signature) -> Launcher:
         """See `Executor.build`."""
         return self._recorder.recorded(self._executor.build(source, signature), source, signature)
+
+
+def pool_names(signature: Signature) -> list[tuple[str, str]]:
+    """What a kernel calls the keys and values of each layer whose pools it takes."""
+    layers = sum(name.startswith("fence") for name in signature.inputs)
+    return [(pool_name("keys", number), pool_name("values", number)) for number in range(layers)]
 
 
 def unordered(steps: Sequence[Step]) -> list[Unordered]:

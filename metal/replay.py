@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from metal.errors import KernelError
-from metal.recorder import Bytes, Growth, Launch, Recorder, Step, bytes_of
+from metal.recorder import Bytes, Growth, Launch, Recorder, Step, Touch, bytes_of, pool_names
 
 Choice = Callable[[Sequence[int]], int]
 """Takes one of the steps that may come next."""
@@ -63,8 +63,7 @@ class Replay:
             if isinstance(step.what, Growth):
                 self._grow(step.what)
             elif isinstance(step.what, Launch):
-                (touch,) = step.touches
-                made = self._launch(step.what, touch.pool)
+                made = self._launch(step.what, [touch.pool for touch in step.touches])
                 if not _are_same(made, step.what.outputs):
                     differences.append(f"step {number}, {step.name}, made something else")
         for number, pool in enumerate(self._recorder.pools):
@@ -83,10 +82,20 @@ class Replay:
         step = self._recorder.steps[number]
         if not isinstance(step.what, Launch):
             raise KernelError(f"step {number}, {step.name}, is no launch")
-        launch, (touch,) = step.what, step.touches
+        return [
+            wrong
+            for layer in range(len(step.touches))
+            for wrong in self._false_of(step.what, step.touches, layer)
+        ]
+
+    def _false_of(self, launch: Launch, touches: Sequence[Touch], layer: int) -> list[str]:
+        """The same of the pools of one of the layers that it takes; the others stay as they are."""
+        touch, pools = touches[layer], [touch.pool for touch in touches]
         reads, everything = touch.pages.reads, self._recorder.all_pages(touch.pool)
-        fill = self._fill(touch.pool, frozenset())
-        expected = self._effect(launch, touch.pool)
+        for pool in pools:
+            self._fill(pool, frozenset())
+        fill = [mine.copy() for mine in self._bytes(touch.pool)]
+        expected = self._effect(launch, pools, layer)
         changed = [mine != before for mine, before in zip(self._bytes(touch.pool), fill, strict=True)]
         size = self._recorder.page_size
         writes = frozenset(
@@ -96,7 +105,7 @@ class Replay:
 
         def is_changed_by(poisoned: frozenset[int]) -> bool:
             self._fill(touch.pool, poisoned)
-            made = self._effect(launch, touch.pool)
+            made = self._effect(launch, pools, layer)
             where = [np.ones_like(array, bool) for array in made[:-2]] + changed
             return any(
                 not np.array_equal(mine[place], its[place])
@@ -108,20 +117,20 @@ class Replay:
         unread = [page for page in sorted(reads) if not is_changed_by(everything - reads | {page})]
         return wrong + [f"does not read page {page}" for page in unread]
 
-    def _effect(self, launch: Launch, pool: int) -> list[Bytes]:
-        """The bytes of what it makes, then of keys and values."""
-        made = self._launch(launch, pool)
-        return [bytes_of(array).copy() for array in made] + [array.copy() for array in self._bytes(pool)]
+    def _effect(self, launch: Launch, pools: Sequence[int], layer: int) -> list[Bytes]:
+        """The bytes of what it makes, then of keys and values of one of its layers."""
+        made = self._launch(launch, pools)
+        stored = [array.copy() for array in self._bytes(pools[layer])]
+        return [bytes_of(array).copy() for array in made] + stored
 
-    def _fill(self, pool: int, poisoned: frozenset[int]) -> list[Bytes]:
-        """Random numbers, and poison in some pages; returns what then is there."""
+    def _fill(self, pool: int, poisoned: frozenset[int]) -> None:
+        """Random numbers, and poison in some pages."""
         random, size = np.random.default_rng(pool), self._recorder.page_size
         for array, mine in zip(self._pools[pool], self._bytes(pool), strict=True):
             numbers = mx.array(random.standard_normal(array.shape).astype(np.float32)).astype(array.dtype)
             mine[...] = bytes_of(numbers)
             for page in poisoned:
                 mine[:, page * size : (page + 1) * size] = 0xFF
-        return [mine.copy() for mine in self._bytes(pool)]
 
     def _reset(self) -> None:
         for number, pool in enumerate(self._recorder.pools):
@@ -132,10 +141,11 @@ class Replay:
         for old, new in zip(self._bytes(growth.source), self._bytes(growth.target), strict=True):
             new[:, : old.shape[1]] = old
 
-    def _launch(self, launch: Launch, pool: int) -> list[mx.array]:
+    def _launch(self, launch: Launch, pools: Sequence[int]) -> list[mx.array]:
         names = launch.signature.inputs
         inputs = dict(zip(names, launch.request.inputs, strict=True))
-        inputs["keys"], inputs["values"] = self._pools[pool]
+        for (keys, values), pool in zip(pool_names(launch.signature), pools, strict=True):
+            inputs[keys], inputs[values] = self._pools[pool]
         return launch.launch(replace(launch.request, inputs=tuple(inputs[name] for name in names)))
 
     def _bytes(self, pool: int) -> list[Bytes]:

@@ -31,7 +31,7 @@ from engine.kv.pager import PageCopy as PageCopied
 from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.machine import device_kind
 from metal.constants import device_integers
-from metal.page_copy import PageCopy
+from metal.page_copy import PageCopy, together
 from metal.pools import FENCE
 
 KEYS, VALUES = "keys", "values"
@@ -102,7 +102,11 @@ class Arena:
 
         def copied(pairs: mx.array, arrays: PoolArrays) -> list[mx.array]:
             pools = ArenaPools.of(arrays)
-            return [kernel(pools.layer(layer), pairs) for layer, kernel in enumerate(copiers or ())]
+            for kernel, layers in together(copiers or ()):
+                fence = kernel([pools.layer(layer) for layer in layers], pairs)
+                for layer in layers:
+                    pools.hand_on(layer, fence)
+            return pools.fences
 
         self._copied = mx.compile(copied) if by_views else copied
         if by_views:

@@ -13,7 +13,7 @@ from metal.attention_shape import AttentionShape
 from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
-from metal.page_copy import PageCopy
+from metal.page_copy import MOST_LAYERS, PageCopy, together
 from tests.metal.numbers import wide
 from tests.metal.test_page_gather import filled_pools, shaped
 from tests.metal.texts import TextExecutor
@@ -39,7 +39,7 @@ def expected(pool: mx.array, pairs: list[tuple[int, int]], page_size: int) -> np
 def check(executor: Executor, shape: AttentionShape, pairs: list[tuple[int, int]]) -> None:
     pools = filled_pools(shape)
     wanted = [expected(pool, pairs, shape.page_size) for pool in (pools.keys, pools.values)]
-    fence = PageCopy(executor, Counter(), shape)(pools, mx.array(pairs, dtype=mx.int32))
+    fence = PageCopy(executor, Counter(), shape)([pools], mx.array(pairs, dtype=mx.int32))
     mx.eval(fence)
     assert fence.tolist() == [0] * 8
     for pool, want in zip((pools.keys, pools.values), wanted, strict=True):
@@ -75,7 +75,7 @@ def test_every_byte_moves_once(kernel_cache: Path, case: int) -> None:
     executor = EmulatedExecutor(Emulator(kernel_cache, Mode.CHECKED), reports.__setitem__)
     shape, pairs = CASES[case]
     launches: Counter[str] = Counter()
-    PageCopy(executor, launches, shape)(filled_pools(shape), mx.array(pairs, dtype=mx.int32))
+    PageCopy(executor, launches, shape)([filled_pools(shape)], mx.array(pairs, dtype=mx.int32))
     page = shape.kv_heads * shape.page_size * shape.head_dim * shape.dtype.size
     moved = 3 * page
     assert launches == {"page_copy": 1}
@@ -84,21 +84,44 @@ def test_every_byte_moves_once(kernel_cache: Path, case: int) -> None:
         assert (traffic.bytes_read, traffic.bytes_written) == (moved, moved)
 
 
+@pytest.mark.parametrize("layers", [2, MOST_LAYERS])
+def test_several_layers_are_copied_in_one_launch(executor: Executor, layers: int) -> None:
+    shape, pairs = CASES[1]
+    pools = [filled_pools(shape, seed) for seed in range(layers)]
+    wanted = [[expected(pool, pairs, shape.page_size) for pool in (each.keys, each.values)] for each in pools]
+    launches: Counter[str] = Counter()
+    mx.eval(PageCopy(executor, launches, shape)(pools, mx.array(pairs, dtype=mx.int32)))
+    assert launches == {"page_copy": 1}
+    for each, wants in zip(pools, wanted, strict=True):
+        for pool, want in zip((each.keys, each.values), wants, strict=True):
+            assert (wide(pool) == want).all()
+
+
+def test_neighbours_of_one_shape_share_a_launch(kernel_cache: Path) -> None:
+    executor = EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN))
+    wide, narrow = (PageCopy(executor, Counter(), CASES[case][0]) for case in (0, 1))
+    found = list(together([wide] * 19 + [narrow, wide, wide]))
+    ranges = [range(8), range(8, 16), range(16, 19), range(19, 20), range(20, 22)]
+    assert found == list(zip([wide, wide, wide, narrow, wide], ranges, strict=True))
+
+
 def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
     shape = CASES[0][0]
     copy = PageCopy(EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN)), Counter(), shape)
     pools = filled_pools(shape)
     with pytest.raises(KernelError, match="page copy: pairs is"):
-        copy(pools, mx.zeros(4, mx.int32))
+        copy([pools], mx.zeros(4, mx.int32))
     with pytest.raises(KernelError, match="page copy: pairs is"):
-        copy(pools, mx.zeros((1, 2), mx.float32))
+        copy([pools], mx.zeros((1, 2), mx.float32))
+    with pytest.raises(KernelError, match="page copy: pools of 9 layers; 1 to 8 are taken"):
+        copy([pools] * 9, mx.zeros((1, 2), mx.int32))
     with pytest.raises(KernelError, match="page copy: fence is"):
-        copy(replace(pools, fence=mx.zeros(4, mx.int32)), mx.zeros((1, 2), mx.int32))
+        copy([replace(pools, fence=mx.zeros(4, mx.int32))], mx.zeros((1, 2), mx.int32))
 
 
 def test_other_compilers_accept_the_text(tmp_path: Path) -> None:
     executor = TextExecutor(tmp_path)
     shape, pairs = CASES[1]
-    PageCopy(executor, Counter(), shape)(filled_pools(shape), mx.array(pairs, dtype=mx.int32))
+    PageCopy(executor, Counter(), shape)([filled_pools(shape)], mx.array(pairs, dtype=mx.int32))
     if not executor.read:
         pytest.skip("needs clang-14 or nvcc")

@@ -81,7 +81,7 @@ class Chats:
 
     def copy(self, *pairs: tuple[int, int]) -> None:
         padded = [*pairs, *[(-1, -1)] * (4 - len(pairs))]
-        self.hand_on(self.copying(self.pools, mx.array(padded, dtype=mx.int32)))
+        self.hand_on(self.copying([self.pools], mx.array(padded, dtype=mx.int32)))
 
     def gather(self, table: list[int], first: int, tokens: int) -> None:
         keys, values, fence = self.gathering(self.pools, ints(*table), mx.array([first]), tokens)
@@ -193,6 +193,26 @@ def test_readers_need_no_order() -> None:
     recorded = [Step("a", Wait(), frozenset(), ()), Step("b", Wait(), frozenset(), ())]
     touch = recorder.Touch(0, Touched(reads=frozenset({1})))
     assert unordered([replace(step, touches=(touch,)) for step in recorded]) == []
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_launch_on_the_pools_of_two_layers_is_watched_in_both(emulated: Executor, forgets: bool) -> None:
+    recorded = Recorder(16)
+    first, second = (Chats(RecordingExecutor(emulated, recorded)) for _ in range(2))
+    for chats in (first, second):
+        chats.write(list(range(16)))
+    before = second.pools.fence
+    fence = first.copying([first.pools, second.pools], mx.array([(0, 1)] + [(-1, -1)] * 3, dtype=mx.int32))
+    first.hand_on(fence)
+    second.hand_on(before if forgets else fence)
+    for chats in (first, second):
+        chats.decode([[1]], [16 - 1])
+    loose = [(each.pool, each.page) for each in unordered(recorded.steps)]
+    assert loose == ([(1, 1)] if forgets else [])
+    replay = Replay(recorded)
+    assert replay.false_declarations(2) == []
+    if not forgets:
+        assert replay.run(random_order(recorded.steps, 1)) == []
 
 
 def test_a_kernel_that_takes_pools_and_declares_nothing_is_refused(
