@@ -76,10 +76,12 @@ class ChunkStep:
         carried: _Carried = [], []
         layers = len(self._decoder.attention)
         for first in range(0, layers, PIECE):
-            carried, pools.fences[:] = self._run(
-                form.shape, form.windows, first, carried, written, angles, pools.arrays
+            end = min(first + PIECE, layers)
+            arrays = pools.of_layers(first, end)
+            carried, pools.fences[first:end] = self._run(
+                form.shape, form.windows, first, carried, written, angles, arrays
             )
-            if self._kernels.is_lazy and first + PIECE < layers:
+            if self._kernels.is_lazy and end < layers:
                 mx.async_eval(carried)
         self._traced.add((form.shape, angles.shape[0]))
         return carried[0][0]
@@ -94,8 +96,8 @@ class ChunkStep:
         angles: mx.array,
         arrays: PoolArrays,
     ) -> tuple[_Carried, list[mx.array]]:
-        """Layers from `first` on, PIECE of them."""
-        pools, decoder = ArenaPools.of(arrays), self._decoder
+        """Layers from `first` on, as many as have `arrays`."""
+        pools, decoder = ArenaPools.of(arrays, first), self._decoder
         if first:
             (x,), (numbers,) = carried
         else:
@@ -103,5 +105,5 @@ class ChunkStep:
             ids, unpacked_numbers = unpacked(shape, windows, dtype, written, angles)
             x, numbers = decoder.embed(ids, self._ops), unpacked_numbers.arrays
         chunk = InPlaceChunk(self._kernels.attention, pools, shape, windows, ChunkNumbers.of(numbers))
-        layers = range(first, min(first + PIECE, len(decoder.attention)))
+        layers = range(first, first + len(pools.fences))
         return ([decoder.through(x, self._ops, chunk, layers)], [numbers]), pools.fences

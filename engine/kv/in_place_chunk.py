@@ -74,25 +74,26 @@ class ChunkForm:
             ids: of the chunk's tokens.
             page_size: tokens a page.
         """
-        wide = self.room // page_size
-        pages = np.full(wide, NO_PAGE, np.int32)
-        used = -(-self.end // page_size)
-        pages[:used] = table.pages[:used]
-        own = pages[self.begin // page_size : used]
-        if NO_PAGE in own:
-            raise ValueError(f"tokens {self.begin} … {self.end - 1} are not all in pages")
-        into = (own[:, None] * page_size + np.arange(page_size, dtype=np.int32)).reshape(-1)
-        rows = np.zeros((2, self.rows), np.int32)
-        rows[0] = -1
-        rows[0, : self.tokens] = into[self.begin % page_size :][: self.tokens]
-        rows[1, : self.tokens] = ids
-        numbers = np.zeros((2 + len(self.windows), SMALLEST_BATCH), np.int32)
-        numbers[0, 0] = self.begin
-        numbers[1, 1] = self.tokens
-        for number, window in zip(numbers[2:], self.windows, strict=True):
+        begin, end, rows, used = self.begin, self.end, self.rows, -(-self.end // page_size)
+        if NO_PAGE in table.pages[begin // page_size : used]:
+            raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
+        heads = (2 + len(self.windows)) * SMALLEST_BATCH
+        written = np.zeros(heads + 3 * rows + self.room // page_size, np.int32)
+        written[0], written[SMALLEST_BATCH + 1] = begin, self.tokens
+        for place, window in enumerate(self.windows, start=2):
             first = self.first(window)
-            number[:5] = rounded(self.end - first), self.end - first, 0, 0, first
-        return mx.array(np.concatenate([*numbers, *rows, pages]))
+            numbers = rounded(end - first), end - first, 0, 0, first
+            written[place * SMALLEST_BATCH : place * SMALLEST_BATCH + len(numbers)] = numbers
+        slots, tokens, positions, pages = (written[heads + count * rows :] for count in range(4))
+        pages[used:] = NO_PAGE
+        pages[:used] = table.pages[:used]
+        own = np.arange(begin, end, dtype=np.int32)
+        slots[:rows] = -1
+        slots[: self.tokens] = pages[own // page_size] * page_size + own % page_size
+        tokens[: self.tokens] = ids
+        positions[:rows] = end - 1
+        positions[: self.tokens] = own
+        return mx.array(written)
 
 
 ChunkShape = tuple[int, ...]
@@ -170,10 +171,9 @@ def unpacked(
         angles: (positions, rotary_dims) of every position in use.
     """
     rows, _, *keys = shape
-    sizes = [*[SMALLEST_BATCH] * (2 + len(windows)), rows, rows]
+    sizes = [*[SMALLEST_BATCH] * (2 + len(windows)), rows, rows, rows]
     numbers = written + 0  # where the device has it, not in memory that migrates
-    lengths, offsets, *spans, slots, ids, table = mx.split(numbers, np.cumsum(sizes).tolist())
-    own = lengths[:1] + mx.minimum(mx.arange(rows), offsets[1:2] - 1)
+    lengths, offsets, *spans, slots, ids, own, table = mx.split(numbers, np.cumsum(sizes).tolist())
     masks = [
         mask_at(own - span[4:5], room, window, dtype)
         for window, span, room in zip(windows, spans, keys, strict=True)
@@ -212,7 +212,7 @@ class InPlaceChunk:
             return self._in_pages(layer, q, pools)
         span, room, mask = self._gathered[shape.window]
         keys, values, fence = kernels.gather.rows(pools, numbers.table, span[4:5], room, span[:4])
-        self._pools.fences[index] = fence
+        self._pools.hand_on(index, fence)
         out = attend_padded(q, keys, values, shape.scale, mask)
         return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
 
@@ -221,7 +221,7 @@ class InPlaceChunk:
         attention = kernels.in_pages(self._rows)
         assert attention is not None  # or its window were one of those that gather
         pages = Pages(pools, self._numbers.table[None], self._numbers.lengths)
-        parts = kernels.parts(self._rows, self._room)
+        parts = attention.parts(self._rows, self._room)
         out, fence = attention(q, pages, self._numbers.offsets, self._rows, parts=parts)
-        self._pools.fences[layer.index] = fence
+        self._pools.hand_on(layer.index, fence)
         return out
