@@ -14,7 +14,7 @@ from metal import candidates
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_parts import name_of
-from metal.candidates_prefill import chunk_spec, odd_spec, short_spec
+from metal.candidates_prefill import chunk_spec, long_spec, odd_spec, short_spec
 from metal.errors import KernelError
 from metal.executors import Executor
 from metal.matvec_weight import AFFINE_BITS
@@ -40,7 +40,7 @@ def attention_specs(config: DecoderConfig, dtype: mx.Dtype, page_size: int) -> t
     Raises KernelError for a shape that no kernel is written for.
     """
     shapes = [attention_shape(config, window, page_size, dtype) for window in dict.fromkeys(config.windows)]
-    specs = attention_set.set_spec, chunk_spec, odd_spec, short_spec
+    specs = attention_set.set_spec, chunk_spec, long_spec, odd_spec, short_spec
     return tuple(spec(shape) for spec in specs for shape in shapes)
 
 

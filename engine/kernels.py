@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import mlx.core as mx
 
@@ -18,7 +19,7 @@ from engine.layers.norm import RMSNorm
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, pick
 from metal.attention_shape import AttentionShape
 from metal.candidates_ends import pick_spec
-from metal.candidates_prefill import chunk_spec, odd_spec, short_cuts, short_spec
+from metal.candidates_prefill import chunk_spec, long_spec, odd_spec, short_cuts, short_spec
 from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut
 from metal.errors import KernelError
@@ -28,6 +29,7 @@ from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pick import Pick
 from metal.prefill_attention import PrefillAttention, PrefillCut
+from metal.trial_case import CaseSpec
 
 
 class Kernels:
@@ -83,7 +85,8 @@ class Kernels:
             specs = {shape: set_spec(shape) for shape in shapes}
             kernels = {shape: self.choice.kernel(spec) for shape, spec in specs.items()}
             for shape in shapes:
-                self._prefills_in_place(shape)
+                self._prefill(shape, chunk_spec)
+                self._prefill(shape, long_spec)
                 self._pads(shape)
                 self._short_cut(shape)
         except KernelError as error:
@@ -102,14 +105,19 @@ class Kernels:
             PageWrite(executor, self.launches, shape),
             PageGather(executor, self.launches, shape),
             PageCopy(executor, self.launches, shape),
-            PrefillAttention(executor, self.launches, shape) if self._prefills_in_place(shape) else None,
-            PrefillAttention(executor, self.launches, shape, short) if short is not None else None,
+            prefill=self._prefill(shape, chunk_spec),
+            long=self._prefill(shape, long_spec),
+            short=PrefillAttention(executor, self.launches, shape, short) if short is not None else None,
             pads=self._pads(shape),
         )
 
-    def _prefills_in_place(self, shape: AttentionShape) -> bool:
+    def _prefill(
+        self, shape: AttentionShape, spec: Callable[[AttentionShape], CaseSpec]
+    ) -> PrefillAttention | None:
+        """Attention where the history lies, if that is faster than gathering it for chunks as `spec` has."""
         # The other way gathers with a kernel of ours: an executor that was asked for has nothing to say here.
-        return self.choice.proven(chunk_spec(shape)) is not None
+        is_proven = self.choice.proven(spec(shape)) is not None
+        return PrefillAttention(self.choice.executor, self.launches, shape) if is_proven else None
 
     def _pads(self, shape: AttentionShape) -> bool:
         return self.choice.proven(odd_spec(shape)) is not None

@@ -27,15 +27,21 @@ from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts
 from metal.trial_case import CaseBuilder, CaseSpec, Params
 
 _HISTORY, _NEW = 1024, 256
+_LONG_HISTORY, _MANY = 8192, 2048
 _FEW = 40
 """New tokens of a chat's next message."""
-_CUTS = 2
-"""Of `prefill_cuts`, those that are tried on a short chunk, each working ahead or not."""
+_CUTS = 4
+"""Of `prefill_cuts`, those that are tried on a short chunk."""
 
 
 def chunk_spec(shape: AttentionShape) -> CaseSpec:
     """A chunk of new tokens of one sequence, on a history four times as long."""
     return _attention(shape, _NEW).spec("prefill chunk")
+
+
+def long_spec(shape: AttentionShape) -> CaseSpec:
+    """Many new tokens on a long history: they keep a device busy, and another attention may win."""
+    return _attention(shape, _MANY, _LONG_HISTORY).spec("prefill chunk")
 
 
 def odd_spec(shape: AttentionShape) -> CaseSpec:
@@ -50,17 +56,16 @@ def short_spec(shape: AttentionShape) -> CaseSpec:
 
 def short_cuts(shape: AttentionShape) -> Mapping[str, PrefillCut]:
     """How that attention is cut, by candidate."""
-    cuts = prefill_cuts(shape)[:_CUTS]
-    return {f"in pages {cut}": cut for one in cuts for cut in (one, replace(one, ahead=True))}
+    return {f"in pages {cut}": cut for cut in prefill_cuts(shape)[:_CUTS]}
 
 
-def _attention(shape: AttentionShape, new: int) -> Attention:
+def _attention(shape: AttentionShape, new: int, history: int = _HISTORY) -> Attention:
     return Attention(
         shape.heads,
         shape.kv_heads,
         shape.head_dim,
         name_of(shape.dtype),
-        str(_HISTORY),
+        str(history),
         str(new),
         page_size=shape.page_size,
         rotary=None if shape.rotary_dims == shape.head_dim else shape.rotary_dims,
@@ -70,17 +75,16 @@ def _attention(shape: AttentionShape, new: int) -> Attention:
 
 
 def prefill_chunk(params: Params, executor: Executor) -> AttentionCase:
-    """Builds the case of `chunk_spec`; both candidates write pages with our kernel, as the engine does."""
+    """Builds the case of `chunk_spec` or `long_spec`; both candidates write pages with our kernel."""
     attention = attention_of(params)
     shape = attention.shape
     write = PageWrite(executor, Counter(), shape)
     runs: Mapping[str, Run] = {
-        BUILTIN: _gathered(write, PageGather(executor, Counter(), shape), shape),
-        "prefill_attention": _in_pages(write, PrefillAttention(executor, Counter(), shape)),
+        BUILTIN: _gathered(write, PageGather(executor, Counter(), shape), attention),
+        "prefill_attention": _in_pages(write, PrefillAttention(executor, Counter(), shape), attention),
     }
-    return AttentionCase(
-        "prefill chunk", attention, runs, ("page_write", "prefill_attention"), lambda scene: [scene.out]
-    )
+    kernels = "page_write", "page_gather", "prefill_attention", "attention_reduce"
+    return AttentionCase("prefill chunk", attention, runs, kernels, lambda scene: [scene.out])
 
 
 def odd_chunk(params: Params, executor: Executor) -> AttentionCase:
@@ -89,8 +93,8 @@ def odd_chunk(params: Params, executor: Executor) -> AttentionCase:
     shape = attention.shape
     write, gather = PageWrite(executor, Counter(), shape), PageGather(executor, Counter(), shape)
     runs: Mapping[str, Run] = {
-        BUILTIN: _gathered(write, gather, shape),
-        "padded": _gathered(write, gather, shape, pads=True),
+        BUILTIN: _gathered(write, gather, attention),
+        "padded": _gathered(write, gather, attention, pads=True),
     }
     return _OddCase("odd chunk", attention, runs, ("page_write", "page_gather"), lambda scene: [scene.out])
 
@@ -101,11 +105,11 @@ def short_chunk(params: Params, executor: Executor) -> AttentionCase:
     shape = attention.shape
     write, gather = PageWrite(executor, Counter(), shape), PageGather(executor, Counter(), shape)
     runs: dict[str, Run] = {
-        BUILTIN: _gathered(write, gather, shape),
-        "padded": _gathered(write, gather, shape, pads=True),
+        BUILTIN: _gathered(write, gather, attention),
+        "padded": _gathered(write, gather, attention, pads=True),
     }
     for name, cut in short_cuts(shape).items():
-        runs[name] = _in_pages(write, PrefillAttention(executor, Counter(), shape, cut), is_split=True)
+        runs[name] = _in_pages(write, PrefillAttention(executor, Counter(), shape, cut), attention)
     kernels = "page_write", "page_gather", "prefill_attention", "attention_reduce"
     return _OddCase("short chunk", attention, runs, kernels, lambda scene: [scene.out])
 
@@ -122,14 +126,16 @@ class _OddCase(AttentionCase):
         return replace(scene, first=next(_UNSEEN))
 
 
-def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape, *, pads: bool = False) -> Run:
+def _gathered(write: PageWrite, gather: PageGather, attention: Attention, *, pads: bool = False) -> Run:
+    shape, history = attention.shape, _history(attention)
+
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         rows = scene.qkv.shape[0]
-        oldest = 0 if shape.window is None else max(0, _HISTORY - shape.window + 1)
-        first = oldest + scene.first % (_HISTORY - oldest)
-        angles = scene.angles[_HISTORY : _HISTORY + rows]
+        oldest = 0 if shape.window is None else max(0, history - shape.window + 1)
+        first = oldest + scene.first % (history - oldest)
+        angles = scene.angles[history : history + rows]
         q, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
-        begin, tokens = device_integers(first)[:1], _HISTORY + rows - first
+        begin, tokens = device_integers(first)[:1], history + rows - first
         places = replace(pools, fence=fence)
         if pads:
             keys, values, fence = gather(places, scene.tables[0], begin, tokens, rounded(tokens))
@@ -146,17 +152,25 @@ def _gathered(write: PageWrite, gather: PageGather, shape: AttentionShape, *, pa
     return run
 
 
-def _in_pages(write: PageWrite, attention: PrefillAttention, *, is_split: bool = False) -> Run:
+def _in_pages(write: PageWrite, kernel: PrefillAttention, attention: Attention) -> Run:
+    history = _history(attention)
+
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         rows = scene.qkv.shape[0]
-        parts = attention.parts(rows, _HISTORY + rows) if is_split else None
-        angles = scene.angles[_HISTORY : _HISTORY + rows]
+        parts = kernel.parts(rows, history + rows)
+        angles = scene.angles[history : history + rows]
         queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         places = pages_of(scene, replace(pools, fence=fence))
-        out, fence = attention(queries, places, scene.offsets, rows, parts=parts)
+        out, fence = kernel(queries, places, scene.offsets, rows, parts=parts)
         return [out], replace(pools, fence=fence)
 
     return run
+
+
+def _history(attention: Attention) -> int:
+    """Tokens before the new ones, of the only sequence."""
+    (history,), _ = attention.lengths()
+    return history
 
 
 def _mask(rows: int, tokens: int, window: int | None) -> mx.array | str:

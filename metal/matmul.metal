@@ -60,10 +60,10 @@ for (uint span = share * SPAN; span < end; span += SPLIT * SPAN) {
     if (IS_WHOLE || span + u * 32 < K) {
 #pragma unroll
       for (uint i = 0; i < EACH; ++i)
-        matrix_load_wide_transposed(weights + (u * EACH + i) * 4, columns[i] + span + u * 32, K);
+        matrix_load_wide_transposed<4>(weights + (u * EACH + i) * 4, columns[i] + span + u * 32, K);
 #pragma unroll
       for (uint r = 0; r < M / 8; ++r)
-        matrix_load_wide(held + (u * (M / 8) + r) * 4, x + r * 8 * K + span + u * 32, K);
+        matrix_load_wide<4>(held + (u * (M / 8) + r) * 4, x + r * 8 * K + span + u * 32, K);
     }
   // As in matvec.metal: no load crosses the barrier, so all of them are under way by then.
   simdgroup_barrier(mem_flags::mem_none);
@@ -77,7 +77,7 @@ for (uint span = share * SPAN; span < end; span += SPLIT * SPAN) {
 #pragma unroll
           for (uint i = 0; i < EACH; ++i)
             matrix_multiply_two(sums + r * EACH + i, EACH, held + (u * (M / 8) + r) * 4 + q,
-                                held + (u * (M / 8) + r + 1) * 4 + q, weights + (u * EACH + i) * 4 + q);
+                                held + (u * (M / 8) + r + 1) * 4 + q, weights + (u * EACH + i) * 4 + q, 1);
     }
 }
 

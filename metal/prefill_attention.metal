@@ -1,13 +1,13 @@
 // Prefill attention over pages: many new tokens a sequence, which are in pages already, attend to all up to themselves.
 //
-// A threadgroup takes one key/value head of one sequence and 8 · SIMDGROUPS of its query rows: heads of the group × new
-// tokens, token after token, so that all heads of a group share what is read. It walks the keys that these rows see, KEYS at
-// a time, from page to threadgroup memory; each simdgroup holds 8 rows and their sums (FlashAttention-2, Dao 2023,
-// arXiv:2307.08691). A key outside of what the rows see is a row of zeros there: its slot may never have been written.
+// A threadgroup takes one key/value head of one sequence and 8 · TILES · SIMDGROUPS of its query rows: heads of the group × new
+// tokens, token after token, so that all heads of a group share what is read. It walks the keys that these rows see, KEYS at a
+// time, from pages to threadgroup memory, while the next ones are on their way to registers. Each
+// simdgroup holds 8 · TILES rows and their sums (FlashAttention-2, Dao 2023, arXiv:2307.08691). A key outside of what the rows see
+// is a row of zeros there: its slot may never have been written.
 //
-// Nobody may look inside a matrix, so scores go through threadgroup memory, where four lanes do a row's softmax (exp2, in
-// float), and sums are rescaled by a diagonal matrix: only when a maximum grew by more than SLACK, for weights up to
-// 2^SLACK are as exact as those up to 1.
+// The softmax is done on matrices where they lie, each row's by the lanes that hold it (exp2, in float). Sums are rescaled only
+// when a maximum grew by more than SLACK, for weights up to 2^SLACK are as exact as those up to 1.
 //
 // SPLIT: few rows behind many keys would leave most of a device idle. So several threadgroups walk a part each of the keys of
 // the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part in `sums`, for
@@ -18,29 +18,66 @@
 #define SLACK 8.0f
 #define EACH uint(16 / sizeof(T))
 #define PIECES (HEAD_DIM / EACH)
-#define ROWS (8 * SIMDGROUPS)
+#define ROWS (8 * TILES * SIMDGROUPS)
+#define COLUMNS (HEAD_DIM / 8)
+#define BLOCKS (KEYS / 8)
+#define JOINED (BLOCKS > 1 ? 2 : 1)
+// By which a score becomes a logit to base 2; a cap has made it one.
+#ifdef SOFTCAP
+#define UNIT 1.0f
+#else
+#define UNIT SCALE
+#endif
 
-// AHEAD: the next block of keys is on its way while this one is computed.
-#define LOAD_BLOCK(block)                                                                                               \
-  _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {                                                                \
-    const uint piece = index + i * (SIMDGROUPS * 32);                                                                   \
-    const int key = (block) + int(piece / PIECES);                                                                      \
-    k_rows[i] = v_rows[i] = make_vec4(0.0f);                                                                            \
-    if (piece < KEYS * PIECES && key >= lowest && key < end) {                                                          \
-      const uint page = uint(tables[sequence * uint(sizes[0]) + uint(key) / PAGE]);                                     \
-      const size_t place =                                                                                              \
-          (size_t(kv_head) * slots + page * PAGE + uint(key) % PAGE) * HEAD_DIM + piece % PIECES * EACH;                \
-      k_rows[i] = load4(reinterpret_cast<const device float*>(keys + place));                                           \
-      v_rows[i] = load4(reinterpret_cast<const device float*>(values + place));                                         \
-    }                                                                                                                   \
+// A thread's pieces of a block: their pages, what lies there, and its place in threadgroup memory.
+#define EACH_PIECE(block)                                              \
+  _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {               \
+    const uint piece = index + i * (SIMDGROUPS * 32);                  \
+    const int token = (block) + int(piece / PIECES);                   \
+    const bool is_there = piece < KEYS * PIECES && token >= lowest && token < end;
+#define LOOK_UP(block)                                                 \
+  EACH_PIECE(block)                                                    \
+    if (is_there) page[i] = tables[sequence * uint(sizes[0]) + uint(token) / PAGE]; \
+  }
+#define LOAD_BLOCK(block)                                              \
+  EACH_PIECE(block)                                                    \
+    k_rows[i] = v_rows[i] = make_vec4(0.0f);                           \
+    if (is_there) {                                                    \
+      const size_t place = (size_t(kv_head) * slots + uint(page[i]) * PAGE + uint(token) % PAGE) * HEAD_DIM + piece % PIECES * EACH; \
+      k_rows[i] = load4(reinterpret_cast<const device float*>(keys + place));   \
+      v_rows[i] = load4(reinterpret_cast<const device float*>(values + place)); \
+    }                                                                  \
+  }
+#define STORE_BLOCK                                                    \
+  _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {               \
+    const uint piece = index + i * (SIMDGROUPS * 32);                  \
+    const uint token = piece / PIECES, at = piece % PIECES * EACH; \
+    if (piece < KEYS * PIECES) {                                       \
+      store4(reinterpret_cast<threadgroup float*>(key_tile + token * KEY_STRIDE + at), k_rows[i]);     \
+      store4(reinterpret_cast<threadgroup float*>(value_tile + token * VALUE_STRIDE + at), v_rows[i]); \
+    }                                                                  \
   }
 
+// d[r] += Σ_i left[r, i] · right[i] of COUNT matrices i, one or two, for each of the tiles r.
+template <uint TILES, uint COUNT, typename T>
+helper void multiply(thread matrix8x8<float>* d, uint d_next, const thread matrix8x8<T>* left, uint left_next,
+                     const thread matrix8x8<T>* right, uint apart) {
+#pragma unroll
+  for (uint r = 0; r < TILES; r += 2) {
+    if (COUNT == 2 && r + 1 < TILES) {
+      matrix_multiply_two(d + r * d_next, d_next, left + r * left_next, left + (r + 1) * left_next, right, apart);
+    } else {
+#pragma unroll
+      for (uint t = r; t < r + 2 && t < TILES; ++t)
+#pragma unroll
+        for (uint i = 0; i < COUNT; ++i) matrix_multiply_accumulate(d[t * d_next], left[t * left_next + i], right[i * apart]);
+    }
+  }
+}
+
 #pragma body
-threadgroup_array(T, query_tile, ROWS * STRIDE);
-threadgroup_array(T, key_tile, KEYS * STRIDE);
-threadgroup_array(T, value_tile, KEYS * STRIDE);
-threadgroup_array(float, scratch, ROWS * WIDE);
-threadgroup_array(float, diagonals, SIMDGROUPS * 64);
+threadgroup_array(T, key_tile, KEYS * KEY_STRIDE);
+threadgroup_array(T, value_tile, KEYS * VALUE_STRIDE);
 
 const uint index = thread_index_in_threadgroup;
 const uint lane = thread_index_in_simdgroup;
@@ -80,161 +117,154 @@ const int lowest = max(tile_lowest, part_begin), end = min(tile_end, part_begin 
 const int lowest = tile_lowest, end = tile_end;
 #endif
 
-for (uint piece = index; piece < ROWS * PIECES; piece += SIMDGROUPS * 32) {
-  const uint tile_row = piece / PIECES, at = piece % PIECES * EACH;
-  const int item = first_item + int(tile_row);
-  vec4 q = make_vec4(0.0f);
-  if (item < items) {
-    const uint head = kv_head * GROUP + uint(item) % GROUP, row = uint(first_row) + uint(item) / GROUP;
-    q = load4(reinterpret_cast<const device float*>(queries + (size_t(head) * rows + row) * HEAD_DIM + at));
+// A simdgroup's rows, and what they see: [my_begin, my_end), all of them what lies from all_begin to all_end.
+const int my_first = first_item + int(simdgroup * 8 * TILES);
+const int my_last = min(my_first + 8 * TILES, items) - 1;
+const int my_end = my_first < items ? history + my_last / GROUP + 1 : 0;
+const int all_end = history + my_first / GROUP + 1;
+#if WINDOW
+const int my_begin = max(0, all_end - window), all_begin = my_end - window;
+#else
+const int my_begin = 0, all_begin = 0;
+#endif
+
+// A lane's rows, one of each tile.
+const uint row = matrix_row(lane), column = matrix_column(lane);
+int position[TILES];
+matrix8x8<T> query[TILES * COLUMNS];
+matrix8x8<float> sum[TILES * COLUMNS];
+float maximum[TILES], total[TILES];
+#pragma unroll
+for (uint r = 0; r < TILES; ++r) {
+  const int item = min(my_first + int(r * 8 + row), items - 1);
+  position[r] = history + item / GROUP;
+  maximum[r] = LOWEST;
+  total[r] = 0.0f;
+  const uint head = kv_head * GROUP + uint(item) % GROUP, at = uint(first_row) + uint(item) / GROUP;
+#pragma unroll
+  for (uint d = 0; d < COLUMNS; d += KEY_WIDE) {
+    if (my_first < items)
+      matrix_read_wide<KEY_WIDE>(query + r * COLUMNS + d, queries + (size_t(head) * rows + at) * HEAD_DIM + d * 8, lane);
+#pragma unroll
+    for (uint i = 0; i < KEY_WIDE; ++i) matrix_fill(sum[r * COLUMNS + d + i], 0.0f);
   }
-  store4(reinterpret_cast<threadgroup float*>(query_tile + tile_row * STRIDE + at), q);
 }
 
-// A simdgroup's rows, and what they see: [my_begin, my_end).
-const int my_first = first_item + int(simdgroup * 8);
-const int my_end = my_first < items ? history + (min(my_first + 8, items) - 1) / GROUP + 1 : 0;
-#if WINDOW
-const int my_begin = max(0, history + my_first / GROUP + 1 - window);
-#else
-const int my_begin = 0;
-#endif
-// Four lanes a row: lane `part` of them has keys part, part + 4, …
-const uint row = lane / 4, part = lane % 4;
-const int item = min(my_first + int(row), items - 1);
-const int position = history + item / GROUP;
-#if WINDOW
-const int first_seen = position + 1 - window;
-#else
-const int first_seen = 0;
-#endif
-
-threadgroup float* mine = scratch + simdgroup * 8 * WIDE;
-threadgroup T* weights = reinterpret_cast<threadgroup T*>(mine);
-threadgroup float* diagonal = diagonals + simdgroup * 64;
-
-matrix8x8<float> sum[HEAD_DIM / 8];
-#pragma unroll
-for (uint d = 0; d < HEAD_DIM / 8; ++d) matrix_fill(sum[d], 0.0f);
-float maximum = LOWEST, total = 0.0f;
-
+int page[VECTORS];
 vec4 k_rows[VECTORS], v_rows[VECTORS];  // of a block of keys, on their way
-#if AHEAD
-LOAD_BLOCK(lowest / KEYS * KEYS)
-#endif
-for (int begin = lowest / KEYS * KEYS; begin < end; begin += KEYS) {
-#if !AHEAD
-  LOAD_BLOCK(begin)
-#endif
+int begin = lowest / KEYS * KEYS;
+LOOK_UP(begin)
+LOAD_BLOCK(begin)
+LOOK_UP(begin + KEYS)
+for (; begin < end; begin += KEYS) {
   threadgroup_barrier(mem_flags::mem_threadgroup);
-#pragma unroll
-  for (uint i = 0; i < VECTORS; ++i) {
-    const uint piece = index + i * (SIMDGROUPS * 32);
-    const uint at = piece / PIECES * STRIDE + piece % PIECES * EACH;
-    if (piece < KEYS * PIECES) {
-      store4(reinterpret_cast<threadgroup float*>(key_tile + at), k_rows[i]);
-      store4(reinterpret_cast<threadgroup float*>(value_tile + at), v_rows[i]);
-    }
-  }
+  STORE_BLOCK
   threadgroup_barrier(mem_flags::mem_threadgroup);
-#if AHEAD
   LOAD_BLOCK(begin + KEYS)
+  LOOK_UP(begin + 2 * KEYS)
   simdgroup_barrier(mem_flags::mem_none);
-#endif
-  if (begin >= my_end || begin + KEYS <= my_begin) continue;  // the same for the whole simdgroup
+  if (begin < my_end && begin + KEYS > my_begin) {  // the same for the whole simdgroup
+    matrix8x8<float> score[TILES * BLOCKS];
+#pragma unroll
+    for (uint i = 0; i < TILES * BLOCKS; ++i) matrix_fill(score[i], 0.0f);
+#pragma unroll
+    for (uint k = 0; k < BLOCKS; ++k)
+#pragma unroll
+      for (uint d = 0; d < COLUMNS; d += KEY_WIDE) {
+        matrix8x8<T> key[KEY_WIDE];
+        matrix_load_wide_transposed<KEY_WIDE>(key, key_tile + k * 8 * KEY_STRIDE + d * 8, KEY_STRIDE);
+#pragma unroll
+        for (uint i = 0; i < KEY_WIDE; i += 2) multiply<TILES, 2>(score + k, BLOCKS, query + d + i, COLUMNS, key + i, 1);
+      }
 
-  matrix8x8<float> score[KEYS / 8];
+    const bool is_seen_by_all = begin >= all_begin && begin + KEYS <= all_end;
+    float grown = 0.0f;
 #pragma unroll
-  for (uint k = 0; k < KEYS / 8; ++k) matrix_fill(score[k], 0.0f);
+    for (uint r = 0; r < TILES; ++r)
 #pragma unroll
-  for (uint d = 0; d < HEAD_DIM / 8; ++d) {
-    matrix8x8<T> left, right;
-    matrix_load(left, query_tile + simdgroup * 8 * STRIDE + d * 8, STRIDE);
+      for (uint k = 0; k < BLOCKS; ++k)
 #pragma unroll
-    for (uint k = 0; k < KEYS / 8; ++k) {
-      matrix_load_transposed(right, key_tile + k * 8 * STRIDE + d * 8, STRIDE);
-      matrix_multiply_accumulate(score[k], left, right);
-    }
-  }
-#pragma unroll
-  for (uint k = 0; k < KEYS / 8; ++k) matrix_store(score[k], mine + k * 8, WIDE);
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-
-  float logit[KEYS / 4];
-  float top = MASKED;
-#pragma unroll
-  for (uint i = 0; i < KEYS / 4; ++i) {
-    const int key = begin + int(part + 4 * i);
-    float s = mine[row * WIDE + part + 4 * i] * SCALE;
+        for (uint i = 0; i < 2; ++i) {
+          float s = matrix_get(score[r * BLOCKS + k], i);
 #ifdef SOFTCAP
-    s = SOFTCAP * tanh(s * PER_SOFTCAP);
+          s = SOFTCAP * tanh(s * (SCALE * PER_SOFTCAP));
 #endif
-    logit[i] = key <= position && key >= first_seen ? s : MASKED;
-    top = max(top, logit[i]);
-  }
-  top = max(top, simd_shuffle_xor(top, 1));
-  top = max(top, simd_shuffle_xor(top, 2));
-  const float best = top > maximum + SLACK ? top : maximum;
-  const float factor = exp2(maximum - best);
-  maximum = best;
-  total *= factor;
-  simdgroup_barrier(mem_flags::mem_threadgroup);  // weights take the place of the scores
+          if (!is_seen_by_all) {
+            const int token = begin + int(k * 8 + column + i);
+#if WINDOW
+            s = token <= position[r] && token > position[r] - window ? s : MASKED;
+#else
+            s = token <= position[r] ? s : MASKED;
+#endif
+          }
+          matrix_set(score[r * BLOCKS + k], i, s);
+          grown = max(grown, s - maximum[r]);
+        }
+    if (simd_any(grown * UNIT > SLACK)) {
 #pragma unroll
-  for (uint i = 0; i < KEYS / 4; ++i) {
-    const float weight = exp2(logit[i] - best);
-    total += weight;
-    weights[row * WIDE + part + 4 * i] = from_float<T>(weight);
-  }
-  if (simd_max(factor < 1.0f ? 1.0f : 0.0f) > 0.0f) {
-    diagonal[row * 8 + part * 2] = row == part * 2 ? factor : 0.0f;
-    diagonal[row * 8 + part * 2 + 1] = row == part * 2 + 1 ? factor : 0.0f;
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    matrix8x8<float> by;
-    matrix_load(by, diagonal, 8);
+      for (uint r = 0; r < TILES; ++r) {
+        float top = maximum[r];
 #pragma unroll
-    for (uint d = 0; d < HEAD_DIM / 8; ++d) {
-      matrix8x8<float> scaled;
-      matrix_fill(scaled, 0.0f);
-      matrix_multiply_accumulate(scaled, by, sum[d]);
-      sum[d] = scaled;
+        for (uint k = 0; k < BLOCKS; ++k) top = max(top, max(matrix_get(score[r * BLOCKS + k], 0), matrix_get(score[r * BLOCKS + k], 1)));
+        top = matrix_row_max(top);
+        const float factor = exp2((maximum[r] - top) * UNIT);
+        maximum[r] = top;
+        total[r] *= factor;
+#pragma unroll
+        for (uint d = 0; d < COLUMNS; ++d) matrix_scale(sum[r * COLUMNS + d], factor);
+      }
     }
-  }
-  simdgroup_barrier(mem_flags::mem_threadgroup);
+
+    matrix8x8<T> weights[TILES * BLOCKS];
+#pragma unroll
+    for (uint r = 0; r < TILES; ++r)
+#pragma unroll
+      for (uint k = 0; k < BLOCKS; ++k) {
+#pragma unroll
+        for (uint i = 0; i < 2; ++i) {
+          const float weight = exp2((matrix_get(score[r * BLOCKS + k], i) - maximum[r]) * UNIT);
+          total[r] += weight;
+          matrix_set(score[r * BLOCKS + k], i, weight);
+        }
+        matrix_narrow(weights[r * BLOCKS + k], score[r * BLOCKS + k]);
+      }
 
 #pragma unroll
-  for (uint k = 0; k < KEYS / 8; ++k) {
-    matrix8x8<T> left, right;
-    matrix_load(left, weights + k * 8, WIDE);
+    for (uint k = 0; k < BLOCKS; k += JOINED)
 #pragma unroll
-    for (uint d = 0; d < HEAD_DIM / 8; ++d) {
-      matrix_load(right, value_tile + k * 8 * STRIDE + d * 8, STRIDE);
-      matrix_multiply_accumulate(sum[d], left, right);
-    }
+      for (uint d = 0; d < COLUMNS; d += VALUE_WIDE) {
+        matrix8x8<T> value[JOINED * VALUE_WIDE];
+#pragma unroll
+        for (uint i = 0; i < JOINED; ++i)
+          matrix_load_right<VALUE_WIDE>(value + i * VALUE_WIDE, value_tile + (k + i) * 8 * VALUE_STRIDE + d * 8, VALUE_STRIDE);
+#pragma unroll
+        for (uint i = 0; i < VALUE_WIDE; ++i) multiply<TILES, JOINED>(sum + d + i, COLUMNS, weights + k, BLOCKS, value + i, VALUE_WIDE);
+      }
   }
 }
 
-total += simd_shuffle_xor(total, 1);
-total += simd_shuffle_xor(total, 2);
-const uint head = kv_head * GROUP + uint(item) % GROUP;
-const size_t out_row = size_t(first_row + item / GROUP) * (GROUP * KV_HEADS) + head;
+#pragma unroll
+for (uint r = 0; r < TILES; ++r) {
+  const int item = my_first + int(r * 8 + row);
+  const uint head = kv_head * GROUP + uint(item) % GROUP;
+  const size_t out_row = size_t(first_row + item / GROUP) * (GROUP * KV_HEADS) + head;
+  float all = matrix_row_sum(total[r]);
 #if SPLIT
-const size_t place = out_row * parts + my_part;
-const float by = 1.0f;
-if (my_first + int(row) < items && part < 2) sums[place * 2 + part] = part == 0 ? maximum : total;
-if (lowest >= end) return;  // the same for the whole threadgroup
+  const size_t place = out_row * parts + my_part;
+  if (item < items && column == 0) {
+    sums[place * 2] = maximum[r] * UNIT;
+    sums[place * 2 + 1] = all;
+  }
+  if (item < items && lowest < end)
 #else
-const size_t place = out_row;
+  const size_t place = out_row;
 #if SINKS
-total += exp2(to_float(sinks[head]) * 1.44269504f - maximum);
-#endif
-const float by = 1.0f / total;
+  if (item < items) all += exp2(to_float(sinks[head]) * 1.44269504f - maximum[r] * UNIT);
 #endif
 #pragma unroll
-for (uint d = 0; d < HEAD_DIM / 16; ++d) {
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  matrix_store(sum[2 * d], mine, WIDE);
-  matrix_store(sum[2 * d + 1], mine + 8, WIDE);
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  if (my_first + int(row) < items)
-    store4(out + place * HEAD_DIM + d * 16 + part * 4, load4(mine + row * WIDE + part * 4) * by);
+  for (uint d = 0; d < COLUMNS; ++d) matrix_scale(sum[r * COLUMNS + d], 1.0f / all);
+  if (item < items)
+#endif
+#pragma unroll
+    for (uint d = 0; d < COLUMNS; d += VALUE_WIDE) matrix_write_right<VALUE_WIDE>(sum + r * COLUMNS + d, out + place * HEAD_DIM + d * 8, lane);
 }

@@ -6,7 +6,7 @@ The tiling follows FlashAttention-2 (Dao 2023, arXiv:2307.08691), split keys Fla
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
@@ -21,11 +21,11 @@ from metal.pools import NEXT_FENCE, SMALLEST, Pages, check_arrays
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
-_PLENTY = 512
-"""Threadgroups that a device has work for; keys are split until there are as many."""
+_PLENTY = 1536
+"""Simdgroups that a device has work for; keys are split until there are as many."""
 _FEWEST_KEYS = 256
 """Of a part of them: fewer are not worth the joining."""
-_MATRIX = 8  # rows and columns of a matrix, and so the rows that a simdgroup holds
+_MATRIX = 8  # rows and columns of a matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +33,66 @@ class PrefillCut:
     """How the work is cut; which is fastest depends on the machine.
 
     Attributes:
-        simdgroups: of a threadgroup, 8 query rows each.
+        tiles: 8 query rows each, that a simdgroup holds: 1, 2 or 4.
+        simdgroups: of a threadgroup, which share what is read.
         keys: keys that a threadgroup holds at once: 8, 16 or 32.
-        ahead: whether it asks for its next keys before it computes with these.
     """
 
+    tiles: int
     simdgroups: int
     keys: int
-    ahead: bool = False
 
     def __str__(self) -> str:
-        return f"{self.simdgroups}x{self.keys}{' ahead' if self.ahead else ''}"
-
-    def stride(self, shape: AttentionShape) -> int:
-        """Elements from one row of a tile to the next: 16 bytes more than a head, against bank conflicts."""
-        return shape.head_dim + 16 // shape.dtype.size
+        return f"{self.tiles}x{self.simdgroups}x{self.keys}"
 
     @property
-    def wide(self) -> int:
-        """Elements from one row of scores to the next; 16 columns are needed to write the result."""
-        return max(self.keys, 16) + 4
+    def rows(self) -> int:
+        """Query rows of a threadgroup."""
+        return _MATRIX * self.tiles * self.simdgroups
 
     def threadgroup_bytes(self, shape: AttentionShape) -> int:
-        """Threadgroup memory: query, key and value tiles, scores, diagonal matrices."""
-        rows = _MATRIX * self.simdgroups
-        tiles = (rows + 2 * self.keys) * self.stride(shape) * shape.dtype.size
-        return tiles + (rows * self.wide + self.simdgroups * _MATRIX * _MATRIX) * 4
+        """Threadgroup memory: key and value tiles."""
+        return self.keys * (_key_stride(shape) + _value_stride(shape)) * shape.dtype.size
 
 
 def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
-    """The cuts that fit in threadgroup memory, the one to use unmeasured first: many rows, then many keys.
+    """The cuts that fit in threadgroup memory, the one to use unmeasured first.
 
-    Each of them also works ahead.
+    Heads of 128 and more leave a thread no registers for 32 keys.
     """
-    cuts = [PrefillCut(simdgroups, keys) for simdgroups in (4, 2, 1) for keys in (32, 16, 8)]
+    sizes = (16, 8) if shape.head_dim >= _MANY_ELEMENTS else (32, 16, 8)
+    cuts = [
+        PrefillCut(tiles, simdgroups, keys)
+        for keys in sizes
+        for tiles, simdgroups in ((2, 4), (2, 8), (1, 4), (1, 8))
+    ]
     return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
+
+
+_MANY_ELEMENTS = 128
+
+
+def _key_stride(shape: AttentionShape) -> int:
+    """Elements from one key to the next in threadgroup memory, whose 32 banks of 4 bytes 8 keys then share.
+
+    Of each key 64 bytes are read at a time, by four lanes.
+    """
+    return _padded(shape, rest=64, modulus=128)
+
+
+def _value_stride(shape: AttentionShape) -> int:
+    """The same of values, of which 8 or 16 bytes of every second one are read at a time."""
+    return _padded(shape, rest=16, modulus=64)
+
+
+def _padded(shape: AttentionShape, *, rest: int, modulus: int) -> int:
+    row = shape.head_dim * shape.dtype.size
+    while row % modulus != rest:
+        row += _ACCESS
+    return row // shape.dtype.size
+
+
+_ACCESS = 16  # bytes
 
 
 class PrefillAttention:
@@ -80,15 +105,20 @@ class PrefillAttention:
         shape.check()
         self._executor, self._launches = executor, launches
         self._shape, self._cut = shape, cut or prefill_cuts(shape)[0]
-        if replace(self._cut, ahead=False) not in prefill_cuts(shape):
+        if self._cut.threadgroup_bytes(shape) > _THREADGROUP_BYTES:
             raise KernelError(f"prefill attention: {self._cut} does not fit heads of {shape.head_dim}")
         self._whole = self._kernel(is_split=False)
         self._split = self._kernel(is_split=True)
         self._reduce = AttentionReduce(executor, launches, shape, ragged=True)
 
-    def parts(self, rows: int, keys: int) -> int:
-        """Into how many parts the keys of one sequence are best split, of `rows` new tokens behind `keys`."""
-        return max(1, min(_PLENTY // (self._tiles(rows) * self._shape.kv_heads), keys // _FEWEST_KEYS))
+    def parts(self, rows: int, keys: int) -> int | None:
+        """Into how many parts the keys of one sequence are best split, of `rows` new tokens behind `keys`.
+
+        None where they are not: joining is a launch more.
+        """
+        busy = self._tiles(rows) * self._cut.simdgroups * self._shape.kv_heads
+        parts = min(_PLENTY // busy, keys // _FEWEST_KEYS)
+        return parts if parts > 1 else None
 
     def __call__(
         self,
@@ -156,13 +186,12 @@ class PrefillAttention:
                 "WINDOW": int(shape.window is not None),
                 "SINKS": int(shape.sinks),
                 "SPLIT": int(is_split),
-                "AHEAD": int(self._cut.ahead),
                 **shape.logit_features,
             },
         )
 
     def _tiles(self, rows: int) -> int:
-        return -(-rows * self._shape.group // (_MATRIX * self._cut.simdgroups))
+        return -(-rows * self._shape.group // self._cut.rows)
 
     def _inputs(
         self, queries: mx.array, pages: Pages, offsets: mx.array, parts: int, sinks: mx.array | None
@@ -189,10 +218,13 @@ class PrefillAttention:
             "GROUP": shape.group,
             "KV_HEADS": shape.kv_heads,
             "PAGE": shape.page_size,
+            "TILES": cut.tiles,
             "SIMDGROUPS": cut.simdgroups,
             "KEYS": cut.keys,
-            "STRIDE": cut.stride(shape),
-            "WIDE": cut.wide,
+            "KEY_STRIDE": _key_stride(shape),
+            "VALUE_STRIDE": _value_stride(shape),
+            "KEY_WIDE": _matrices(shape, most=4),
+            "VALUE_WIDE": _matrices(shape, most=8),
             "VECTORS": -(-pieces // (cut.simdgroups * LANES)),
         }
 
@@ -214,6 +246,12 @@ class PrefillAttention:
             raise KernelError(f"prefill attention: at most {max_rows} of {rows} rows in a sequence")
         if (sinks is None) == shape.sinks:
             raise KernelError("prefill attention: sinks are given exactly when the shape has them")
+
+
+def _matrices(shape: AttentionShape, *, most: int) -> int:
+    """How many of a row's matrices one access takes."""
+    columns = shape.head_dim // _MATRIX
+    return next(count for count in (8, 4, 2) if count <= most and columns % count == 0)
 
 
 def touched(launch: Launched) -> Touched:

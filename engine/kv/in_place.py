@@ -30,7 +30,10 @@ from metal.pools import Pages
 from metal.prefill_attention import PrefillAttention
 
 MOST_SHORT = 64
-"""Tokens of a short chunk: with more, gathering keys is faster for some models (docs/cache-measured.md)."""
+"""Tokens of a short chunk, for which attention is cut as a trial of few found best."""
+
+MOST_FEW = 512
+"""Tokens of a chunk that alone does not keep a device busy."""
 
 SMALLEST_BATCH = 8
 """Elements that `lengths` has at least: fewer would reach a kernel as another kind of memory."""
@@ -97,9 +100,10 @@ class AttentionKernels:
     Attributes:
         decode: steps of 1 to 8 tokens.
         write: many tokens into their pages.
-        prefill: many tokens' attention where their history lies; None where it is faster to gather the
-            history for MLX's own attention.
-        short: the same of a short chunk whose lengths come once, in parts.
+        prefill: attention where their history lies, of up to MOST_FEW tokens; None where it is faster to
+            gather the history for MLX's own attention.
+        long: the same of more tokens, by which that one may win.
+        short: the same of a short chunk whose lengths come once.
         gather: that.
         copy: pages onto others, before one of several holders writes.
         pads: whether a chunk whose lengths come once is attended to at rounded lengths: MLX's own attention
@@ -111,6 +115,7 @@ class AttentionKernels:
     gather: PageGather
     copy: PageCopy
     prefill: PrefillAttention | None = None
+    long: PrefillAttention | None = None
     short: PrefillAttention | None = None
     pads: bool = False
 
@@ -123,14 +128,13 @@ class AttentionKernels:
         """`short`, if it is there and a chunk of so many tokens is short."""
         return self.short if tokens <= MOST_SHORT else None
 
-    def in_pages(self, tokens: int) -> PrefillAttention | None:
-        """Attention where the history lies, for a chunk of so many tokens whose lengths come once."""
-        return self.short_for(tokens) or self.prefill
+    def prefill_for(self, tokens: int) -> PrefillAttention | None:
+        """Attention where the history lies, for a chunk of so many tokens."""
+        return self.prefill if tokens <= MOST_FEW else self.long
 
-    def parts(self, tokens: int, keys: int) -> int | None:
-        """Into how many its keys are split for that; None where they are not."""
-        short = self.short_for(tokens)
-        return None if short is None else short.parts(tokens, keys)
+    def in_pages(self, tokens: int) -> PrefillAttention | None:
+        """The same for a chunk whose lengths come once."""
+        return self.short_for(tokens) or self.prefill_for(tokens)
 
 
 class InPlaceStep:
@@ -153,9 +157,9 @@ class InPlaceStep:
         """See Attend."""
         index = layer.index
         pages = Pages(self._pools.layer(index), self._batch.tables, self._batch.lengths)
-        out, self._pools.fences[index] = self._kernels[layer.shape].decode(
-            qkv, self._angles, pages, norms=layer.norms
-        )
+        decode = self._kernels[layer.shape].decode
+        out, fence = decode(qkv, self._angles, pages, norms=layer.norms)
+        self._pools.hand_on(index, fence)
         return out
 
 
@@ -212,7 +216,7 @@ class InPlacePrefill:
         arguments = (qkv, self._angles, self._slots, pools)
         is_odd = not is_common(self._begin, self._end - self._begin)
         tokens = qkv.shape[0]
-        attention = kernels.in_pages(tokens) if is_odd else kernels.prefill
+        attention = kernels.in_pages(tokens) if is_odd else kernels.prefill_for(tokens)
         pads = kernels.pads and is_odd
         is_short = is_odd and kernels.short_for(tokens) is not None
         if first == self._begin and not pads and not is_short:
@@ -220,8 +224,9 @@ class InPlacePrefill:
         elif attention is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
             pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
-            parts = kernels.parts(tokens, self._end - first) if is_odd else None
-            out, self._pools.fences[index] = attention(q, pages, self._offsets, tokens, parts=parts)
+            parts = attention.parts(tokens, self._end - first)
+            out, fence = attention(q, pages, self._offsets, tokens, parts=parts)
+            self._pools.hand_on(index, fence)
             return out
         else:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
@@ -232,7 +237,7 @@ class InPlacePrefill:
                 self._end - first,
                 rounded(self._end - first) if pads else 0,
             )
-        self._pools.fences[index] = fence
+        self._pools.hand_on(index, fence)
         if pads:
             out = attend_padded(q, keys, values, shape.scale, self._padded_mask(first, layer))
         else:

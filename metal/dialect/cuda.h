@@ -51,6 +51,7 @@ template <typename V>
 helper V simd_shuffle_down(V value, uint delta) {
   return __shfl_down_sync(0xffffffffu, value, delta);
 }
+helper bool simd_any(bool value) { return __any_sync(0xffffffffu, value) != 0; }
 template <typename V>
 helper V simd_sum(V value) {
   for (uint mask = 16; mask > 0; mask >>= 1) value += simd_shuffle_xor(value, mask);
@@ -171,10 +172,27 @@ helper T* writable(const T* p) {
 
 // begin matrices
 // Lane l of a simdgroup holds row l / 4, columns 2 (l % 4) and the next, of an 8×8 matrix.
+helper uint matrix_row(uint lane) { return lane / 4; }
+helper uint matrix_column(uint lane) { return lane % 4 * 2; }
+helper float matrix_row_max(float value) {
+  value = fmaxf(value, simd_shuffle_xor(value, 1));
+  return fmaxf(value, simd_shuffle_xor(value, 2));
+}
+helper float matrix_row_sum(float value) {
+  value += simd_shuffle_xor(value, 1);
+  return value + simd_shuffle_xor(value, 2);
+}
 template <typename T>
 struct matrix8x8 {
   float pair[2];
 };
+helper float matrix_get(const matrix8x8<float>& m, uint i) { return m.pair[i]; }
+helper void matrix_set(matrix8x8<float>& m, uint i, float value) { m.pair[i] = value; }
+helper void matrix_scale(matrix8x8<float>& m, float by) {
+  m.pair[0] *= by;
+  m.pair[1] *= by;
+}
+helper void matrix_narrow(matrix8x8<float>& d, const matrix8x8<float>& m) { d = m; }
 helper void matrix_fill(matrix8x8<float>& m, float value) { m.pair[0] = m.pair[1] = value; }
 helper void matrix_load(matrix8x8<float>& m, const float* p, uint stride) {
   const uint lane = thread_index_in_simdgroup;
@@ -204,6 +222,55 @@ helper void matrix_multiply_accumulate(
     const float right1 = simd_shuffle(b.pair[1], k * 4 + lane % 4);
     d.pair[0] = fmaf(left, right0, d.pair[0]);
     d.pair[1] = fmaf(left, right1, d.pair[1]);
+  }
+}
+
+// N matrices, 8 N columns: lane l has columns 2 N (l % 4) and the next of row l / 4, two of them for each matrix.
+template <uint N>
+helper void matrix_read_wide(matrix8x8<float>* m, const float* p, uint lane) {
+#pragma unroll
+  for (uint i = 0; i < N; ++i)
+#pragma unroll
+    for (uint e = 0; e < 2; ++e) m[i].pair[e] = p[lane % 4 * 2 * N + 2 * i + e];
+}
+template <uint N>
+helper void matrix_load_wide_transposed(matrix8x8<float>* m, const float* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup, k = lane / 8 * 2 * N + lane / 4 % 2;
+#pragma unroll
+  for (uint i = 0; i < N; ++i)
+#pragma unroll
+    for (uint e = 0; e < 2; ++e) m[i].pair[e] = p[(lane % 4 * 2 + e) * stride + 2 * i + k];
+}
+// N right matrices: column c of matrix i is N c + i.
+template <uint N>
+helper void matrix_load_right(matrix8x8<float>* m, const float* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+#pragma unroll
+  for (uint i = 0; i < N; ++i)
+#pragma unroll
+    for (uint e = 0; e < 2; ++e) m[i].pair[e] = p[lane / 4 * stride + (lane % 4 * 2 + e) * N + i];
+}
+template <uint N, typename T>
+helper void matrix_write_right(const matrix8x8<float>* m, T* p, uint lane) {
+  p += lane % 4 * 2 * N;
+#pragma unroll
+  for (uint e = 0; e < 2; ++e) {
+    if (N % 4 == 0) {
+#pragma unroll
+      for (uint i = 0; i + 3 < N; i += 4)
+        store4(p + e * N + i, make_vec4(m[i].pair[e], m[i + 1].pair[e], m[i + 2].pair[e], m[i + 3].pair[e]));
+    } else {
+#pragma unroll
+      for (uint i = 0; i < N; ++i) p[e * N + i] = from_float<T>(m[i].pair[e]);
+    }
+  }
+}
+helper void matrix_multiply_two(matrix8x8<float>* d, uint next, const matrix8x8<float>* upper,
+                                const matrix8x8<float>* lower, const matrix8x8<float>* b, uint apart) {
+#pragma unroll
+  for (uint i = 0; i < 2; ++i) {
+    matrix_multiply_accumulate(d[0], upper[i], b[i * apart]);
+    matrix_multiply_accumulate(d[next], lower[i], b[i * apart]);
   }
 }
 
@@ -244,27 +311,68 @@ template <typename T>
 helper void matrix_store(const matrix8x8<T>& m, T* p, uint stride) {
   *mlxr_word(p, stride) = m.pair;
 }
-// One access: lane l has columns 8 (l % 4) to 8 (l % 4) + 7 of row l / 4, two of them for each matrix.
 template <typename T>
-helper void matrix_load_wide(matrix8x8<T>* m, const T* p, uint stride) {
-  const uint lane = thread_index_in_simdgroup;
-  const uint4 words = *reinterpret_cast<const uint4*>(p + lane / 4 * size_t(stride) + lane % 4 * 8);
-  const uint each[4] = {words.x, words.y, words.z, words.w};
+helper void matrix_narrow(matrix8x8<T>& d, const matrix8x8<float>& m) {
+  d.pair = mlxr_pack<T>(m.pair[0], m.pair[1]);
+  d.turned = mlxr_turned(d.pair);
+}
+template <uint N>
+struct mlxr_access;
+template <>
+struct mlxr_access<2> {
+  uint2 words;
+};
+template <>
+struct mlxr_access<4> {
+  uint4 words;
+};
+template <uint N>
+union mlxr_words_of {
+  mlxr_access<N> access;
+  uint each[N];
+};
+template <uint N, typename T>
+helper void matrix_read_wide(matrix8x8<T>* m, const T* p, uint lane) {
+  mlxr_words_of<N> words;
+  words.access = *reinterpret_cast<const mlxr_access<N>*>(p + lane % 4 * (2 * N));
 #pragma unroll
-  for (uint i = 0; i < 4; ++i) {
-    m[i].pair = each[i];
-    m[i].turned = mlxr_turned(each[i]);
+  for (uint i = 0; i < N; ++i) {
+    m[i].pair = words.each[i];
+    m[i].turned = mlxr_turned(words.each[i]);
   }
 }
-template <typename T>
+template <uint N, typename T>
+helper void matrix_load_wide(matrix8x8<T>* m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  matrix_read_wide<N>(m, p + lane / 4 * size_t(stride), lane);
+}
+template <uint N, typename T>
 helper void matrix_load_wide_transposed(matrix8x8<T>* m, const T* p, uint stride) {
   const uint lane = thread_index_in_simdgroup;
-  const uint4 words = *reinterpret_cast<const uint4*>(p + lane / 4 * size_t(stride) + lane % 4 * 8);
-  const uint each[4] = {words.x, words.y, words.z, words.w};
+  mlxr_words_of<N> words;
+  words.access = *reinterpret_cast<const mlxr_access<N>*>(p + lane / 4 * size_t(stride) + lane % 4 * (2 * N));
 #pragma unroll
-  for (uint i = 0; i < 4; ++i) {
-    m[i].turned = each[i];
-    m[i].pair = mlxr_turned(each[i]);
+  for (uint i = 0; i < N; ++i) {
+    m[i].turned = words.each[i];
+    m[i].pair = mlxr_turned(words.each[i]);
+  }
+}
+// A lane has N columns of two rows, which are turned by joining their halves: `movmatrix` is slow.
+template <>
+struct mlxr_access<1> {
+  uint words;
+};
+template <uint N, typename T>
+helper void matrix_load_right(matrix8x8<T>* m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  p += lane % 4 * 2 * size_t(stride) + lane / 4 * N;
+  mlxr_words_of<N / 2> upper, lower;
+  upper.access = *reinterpret_cast<const mlxr_access<N / 2>*>(p);
+  lower.access = *reinterpret_cast<const mlxr_access<N / 2>*>(p + stride);
+#pragma unroll
+  for (uint i = 0; i < N; ++i) {
+    m[i].turned = __byte_perm(upper.each[i / 2], lower.each[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
+    m[i].pair = mlxr_turned(m[i].turned);
   }
 }
 #define MLXR_MULTIPLY(type, name)                                                                         \
@@ -282,14 +390,14 @@ MLXR_MULTIPLY(__nv_bfloat16, "bf16")
 // Two rows of matrices times two of a column fill m16n8k16.
 #define MLXR_MULTIPLY_TWO(type, name)                                                                     \
   helper void matrix_multiply_two(matrix8x8<float>* d, uint next, const matrix8x8<type>* upper,           \
-                                  const matrix8x8<type>* lower, const matrix8x8<type>* b) {               \
+                                  const matrix8x8<type>* lower, const matrix8x8<type>* b, uint apart) {   \
     float* above = d[0].pair;                                                                             \
     float* below = d[next].pair;                                                                          \
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 {%0, %1, %2, %3}, "        \
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                   \
         : "+f"(above[0]), "+f"(above[1]), "+f"(below[0]), "+f"(below[1])                                  \
         : "r"(upper[0].pair), "r"(lower[0].pair), "r"(upper[1].pair), "r"(lower[1].pair),                 \
-          "r"(b[0].turned), "r"(b[1].turned));                                                            \
+          "r"(b[0].turned), "r"(b[apart].turned));                                                        \
   }
 MLXR_MULTIPLY_TWO(__half, "f16")
 MLXR_MULTIPLY_TWO(__nv_bfloat16, "bf16")

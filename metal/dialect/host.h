@@ -243,13 +243,50 @@ MLXR_UNCHECKED inline V simd_max(V value, MLXR_HERE) {
   return value;
 }
 
-// Lane l holds row l / 4, columns 2 (l % 4) and the next. Apple documents no layout: a body that looks inside
-// a matrix is outside the dialect.
+template <typename V>
+MLXR_UNCHECKED inline bool mlxr_any(V value, mlxr::Site site) {
+  V all[32];
+  meet(value, all, "simd_any", site);
+  for (V other : all)
+    if (other) return true;
+  return false;
+}
+inline bool simd_any(bool value, MLXR_HERE) { return mlxr_any(value, {file, line}); }
+
+// A lane holds two neighbours of a row where Apple's GPUs hold them: MLX's own kernels count on that
+// (mlx/backend/metal/kernels/steel/gemm/mma.h, BaseMMAFrag::get_coord). Other devices have other places.
+inline uint matrix_row(uint lane) { return lane / 16 * 4 + lane / 2 % 4; }
+inline uint matrix_column(uint lane) { return lane / 8 % 2 * 4 + lane % 2 * 2; }
+inline uint mlxr_lane_of(uint row, uint column) { return row / 4 * 16 + column / 4 * 8 + row % 4 * 2 + column / 2 % 2; }
+MLXR_UNCHECKED inline float matrix_row_max(float value, MLXR_HERE) {
+  float all[32];
+  meet(value, all, "matrix_row_max", {file, line});
+  const uint row = matrix_row(mlxr::here->lane);
+  for (uint column = 0; column < 8; column += 2) value = max(value, all[mlxr_lane_of(row, column)]);
+  return value;
+}
+MLXR_UNCHECKED inline float matrix_row_sum(float value, MLXR_HERE) {
+  float all[32];
+  meet(value, all, "matrix_row_sum", {file, line});
+  const uint row = matrix_row(mlxr::here->lane);
+  const float low = all[mlxr_lane_of(row, 0)] + all[mlxr_lane_of(row, 2)];
+  return low + (all[mlxr_lane_of(row, 4)] + all[mlxr_lane_of(row, 6)]);
+}
 template <typename T>
 class matrix8x8 {
  public:
   float pair[2];
 };
+inline float matrix_get(const matrix8x8<float>& m, uint i) { return m.pair[i]; }
+inline void matrix_set(matrix8x8<float>& m, uint i, float value) { m.pair[i] = value; }
+inline void matrix_scale(matrix8x8<float>& m, float by) {
+  m.pair[0] *= by;
+  m.pair[1] *= by;
+}
+template <typename T>
+inline void matrix_narrow(matrix8x8<T>& d, const matrix8x8<float>& m) {
+  for (uint i = 0; i < 2; ++i) d.pair[i] = to_float(from_float<T>(m.pair[i]));
+}
 template <typename T>
 inline void matrix_fill(matrix8x8<T>& m, float value) {
   m.pair[0] = m.pair[1] = value;
@@ -266,21 +303,21 @@ MLXR_UNCHECKED inline void same_matrix(const T* p, uint stride, const char* what
 template <typename T>
 inline void matrix_load(matrix8x8<T>& m, const T* p, uint stride, MLXR_HERE) {
   same_matrix(p, stride, "matrix_load", {file, line});
-  const uint row = mlxr::here->lane / 4, column = mlxr::here->lane % 4 * 2;
+  const uint row = matrix_row(mlxr::here->lane), column = matrix_column(mlxr::here->lane);
   m.pair[0] = to_float(p[row * stride + column]);
   m.pair[1] = to_float(p[row * stride + column + 1]);
 }
 template <typename T>
 inline void matrix_load_transposed(matrix8x8<T>& m, const T* p, uint stride, MLXR_HERE) {
   same_matrix(p, stride, "matrix_load_transposed", {file, line});
-  const uint row = mlxr::here->lane / 4, column = mlxr::here->lane % 4 * 2;
+  const uint row = matrix_row(mlxr::here->lane), column = matrix_column(mlxr::here->lane);
   m.pair[0] = to_float(p[column * stride + row]);
   m.pair[1] = to_float(p[(column + 1) * stride + row]);
 }
 template <typename T>
 inline void matrix_store(const matrix8x8<T>& m, T* p, uint stride, MLXR_HERE) {
   same_matrix<T>(p, stride, "matrix_store", {file, line});
-  const uint row = mlxr::here->lane / 4, column = mlxr::here->lane % 4 * 2;
+  const uint row = matrix_row(mlxr::here->lane), column = matrix_column(mlxr::here->lane);
   p[row * stride + column] = from_float<T>(m.pair[0]);
   p[row * stride + column + 1] = from_float<T>(m.pair[1]);
 }
@@ -289,36 +326,56 @@ MLXR_UNCHECKED inline void matrix_multiply_accumulate(
     matrix8x8<float>& d, const matrix8x8<T>& a, const matrix8x8<T>& b, MLXR_HERE) {
   struct { float a[2], b[2]; } mine = {{a.pair[0], a.pair[1]}, {b.pair[0], b.pair[1]}}, all[32];
   meet(mine, all, "matrix_multiply_accumulate", {file, line});
-  const uint row = mlxr::here->lane / 4, pair = mlxr::here->lane % 4;
+  const uint row = matrix_row(mlxr::here->lane), column = matrix_column(mlxr::here->lane);
   for (uint k = 0; k < 8; ++k) {
-    const float left = all[row * 4 + k / 2].a[k % 2];
-    d.pair[0] = std::fma(left, all[k * 4 + pair].b[0], d.pair[0]);
-    d.pair[1] = std::fma(left, all[k * 4 + pair].b[1], d.pair[1]);
+    const float left = all[mlxr_lane_of(row, k)].a[k % 2];
+    const auto& right = all[mlxr_lane_of(k, column)];
+    d.pair[0] = std::fma(left, right.b[0], d.pair[0]);
+    d.pair[1] = std::fma(left, right.b[1], d.pair[1]);
   }
 }
-// Four matrices of 8 rows, 32 columns together. Which column lies where is the device's matter, but the same for
-// every such load: what is multiplied was loaded so on both sides.
+// N matrices of 8 rows, 8 N columns together. Which column lies where is the device's matter, but the same for
+// every such load: what is multiplied was loaded so on both sides. An access takes `elements` of a row, to 16 bytes.
 template <typename T>
-MLXR_UNCHECKED inline void wide_at(const T* p, uint stride, mlxr::Site site) {
-  mlxr::check_alignment(p, 16, site);
-  if (stride * sizeof(T) % 16 != 0) mlxr::refuse(site, "a wide matrix with a stride of %u, no whole 16 bytes", stride);
+MLXR_UNCHECKED inline void accesses(const T* p, uint stride, uint elements, const char* what, mlxr::Site site) {
+  const size_t bytes = min(size_t(16), elements * sizeof(T));
+  mlxr::check_alignment(p, bytes, site);
+  if (stride * sizeof(T) % bytes != 0) mlxr::refuse(site, "%s with a stride of %u, no whole %zu bytes", what, stride, bytes);
 }
-template <typename T>
+template <uint N, typename T>
 inline void matrix_load_wide(matrix8x8<T>* m, const T* p, uint stride, MLXR_HERE) {
-  wide_at(p, stride, {file, line});
-  for (uint i = 0; i < 4; ++i) matrix_load(m[i], p + 8 * i, stride, file, line);
+  accesses(p, stride, 2 * N, "a wide matrix", {file, line});
+  for (uint i = 0; i < N; ++i) matrix_load(m[i], p + 8 * i, stride, file, line);
 }
-template <typename T>
+template <uint N, typename T>
 inline void matrix_load_wide_transposed(matrix8x8<T>* m, const T* p, uint stride, MLXR_HERE) {
-  wide_at(p, stride, {file, line});
-  for (uint i = 0; i < 4; ++i) matrix_load_transposed(m[i], p + 8 * i, stride, file, line);
+  accesses(p, stride, 2 * N, "a wide matrix", {file, line});
+  for (uint i = 0; i < N; ++i) matrix_load_transposed(m[i], p + 8 * i, stride, file, line);
+}
+template <uint N, typename T>
+inline void matrix_read_wide(matrix8x8<T>* m, const T* p, uint lane, MLXR_HERE) {
+  accesses(p, 2 * N, 2 * N, "a wide matrix", {file, line});
+  for (uint i = 0; i < N; ++i)
+    for (uint e = 0; e < 2; ++e) m[i].pair[e] = to_float(p[8 * i + matrix_column(lane) + e]);
+}
+// The same of right matrices, whose columns another device puts elsewhere: only `matrix_write_right` knows where.
+template <uint N, typename T>
+inline void matrix_load_right(matrix8x8<T>* m, const T* p, uint stride, MLXR_HERE) {
+  accesses(p, stride, N, "a right matrix", {file, line});
+  for (uint i = 0; i < N; ++i) matrix_load(m[i], p + 8 * i, stride, file, line);
+}
+template <uint N, typename T>
+inline void matrix_write_right(const matrix8x8<float>* m, T* p, uint lane, MLXR_HERE) {
+  accesses(p, N, N, "a right matrix", {file, line});
+  for (uint i = 0; i < N; ++i)
+    for (uint e = 0; e < 2; ++e) p[8 * i + matrix_column(lane) + e] = from_float<T>(m[i].pair[e]);
 }
 template <typename T>
 inline void matrix_multiply_two(matrix8x8<float>* d, uint next, const matrix8x8<T>* upper, const matrix8x8<T>* lower,
-                                const matrix8x8<T>* b, MLXR_HERE) {
+                                const matrix8x8<T>* b, uint apart, MLXR_HERE) {
   for (uint i = 0; i < 2; ++i) {
-    matrix_multiply_accumulate(d[0], upper[i], b[i], file, line);
-    matrix_multiply_accumulate(d[next], lower[i], b[i], file, line);
+    matrix_multiply_accumulate(d[0], upper[i], b[i * apart], file, line);
+    matrix_multiply_accumulate(d[next], lower[i], b[i * apart], file, line);
   }
 }
 }  // namespace kernel

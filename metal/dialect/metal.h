@@ -86,6 +86,38 @@ inline device T* writable(const device T* p) {
 template <typename T>
 using matrix8x8 = simdgroup_matrix<T, 8, 8>;
 
+// A lane holds two neighbours of a row. Apple documents no place for them; MLX's own kernels count on this one
+// (mlx/backend/metal/kernels/steel/gemm/mma.h, BaseMMAFrag::get_coord), and a trial refuses a kernel that is wrong.
+inline uint matrix_row(uint lane) { return lane / 16 * 4 + lane / 2 % 4; }
+inline uint matrix_column(uint lane) { return lane / 8 % 2 * 4 + lane % 2 * 2; }
+inline float matrix_row_max(float value) {
+  value = max(value, simd_shuffle_xor(value, 1));
+  return max(value, simd_shuffle_xor(value, 8));
+}
+inline float matrix_row_sum(float value) {
+  value += simd_shuffle_xor(value, 1);
+  return value + simd_shuffle_xor(value, 8);
+}
+template <typename T>
+inline thread vec<T, 2>& mlxr_elements(thread matrix8x8<T>& m) {
+  return reinterpret_cast<thread vec<T, 2>&>(m.thread_elements());
+}
+inline float matrix_get(thread matrix8x8<float>& m, uint i) {
+  return i == 0 ? mlxr_elements(m).x : mlxr_elements(m).y;
+}
+inline void matrix_set(thread matrix8x8<float>& m, uint i, float value) {
+  if (i == 0) mlxr_elements(m).x = value;
+  else mlxr_elements(m).y = value;
+}
+inline void matrix_scale(thread matrix8x8<float>& m, float by) {
+  mlxr_elements(m).x *= by;
+  mlxr_elements(m).y *= by;
+}
+template <typename T>
+inline void matrix_narrow(thread matrix8x8<T>& d, thread matrix8x8<float>& m) {
+  mlxr_elements(d).x = from_float<T>(mlxr_elements(m).x);
+  mlxr_elements(d).y = from_float<T>(mlxr_elements(m).y);
+}
 template <typename T>
 inline void matrix_fill(thread matrix8x8<T>& m, float value) {
   m = make_filled_simdgroup_matrix<T, 8, 8>(T(value));
@@ -104,13 +136,33 @@ inline void matrix_fill(thread matrix8x8<T>& m, float value) {
   inline void matrix_store(thread const matrix8x8<T>& m, space T* p, uint stride) {              \
     simdgroup_store(m, p, stride);                                                               \
   }                                                                                              \
-  template <typename T>                                                                          \
+  template <uint N, typename T>                                                                  \
   inline void matrix_load_wide(thread matrix8x8<T>* m, const space T* p, uint stride) {          \
-    for (uint i = 0; i < 4; ++i) simdgroup_load(m[i], p + 8 * i, stride);                        \
+    for (uint i = 0; i < N; ++i) simdgroup_load(m[i], p + 8 * i, stride);                        \
   }                                                                                              \
-  template <typename T>                                                                          \
+  template <uint N, typename T>                                                                  \
   inline void matrix_load_wide_transposed(thread matrix8x8<T>* m, const space T* p, uint stride) { \
-    for (uint i = 0; i < 4; ++i) simdgroup_load(m[i], p + 8 * i, stride, ulong2(0, 0), true);    \
+    for (uint i = 0; i < N; ++i) simdgroup_load(m[i], p + 8 * i, stride, ulong2(0, 0), true);    \
+  }                                                                                              \
+  template <uint N, typename T>                                                                  \
+  inline void matrix_read_wide(thread matrix8x8<T>* m, const space T* p, uint lane) {            \
+    p += matrix_column(lane);                                                                    \
+    for (uint i = 0; i < N; ++i) {                                                               \
+      mlxr_elements(m[i]).x = p[8 * i];                                                          \
+      mlxr_elements(m[i]).y = p[8 * i + 1];                                                      \
+    }                                                                                            \
+  }                                                                                              \
+  template <uint N, typename T>                                                                  \
+  inline void matrix_load_right(thread matrix8x8<T>* m, const space T* p, uint stride) {         \
+    for (uint i = 0; i < N; ++i) simdgroup_load(m[i], p + 8 * i, stride);                        \
+  }                                                                                              \
+  template <uint N, typename T>                                                                  \
+  inline void matrix_write_right(thread matrix8x8<float>* m, space T* p, uint lane) {            \
+    p += matrix_column(lane);                                                                    \
+    for (uint i = 0; i < N; ++i) {                                                               \
+      p[8 * i] = from_float<T>(mlxr_elements(m[i]).x);                                           \
+      p[8 * i + 1] = from_float<T>(mlxr_elements(m[i]).y);                                       \
+    }                                                                                            \
   }
 MLXR_MATRICES(device)
 MLXR_MATRICES(threadgroup)
@@ -123,14 +175,14 @@ inline void matrix_multiply_accumulate(
   simdgroup_multiply_accumulate(d, a, b, d);
 }
 
-// d[0] += upper[0] · b[0] + upper[1] · b[1], and d[next] of lower
+// d[0] += upper[0] · b[0] + upper[1] · b[apart], and d[next] of lower
 template <typename T>
 inline void matrix_multiply_two(
     thread matrix8x8<float>* d, uint next, thread const matrix8x8<T>* upper, thread const matrix8x8<T>* lower,
-    thread const matrix8x8<T>* b) {
+    thread const matrix8x8<T>* b, uint apart) {
   for (uint i = 0; i < 2; ++i) {
-    simdgroup_multiply_accumulate(d[0], upper[i], b[i], d[0]);
-    simdgroup_multiply_accumulate(d[next], lower[i], b[i], d[next]);
+    simdgroup_multiply_accumulate(d[0], upper[i], b[i * apart], d[0]);
+    simdgroup_multiply_accumulate(d[next], lower[i], b[i * apart], d[next]);
   }
 }
 // end matrices

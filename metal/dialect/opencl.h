@@ -15,6 +15,7 @@ enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
 mem_flags operator|(mem_flags a, mem_flags b);
 void threadgroup_barrier(mem_flags flags);
 void simdgroup_barrier(mem_flags flags);
+bool simd_any(bool value);
 
 #define MLXR_SIMD(V)                        \
   V simd_sum(V value);                      \
@@ -76,6 +77,15 @@ template <typename T>
 struct matrix8x8 {
   T pair[2];
 };
+uint matrix_row(uint lane);
+uint matrix_column(uint lane);
+float matrix_row_max(float value);
+float matrix_row_sum(float value);
+float matrix_get(thread matrix8x8<float>& m, uint i);
+void matrix_set(thread matrix8x8<float>& m, uint i, float value);
+void matrix_scale(thread matrix8x8<float>& m, float by);
+template <typename T>
+void matrix_narrow(thread matrix8x8<T>& d, thread matrix8x8<float>& m);
 template <typename T>
 void matrix_fill(thread matrix8x8<T>& m, float value);
 #define MLXR_MATRICES(space)                                                               \
@@ -83,10 +93,16 @@ void matrix_fill(thread matrix8x8<T>& m, float value);
   void matrix_load(thread matrix8x8<T>& m, const space T* p, uint stride);                 \
   template <typename T>                                                                    \
   void matrix_load_transposed(thread matrix8x8<T>& m, const space T* p, uint stride);      \
-  template <typename T>                                                                    \
+  template <uint N, typename T>                                                            \
   void matrix_load_wide(thread matrix8x8<T>* m, const space T* p, uint stride);            \
-  template <typename T>                                                                    \
+  template <uint N, typename T>                                                            \
   void matrix_load_wide_transposed(thread matrix8x8<T>* m, const space T* p, uint stride); \
+  template <uint N, typename T>                                                            \
+  void matrix_read_wide(thread matrix8x8<T>* m, const space T* p, uint lane);              \
+  template <uint N, typename T>                                                            \
+  void matrix_load_right(thread matrix8x8<T>* m, const space T* p, uint stride);           \
+  template <uint N, typename T>                                                            \
+  void matrix_write_right(thread matrix8x8<float>* m, space T* p, uint lane);              \
   template <typename T>                                                                    \
   void matrix_store(thread const matrix8x8<T>& m, space T* p, uint stride);
 MLXR_MATRICES(device)
@@ -95,7 +111,7 @@ MLXR_MATRICES(threadgroup)
 template <typename T>
 void matrix_multiply_two(
     thread matrix8x8<float>* d, uint next, thread const matrix8x8<T>* upper, thread const matrix8x8<T>* lower,
-    thread const matrix8x8<T>* b);
+    thread const matrix8x8<T>* b, uint apart);
 template <typename T>
 void matrix_multiply_accumulate(
     thread matrix8x8<float>& d, thread const matrix8x8<T>& a, thread const matrix8x8<T>& b);

@@ -12,6 +12,10 @@ BODY_ARRAYS: Mapping[str, Mapping[str, str]] = {
     "places": {"unused": "float32", "y": ">uint32"},
     "vectors": {"x": "T", "words": "uint32", "y": ">T", "z": ">T", "sums": ">uint32", "bits": ">float32"},
     "matrices": {"a": "T", "b": "T", "c": "T", "d": ">float32"},
+    "looks_inside": {
+        **{"a": "T", "b": "T", "v": "T"},
+        **{"y": ">float32", "where": ">float32", "totals": ">float32", "any": ">int32"},
+    },
     "conversions": {
         **{"wide": "float32", "stored": "T", "pairs": "uint16"},
         **{"narrow": ">T", "widened": ">float32", "halved": ">float32", "low": ">uint32"},

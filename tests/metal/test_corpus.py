@@ -48,6 +48,7 @@ CHECKED = {
     "misaligned_matrix": r"misaligned_matrix.metal:5: a vector access is not aligned to 8 bytes",
     "misaligned_wide_matrix": r"misaligned_wide_matrix.metal:5: a vector access is not aligned to 16 bytes",
     "odd_wide_matrix": r"odd_wide_matrix.metal:5: a wide matrix with a stride of 34, no whole 16 bytes",
+    "odd_right_matrix": r"odd_right_matrix.metal:5: a right matrix with a stride of 34, no whole 16 bytes",
     "odd_matrix": r"odd_matrix.metal:5: matrix_load with an odd stride, 7",
     "too_much_memory": r"too_much_memory.metal:5: threadgroup memory: 40000 bytes with 'second', 32768 at",
 }

@@ -88,6 +88,34 @@ def test_matrices(executor: Executor, launch_body: LaunchBody, dtype: mx.Dtype) 
     np.testing.assert_allclose(wide(d), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", STORAGE, ids=str)
+def test_lanes_find_their_elements_of_a_matrix(
+    executor: Executor, launch_body: LaunchBody, dtype: mx.Dtype
+) -> None:
+    a, b, v = normal((8, 16), dtype, 0), normal((8, 16), dtype, 1), normal((8, 32), dtype, 2)
+    y, where, totals, seen = launch_body(
+        "looks_inside",
+        executor,
+        {"a": a, "b": b, "v": v},
+        {
+            "y": Output((8, 32), mx.float32),
+            "where": Output((8, 8), mx.float32),
+            "totals": Output((8,), mx.float32),
+            "any": Output((8,), mx.int32),
+        },
+        grid=(32, 1, 1),
+        threadgroup=(32, 1, 1),
+        template={"T": dtype},
+    )
+    scores = wide(a) @ wide(b).T
+    less = scores - scores.max(1, keepdims=True)
+    np.testing.assert_allclose(wide(where), scores, atol=1e-5)
+    np.testing.assert_allclose(wide(totals), less.sum(1), atol=1e-4)
+    expected = 2 * less @ wide(v)
+    np.testing.assert_allclose(wide(y), expected, atol=TOLERANCE[dtype] * np.abs(expected).max())
+    assert seen.tolist()[:2] == [1, 0]
+
+
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16], ids=str)
 def test_conversions_round_to_nearest_even(
     executor: Executor, launch_body: LaunchBody, dtype: mx.Dtype

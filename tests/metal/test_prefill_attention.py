@@ -25,19 +25,18 @@ from tests.metal.test_page_write import angle_rows, exact, norms_of, shaped
 from tests.metal.texts import TextExecutor
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
-AHEAD = PrefillCut(4, 16, ahead=True)
 # Pairwise: dtype, head size, group, options; sequences; cut.
 CASES = [
     (shaped(F16, 64, 8), [(0, 1), (15, 17), (100, 5)], None),
-    (shaped(F32, 64, 1), [(0, 40), (31, 2)], PrefillCut(2, 16, ahead=True)),
+    (shaped(F32, 64, 1), [(0, 40), (31, 2)], PrefillCut(4, 2, 16)),
     (shaped(BF16, 80, 3, page_size=32), [(64, 33), (0, 31)], None),
     (shaped(F32, 96, 2, window=20), [(70, 30), (3, 1), (19, 3)], None),
     (shaped(F16, 128, 4, softcap=3.0), [(17, 18)], None),
-    (shaped(BF16, 128, 7, kv_heads=1, sinks=True, page_size=32), [(47, 6), (0, 16)], AHEAD),
+    (shaped(BF16, 128, 7, kv_heads=1, sinks=True, page_size=32), [(47, 6), (0, 16)], PrefillCut(1, 4, 16)),
     (shaped(F16, 256, 1, kv_heads=3), [(16, 33)], None),
     (shaped(F32, 256, 2, kv_heads=1), [(9, 7)], None),
     (shaped(F16, 64, 16, kv_heads=1, window=33, sinks=True), [(200, 9), (-1, 4), (0, 0), (62, 2)], None),
-    (shaped(F32, 128, 5, kv_heads=1, softcap=5.0, sinks=True, window=7), [(0, 22)], PrefillCut(1, 16)),
+    (shaped(F32, 128, 5, kv_heads=1, softcap=5.0, sinks=True, window=7), [(0, 22)], PrefillCut(1, 1, 8)),
 ]
 
 
@@ -95,10 +94,10 @@ def test_split_keys_agree(
 
 def test_a_long_history_is_split_until_there_is_work_for_a_device() -> None:
     attention = PrefillAttention(TextExecutor(Path()), Counter(), shaped(F16, 64, 8, kv_heads=4))
-    assert attention.parts(64, 512) == 2  # 16 tiles of 32 rows, for each of 4 heads
-    assert attention.parts(64, 8192) == 8
+    assert attention.parts(64, 512) == 2  # 8 tiles of 64 rows, of four simdgroups, for each of 4 heads
+    assert attention.parts(64, 8192) == 12
     assert attention.parts(1, 8192) == 32
-    assert attention.parts(2048, 32768) == 1
+    assert attention.parts(2048, 32768) is None
 
 
 @pytest.mark.long
@@ -122,7 +121,7 @@ def test_every_cut_agrees(executor: Executor, dtype: mx.Dtype, head_dim: int) ->
     shape = shaped(dtype, head_dim, 3, kv_heads=1)
     for cut in prefill_cuts(shape):
         check(executor, shape, [(17, 30), (0, 9)], cut)
-        check(executor, shape, [(17, 30), (0, 9)], replace(cut, ahead=True), parts=2)
+        check(executor, shape, [(17, 30), (0, 9)], cut, parts=2)
 
 
 def test_32769_keys(executor: Executor) -> None:
@@ -133,7 +132,9 @@ def test_32769_keys(executor: Executor) -> None:
 @pytest.mark.parametrize("page_size", [16, 32])
 def test_page_boundaries(executor: Executor, page_size: int) -> None:
     shape = shaped(F16, 64, 2, kv_heads=1, page_size=page_size)
-    check(executor, shape, [(0, 1), *((page_size + d, page_size - d) for d in (-1, 0, 1))], PrefillCut(2, 32))
+    check(
+        executor, shape, [(0, 1), *((page_size + d, page_size - d) for d in (-1, 0, 1))], PrefillCut(2, 2, 32)
+    )
 
 
 def test_one_row_of_many_is_what_that_row_alone_is(executor: Executor) -> None:
@@ -207,7 +208,7 @@ def test_launching_looks_at_no_contents() -> None:
         fence: mx.array,
         slots: mx.array,
     ) -> mx.array:
-        fence = copy(Pools(keys, keys, fence, slots), integers[:2].reshape(1, 2))
+        fence = copy([Pools(keys, keys, fence, slots)], integers[:2].reshape(1, 2))
         queries, fence = write.queries(qkv, angles, integers, Pools(keys, keys, fence, slots))
         _, _, fence = gather(Pools(keys, keys, fence, slots), integers, integers[:1], 8)
         pages = Pages(Pools(keys, keys, fence, slots), integers[None], integers)
@@ -240,7 +241,7 @@ def test_keys_are_read_once_a_tile_for_the_whole_group(kernel_cache: Path) -> No
     executor = EmulatedExecutor(Emulator(kernel_cache, Mode.CHECKED), reports.__setitem__)
     shape = shaped(F16, 64, 8)
     scene = make_scene(shape, [(124, 4)])
-    run(executor, shape, scene, 4)  # 4 tokens of 8 heads: one tile of 32 rows a key/value head
+    run(executor, shape, scene, 4)  # 4 tokens of 8 heads: half of a tile of 64 rows a key/value head
     traffic = reports["prefill_attention"].traffic
     for name in ("keys", "values"):
         assert traffic[name].bytes_read == 128 * shape.kv_heads * shape.head_dim * 2
@@ -271,9 +272,8 @@ def test_other_compilers_accept_the_text(tmp_path: Path, case: int) -> None:
 
 def test_a_cut_that_does_not_fit_is_refused(kernel_cache: Path) -> None:
     executor = EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN))
-    for cut in (PrefillCut(4, 32), PrefillCut(3, 8)):
-        with pytest.raises(KernelError, match="does not fit heads of 256"):
-            PrefillAttention(executor, Counter(), shaped(F32, 256, 1), cut)
+    with pytest.raises(KernelError, match="does not fit heads of 256"):
+        PrefillAttention(executor, Counter(), shaped(F32, 256, 1), PrefillCut(2, 4, 16))
 
 
 def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:

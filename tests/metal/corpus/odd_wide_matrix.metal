@@ -2,5 +2,5 @@
 #pragma body
 const uint i = thread_index_in_threadgroup;
 matrix8x8<float> m[4];
-if (simdgroup_index_in_threadgroup == 0) matrix_load_wide_transposed(m, x, 34);
+if (simdgroup_index_in_threadgroup == 0) matrix_load_wide_transposed<4>(m, x, 34);
 y[i] = x[i];

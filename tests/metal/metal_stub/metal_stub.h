@@ -47,6 +47,7 @@ struct mlxr_ulong2 {
 template <typename T, int Columns, int Rows>
 struct simdgroup_matrix {
   T held[2];
+  thread T (&thread_elements() thread)[2];
 };
 template <typename T, int Columns, int Rows>
 simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T value);
@@ -68,6 +69,7 @@ enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
 mem_flags operator|(mem_flags a, mem_flags b);
 void threadgroup_barrier(mem_flags flags);
 void simdgroup_barrier(mem_flags flags);
+bool simd_any(bool value);
 #define STUB_SIMD(V)                          \
   V simd_sum(V value);                        \
   V simd_max(V value);                        \
