@@ -1,0 +1,163 @@
+"""Records a layer's launches for `device_time`: `python -m tests.metal.device_record FOLDER [--model 8b] …`.
+
+MLX's host takes 5 to 13 µs for a launch, longer than many of them run, so that chains of launches through
+MLX say little of a kernel. Here the text of each launch of a short chunk's layer is written as CUDA, with its
+grid and the integers that it reads. `device_time` then needs neither MLX nor this project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import cast
+
+import mlx.core as mx
+
+from metal.attention_shape import AttentionShape
+from metal.constants import device_integers
+from metal.executors import Launcher, Request, Signature
+from metal.matmul import Matmul, matmul_cuts
+from metal.matvec import Activation
+from metal.matvec_weight import DenseWeight
+from metal.page_write import PageWrite
+from metal.pools import Pages, Pools
+from metal.prefill_attention import PrefillAttention, PrefillCut
+from metal.rms_norm import RMSNorm
+from metal.source import KernelSource
+from tests.metal.test_cuda import cuda_text
+
+F16 = mx.float16
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a model's layer."""
+
+    hidden: int
+    inner: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+
+SIZES = {"tinyllama": Size(2048, 5632, 32, 4, 64), "8b": Size(4096, 14336, 32, 8, 128)}
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Of a launch: its name, a number that is the same where the array is, shape and dtype."""
+
+    name: str
+    number: int
+    shape: Sequence[int]
+    dtype: str
+    integers: Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A launch: the file with its text, and what it is launched with."""
+
+    kernel: str
+    file: str
+    grid: Sequence[int]
+    threadgroup: Sequence[int]
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+
+
+@dataclass(slots=True)
+class Recording:
+    """An executor that runs nothing: each launch is kept."""
+
+    folder: Path
+    launches: list[Recorded] = field(default_factory=list[Recorded])
+    _seen: list[mx.array] = field(default_factory=list[mx.array])
+
+    def build(self, source: KernelSource, signature: Signature) -> Launcher:
+        """See `Executor.build`; outputs are zeros."""
+
+        def launch(request: Request) -> list[mx.array]:
+            made = [mx.zeros(output.shape, output.dtype) for output in request.outputs]
+            inputs = [self._array(*pair) for pair in zip(signature.inputs, request.inputs, strict=True)]
+            outputs = [self._array(*pair) for pair in zip(signature.outputs, made, strict=True)]
+            arrays = {array.name: array.dtype for array in inputs}
+            arrays |= {array.name: f">{array.dtype}" for array in outputs}
+            template = {
+                name: _name(value) if isinstance(value, mx.Dtype) else value
+                for name, value in request.template.items()
+            }
+            text = cuda_text(source, arrays, template).replace("__global__", 'extern "C" __global__', 1)
+            file = f"{len(self.launches):02}_{source.name}.cu"
+            (self.folder / file).write_text(text)
+            groups = [all_ // each for all_, each in zip(request.grid, request.threadgroup, strict=True)]
+            self.launches.append(Recorded(source.name, file, groups, request.threadgroup, inputs, outputs))
+            return made
+
+        return launch
+
+    def _array(self, name: str, array: mx.array) -> Array:
+        number = next((n for n, seen in enumerate(self._seen) if seen is array), len(self._seen))
+        if number == len(self._seen):
+            self._seen.append(array)
+        integers = None
+        if array.dtype in (mx.int32, mx.uint32):
+            integers = cast("list[int]", array.reshape(-1).tolist())
+        return Array(name, number, array.shape, _name(array.dtype), integers)
+
+
+def _name(dtype: mx.Dtype) -> str:
+    return str(dtype).removeprefix("mlx.core.")
+
+
+def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: PrefillCut | None) -> None:
+    """A layer of a chunk of `tokens`, to 32, behind `begin` others: norms, products, pages, attention."""
+    rows, room = 32, max(256, 1 << (begin + tokens - 1).bit_length())
+    launches = Counter[str]()
+    shape = AttentionShape(
+        *(size.heads, size.kv_heads, size.head_dim, size.head_dim, 16, F16, size.head_dim**-0.5)
+    )
+
+    def product(columns: int, width: int, activation: Activation | None = None) -> Matmul:
+        cut = next(iter(matmul_cuts(activation).values()))
+        weight = DenseWeight(mx.zeros((columns, width), F16))
+        return Matmul(executor, launches, weight, cut, activation=activation)
+
+    norm, attention = RMSNorm(executor, launches, 1e-5), PrefillAttention(executor, launches, shape, cut)
+    slots = mx.array([begin + row if row < tokens else -1 for row in range(rows)], dtype=mx.int32)
+    lengths, offsets = (mx.array([*pair, *[0] * 6], dtype=mx.int32) for pair in ((begin, 0), (0, tokens)))
+    pool = (size.kv_heads, room, size.head_dim)
+    pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), mx.zeros(8, mx.int32), device_integers(room))
+    x, scale = mx.zeros((rows, size.hidden), F16), mx.zeros((size.hidden,), F16)
+    qkv = product(shape.qkv_width, size.hidden)(norm(x, scale))
+    angles = mx.zeros((rows, size.head_dim))
+    queries, fence = PageWrite(executor, launches, shape).queries(qkv, angles, slots, pools)
+    table = mx.arange(room // 16, dtype=mx.int32)[None]
+    pages = Pages(Pools(pools.keys, pools.values, fence, pools.slots), table, lengths)
+    out, _ = attention(queries, pages, offsets, rows, parts=attention.parts(rows, room))
+    x = product(size.hidden, size.heads * size.head_dim)(out, x)
+    product(size.hidden, size.inner)(product(2 * size.inner, size.hidden, "silu")(norm(x, scale)), x)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m tests.metal.device_record")
+    parser.add_argument("folder", type=Path, help="an empty one, for device_time")
+    parser.add_argument("--model", choices=SIZES, default="tinyllama")
+    parser.add_argument("--begin", type=int, default=8192, help="tokens before the chunk")
+    parser.add_argument("--tokens", type=int, default=29, help="of the chunk, 1 to 32")
+    parser.add_argument("--cut", help="of attention, such as 2x4x32")
+    args = parser.parse_args(arguments)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    executor = Recording(args.folder)
+    cut = None if args.cut is None else PrefillCut(*map(int, args.cut.split("x")))
+    record_layer(executor, SIZES[args.model], args.begin, args.tokens, cut)
+    (args.folder / "launches.json").write_text(json.dumps([asdict(each) for each in executor.launches]))
+
+
+if __name__ == "__main__":
+    main()
