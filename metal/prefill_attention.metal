@@ -2,9 +2,9 @@
 //
 // A threadgroup takes one key/value head of one sequence and 8 · TILES · SIMDGROUPS of its query rows: heads of the group × new
 // tokens, token after token, so that all heads of a group share what is read. It walks the keys that these rows see, KEYS at a
-// time, from pages to threadgroup memory, while the next ones are on their way to registers. Each
-// simdgroup holds 8 · TILES rows and their sums (FlashAttention-2, Dao 2023, arXiv:2307.08691). A key outside of what the rows see
-// is a row of zeros there: its slot may never have been written.
+// time, from pages to threadgroup memory, while the next ones are on their way to registers. Each simdgroup holds 8 · TILES rows
+// and their sums (FlashAttention-2, Dao 2023, arXiv:2307.08691). A key outside of what the rows see is a row of zeros there: its
+// slot may never have been written.
 //
 // The softmax is done on matrices where they lie, each row's by the lanes that hold it (exp2, in float). Sums are rescaled only
 // when a maximum grew by more than SLACK, for weights up to 2^SLACK are as exact as those up to 1.
@@ -51,7 +51,7 @@
 #define STORE_BLOCK                                                    \
   _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {               \
     const uint piece = index + i * (SIMDGROUPS * 32);                  \
-    const uint token = piece / PIECES, at = piece % PIECES * EACH; \
+    const uint token = piece / PIECES, at = piece % PIECES * EACH;     \
     if (piece < KEYS * PIECES) {                                       \
       store4(reinterpret_cast<threadgroup float*>(key_tile + token * KEY_STRIDE + at), k_rows[i]);     \
       store4(reinterpret_cast<threadgroup float*>(value_tile + token * VALUE_STRIDE + at), v_rows[i]); \
