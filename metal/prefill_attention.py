@@ -26,6 +26,10 @@ _PLENTY = 1536
 _FEWEST_KEYS = 256
 """Of a part of them: fewer are not worth the joining."""
 _MATRIX = 8  # rows and columns of a matrix
+_ACCESS = 16  # bytes
+_TILES, _KEYS = (1, 2, 4), (8, 16, 32)
+_MANY_ELEMENTS = 128
+"""Of a head, with which a thread has no registers for 32 keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +60,7 @@ class PrefillCut:
 
 
 def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
-    """The cuts that fit in threadgroup memory, the one to use unmeasured first.
-
-    Heads of 128 and more leave a thread no registers for 32 keys.
-    """
+    """The cuts that fit in threadgroup memory, the one to use unmeasured first."""
     sizes = (16, 8) if shape.head_dim >= _MANY_ELEMENTS else (32, 16, 8)
     cuts = [
         PrefillCut(tiles, simdgroups, keys)
@@ -69,19 +70,16 @@ def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
     return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
 
 
-_MANY_ELEMENTS = 128
-
-
 def _key_stride(shape: AttentionShape) -> int:
-    """Elements from one key to the next in threadgroup memory, whose 32 banks of 4 bytes 8 keys then share.
+    """Elements from one key to the next in threadgroup memory.
 
-    Of each key 64 bytes are read at a time, by four lanes.
+    Four lanes read 64 bytes of a key at a time, eight lanes those of two keys: in all 32 banks of 4 bytes.
     """
     return _padded(shape, rest=64, modulus=128)
 
 
 def _value_stride(shape: AttentionShape) -> int:
-    """The same of values, of which 8 or 16 bytes of every second one are read at a time."""
+    """The same of values, of which eight lanes read 32 bytes of four, every second one, at a time."""
     return _padded(shape, rest=16, modulus=64)
 
 
@@ -90,9 +88,6 @@ def _padded(shape: AttentionShape, *, rest: int, modulus: int) -> int:
     while row % modulus != rest:
         row += _ACCESS
     return row // shape.dtype.size
-
-
-_ACCESS = 16  # bytes
 
 
 class PrefillAttention:
@@ -105,6 +100,8 @@ class PrefillAttention:
         shape.check()
         self._executor, self._launches = executor, launches
         self._shape, self._cut = shape, cut or prefill_cuts(shape)[0]
+        if self._cut.tiles not in _TILES or self._cut.keys not in _KEYS:
+            raise KernelError(f"prefill attention: no cut {self._cut}; tiles are {_TILES}, keys {_KEYS}")
         if self._cut.threadgroup_bytes(shape) > _THREADGROUP_BYTES:
             raise KernelError(f"prefill attention: {self._cut} does not fit heads of {shape.head_dim}")
         self._whole = self._kernel(is_split=False)
@@ -154,24 +151,23 @@ class PrefillAttention:
             raise KernelError(f"prefill attention: keys in {parts} parts")
         shape, threads = self._shape, self._cut.simdgroups * LANES
         sequences, rows = pages.tables.shape[0], queries.shape[1]
-        outputs = [Output((rows, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
-        if parts is not None:
-            scores = rows * shape.heads, parts
-            outputs = [
-                Output((*scores, shape.head_dim), mx.float32),
-                Output((*scores, 2), mx.float32),
-                NEXT_FENCE,
-            ]
         made = (self._whole if parts is None else self._split)(
             self._inputs(queries, pages, offsets, parts or 0, sinks),
             grid=(self._tiles(max_rows) * threads, shape.kv_heads, sequences * (parts or 1)),
             threadgroup=(threads, 1, 1),
-            outputs=outputs,
+            outputs=self._outputs(rows, parts),
             template={"T": shape.dtype, **self._template()},
         )
         if parts is None:
             return made[0], made[1]
         return self._reduce.of_parts(made[0], made[1], offsets, sequences, sinks), made[2]
+
+    def _outputs(self, rows: int, parts: int | None) -> list[Output]:
+        shape = self._shape
+        if parts is None:
+            return [Output((rows, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
+        scores = rows * shape.heads, parts
+        return [Output((*scores, shape.head_dim), mx.float32), Output((*scores, 2), mx.float32), NEXT_FENCE]
 
     def _kernel(self, *, is_split: bool) -> Kernel:
         shape = self._shape

@@ -276,6 +276,13 @@ def test_a_cut_that_does_not_fit_is_refused(kernel_cache: Path) -> None:
         PrefillAttention(executor, Counter(), shaped(F32, 256, 1), PrefillCut(2, 4, 16))
 
 
+def test_a_cut_that_the_text_is_not_written_for_is_refused(kernel_cache: Path) -> None:
+    executor = EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN))
+    for cut in (PrefillCut(2, 4, 24), PrefillCut(3, 4, 16)):
+        with pytest.raises(KernelError, match=f"no cut {cut}"):
+            PrefillAttention(executor, Counter(), CASES[0][0], cut)
+
+
 def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
     shape = CASES[0][0]
     attention = PrefillAttention(EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN)), Counter(), shape)
