@@ -23,8 +23,8 @@ from engine.blas import one_thread
 from engine.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
+from engine.kv.heads import heads_on_host
 from engine.kv.pager import Pager, PageTable
-from engine.kv.step import rotated_heads
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
 from engine.layers.ops import WaitingOps
@@ -76,6 +76,7 @@ class AsideChunk:
         self.tokens = ids.size
         self.layers = 0
         self.hidden: mx.array | None = None
+        self._angles = decoder.rope.angles(range(begin, begin + self.tokens))
         self._earlier = max(_earlier(layer, begin) for layer in decoder.attention)
         attending = decoder.attention if is_last else decoder.attention[:-1]
         self._unfilled = deque(attending if begin else ())
@@ -150,8 +151,7 @@ class AsideChunk:
         """The layer's queries, (heads, tokens, head_dim), and what is to be stored."""
         if self._is_abandoned:
             raise _Abandoned
-        q, keys, values = (each.squeeze(0) for each in rotated_heads(layer, qkv[None], self.begin))
-        mx.eval(q, keys, values)
+        q, keys, values = heads_on_host(layer, qkv, self._angles)
         rows = LayerRows(layer.index, keys, values)
         self._rows.append(rows)
         self._news.set()
@@ -192,12 +192,16 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
 def _step_back() -> None:
     """Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
 
-    Elsewhere only a whole process can; where the system forbids it they share as before.
+    One processor has none of them: answers take two threads, which wait for each other a hundred times in a
+    token. Elsewhere only a whole process can be so; where the system forbids it they share as before.
     """
     if sys.platform == "linux":
         with suppress(OSError):
             nice = os.getpriority(os.PRIO_PROCESS, 0) + NICER
             os.setpriority(os.PRIO_PROCESS, get_native_id(), nice)
+        with suppress(OSError):
+            first, *others = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, others or [first])
 
 
 class _Abandoned(Exception):

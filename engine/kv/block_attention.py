@@ -1,8 +1,8 @@
 """Attention of many tokens of one sequence on a CPU, some queries at a time.
 
-MLX multiplies, numpy computes the softmax (engine/layers/host_exp.py), each on a thread of its own: while one
-block's scores become weights the next one's are multiplied. A block of queries meets only the keys that some
-of them see, and only four blocks' scores are in memory.
+MLX multiplies, numpy computes the softmax (engine/layers/host_math.py), each on a thread of its own: while
+one block's scores become weights the next one's are multiplied. A block of queries meets only the keys that
+some of them see, and only four blocks' scores are in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.host_view import host_view
-from engine.layers.host_exp import exponentiate
+from engine.layers.host_math import exponentiate
 
 SCORES = 1 << 21
 """Scores of a block, about: 8 MiB."""

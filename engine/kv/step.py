@@ -13,9 +13,11 @@ import mlx.core as mx
 
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
+from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
 from engine.kv.pager import Pager, PageTable, Span
 from engine.layers.attention import AttentionLayer
-from engine.layers.host_exp import FEWEST
+from engine.layers.host_math import FEWEST
+from engine.layers.rope import Angles, Rope
 from engine.machine import device_kind
 
 MOST_FOLDED = 8
@@ -101,8 +103,13 @@ class FunctionalStep:
             queries += mx.split(q, begin)
         for part in self._parts[begin:]:
             end = begin + part.tokens
-            q, k, v = rotated_heads(layer, qkv[None, begin:end], part.start, _some(turns, begin, end))
-            self._arena.write_layer(layer.index, k.squeeze(0), v.squeeze(0), part.written)
+            if self._waits and is_for_host(layer.shape, part.tokens):
+                q, k, v = heads_on_host(layer, qkv[begin:end], part.angles(layer.rope))
+                q = q[None]
+            else:
+                heads = rotated_heads(layer, qkv[None, begin:end], part.start, _some(turns, begin, end))
+                q, k, v = heads[0], heads[1].squeeze(0), heads[2].squeeze(0)
+            self._arena.write_layer(layer.index, k, v, part.written)
             queries.append(q)
             begin = end
         return queries
@@ -146,6 +153,13 @@ class _Part:
         self.written = pager.spans(table, self.start, self.start + tokens)
         self._pager, self._table = pager, table
         self._visible: dict[int | None, Visible] = {}
+        self._angles: Angles | None = None
+
+    def angles(self, rope: Rope) -> Angles:
+        """Of its tokens, on the host; equal in all layers."""
+        if self._angles is None:
+            self._angles = rope.angles(range(self.start, self.start + self.tokens))
+        return self._angles
 
     @property
     def form(self) -> StepForm:
@@ -168,32 +182,6 @@ class _Part:
         if self.tokens == 1:
             return Visible(_runs(spans) if self._in_parts else [spans], None)
         return Visible([spans], causal_mask(self.start, end, first, window))
-
-
-def rotated_heads(
-    layer: AttentionLayer, qkv: mx.array, start: int | mx.array, turns: mx.array | None = None
-) -> tuple[mx.array, mx.array, mx.array]:
-    """Normed and rotated q (n, heads, tokens, head_dim), k and v (n, kv_heads, tokens, head_dim).
-
-    Args:
-        layer: whose norms and rotation.
-        qkv: (n, tokens, width) of n sequences.
-        start: the position of their first token, or (n,) of each.
-        turns: the matrices of `Rope.turns` of all tokens, to rotate by; None: by MLX's own rotation.
-    """
-    shape = layer.shape
-    turned = shape.heads + shape.kv_heads
-    heads = qkv.reshape(*qkv.shape[:2], -1, shape.head_dim)
-    q, k, v = mx.split(heads, [shape.heads, turned], axis=2)
-    if layer.norms is not None and shape.norm_epsilon is not None:
-        q = mx.fast.rms_norm(q, layer.norms.query, shape.norm_epsilon)
-        k = mx.fast.rms_norm(k, layer.norms.key, shape.norm_epsilon)
-    if turns is None:
-        return layer.rope(q.swapaxes(1, 2), start), layer.rope(k.swapaxes(1, 2), start), v.swapaxes(1, 2)
-    both = heads[:, :, :turned] if layer.norms is None else mx.concatenate([q, k], axis=2)
-    both = (both.reshape(-1, turned, shape.head_dim) @ turns).reshape(both.shape)
-    q, k = mx.split(both.swapaxes(1, 2), [shape.heads], axis=1)
-    return q, k, v.swapaxes(1, 2)
 
 
 def _some(turns: mx.array | None, begin: int, end: int) -> mx.array | None:

@@ -7,7 +7,7 @@ import mlx.core as mx
 from engine.layers.attention import Attend, Attention, AttentionLayer, Write
 from engine.layers.linear import load_embedding, load_linear
 from engine.layers.mlp import SwiGLU
-from engine.layers.norm import RMSNorm
+from engine.layers.norm import load_norm
 from engine.layers.ops import LinearOps
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
@@ -20,9 +20,9 @@ class DecoderBlock:
     def __init__(
         self, config: DecoderConfig, weights: Weights, layer: int, page_size: int, rope: Rope
     ) -> None:
-        norm = RMSNorm(weights.at("input_layernorm"), config.hidden_size, config.norm_eps)
+        norm = load_norm(weights.at("input_layernorm"), config.hidden_size, config.norm_eps)
         self._attention = Attention(config, norm, weights.at("self_attn"), layer, page_size, rope)
-        norm = RMSNorm(weights.at("post_attention_layernorm"), config.hidden_size, config.norm_eps)
+        norm = load_norm(weights.at("post_attention_layernorm"), config.hidden_size, config.norm_eps)
         self._mlp = SwiGLU(config, norm, weights.at("mlp"))
 
     @property
@@ -58,7 +58,7 @@ class Decoder:
             for layer in range(config.layers)
         ]
         self.attention = tuple(block.attention for block in self._blocks)
-        self._norm = RMSNorm(model.at("norm"), config.hidden_size, config.norm_eps)
+        self._norm = load_norm(model.at("norm"), config.hidden_size, config.norm_eps)
         if config.tied_embeddings:
             self._output = self._embedding.as_linear()
         else:

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.loading.config import RopeConfig
 
 _SMALLEST_TABLE = 1024
+
+Angles = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Cosines and sines of positions, (positions, dims/2) each."""
 
 
 class Rope:
@@ -41,14 +45,19 @@ class Rope:
 
         On a CPU, where MLX rotates in a dozen operations, that is one for all heads of a token.
         """
-        angles = np.array(positions, np.float32)[:, None] * self._host_frequencies
-        cos, sin = self._magnitude * np.cos(angles), self._magnitude * np.sin(angles)
+        cos, sin = self.angles(positions)
         first = np.arange(self._dims // 2)
         second = first + self._dims // 2
         turns = np.zeros((len(positions), self._dims, self._dims), np.float32)
         turns[:, first, first] = turns[:, second, second] = cos
         turns[:, first, second], turns[:, second, first] = sin, -sin
         return mx.array(turns)
+
+    def angles(self, positions: Sequence[int]) -> Angles:
+        """On the host, times the magnitude."""
+        angles = np.array(positions, np.float32)[:, None] * self._host_frequencies
+        magnitude = np.float32(self._magnitude)
+        return magnitude * np.cos(angles), magnitude * np.sin(angles)
 
     def table(self, positions: int) -> mx.array:
         """The angles of positions 0 … at least positions-1, for kernels: float32 (rows, dims).

@@ -12,7 +12,7 @@ from mlx_lm.utils import load_model as load_peer
 
 from engine.kv.pager import PageTable
 from engine.kv.step import attend_in_parts
-from engine.layers.host_exp import FEWEST
+from engine.layers.host_math import FEWEST
 from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
 from engine.runner import Runner
