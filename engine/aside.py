@@ -192,8 +192,9 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
 def _step_back() -> None:
     """Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
 
-    One processor has none of them: answers take two threads, which wait for each other a hundred times in a
-    token. Elsewhere only a whole process can be so; where the system forbids it they share as before.
+    They keep off one processor: an answer takes two threads, which wait for each other a hundred times in a
+    token (docs/cache-measured.md). Elsewhere only a whole process can step back; where the system forbids it
+    they share as before.
     """
     if sys.platform == "linux":
         with suppress(OSError):

@@ -1,0 +1,175 @@
+"""A prompt's chunk on a thread of its own, in an engine: what people see of it, and of what goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import mlx.core as mx
+import pytest
+
+from engine import (
+    Cancel,
+    EngineSettings,
+    Event,
+    Finished,
+    Generate,
+    ModelUnloaded,
+    PrefillProgress,
+    SamplingParams,
+    TextChunk,
+    UnloadModel,
+)
+from engine.aside import AsideChunk
+from engine.commands import Lane
+from engine.layers.attention import AttentionLayer
+from engine.parts import Filling
+from engine.runner import Runner
+from tests.engine.mix import samples
+from tests.engine.oracle import Checked, checked_model
+from tests.engine.watched import needs_aside
+from tests.fakes.listener import Listener, running_engine
+
+pytestmark = needs_aside
+
+GREEDY = SamplingParams(temperature=0)
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    return checked_model(tmp_path_factory.mktemp("models"), "llama", max_position_embeddings=1024)
+
+
+def asked(name: str, tokens: int, answer: int, lane: Lane = "api") -> Generate:
+    ids = tuple(3 + (7 * place + 31 * len(name) + place // 290) % 290 for place in range(tokens))
+    return Generate(
+        name, tokens=ids, max_tokens=answer, sampling=GREEDY, ignore_eos=True, logprobs=0, lane=lane
+    )
+
+
+CHAT, LONG = asked("chat", 10, 500, "window"), asked("long prompt", 300, 5)
+
+
+def slow_layers(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.03) -> list[int]:
+    """Each layer on the thread takes so much longer; the first tokens of the chunks they are of."""
+    write, begun = AsideChunk._write, list[int]()
+
+    def slow(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
+        begun.append(self.begin)
+        time.sleep(seconds)
+        return write(self, layer, qkv)
+
+    monkeypatch.setattr(AsideChunk, "_write", slow)
+    return begun
+
+
+def assert_right(model: Checked, command: Generate, end: Finished) -> None:
+    (sample,) = samples(end)
+    assert len(sample.tokens) == command.max_tokens
+    assert not model.oracle.complaint(command, end.prompt_tokens, sample)
+
+
+@contextmanager
+def beside(checked: Checked, *more: Generate, chunk: int = 128) -> Iterator[Listener]:
+    """An engine whose chat writes, and which was then asked for `more`."""
+    with running_engine(EngineSettings(prefill_chunk=chunk)) as listener:
+        listener.load(checked.folder)
+        listener.submit(CHAT)
+        listener.wait(lambda event: isinstance(event, TextChunk) and event.generated_tokens > 5)
+        for command in more:
+            listener.submit(command)
+        yield listener
+
+
+def is_computed(event: Event) -> bool:
+    return isinstance(event, PrefillProgress) and event.id == LONG.id and event.done_tokens > 0
+
+
+def test_a_chat_goes_on_while_a_long_prompt_is_computed(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = slow_layers(monkeypatch)
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+        first = next(n for n, event in enumerate(listener.events) if is_computed(event))
+        last = listener.events.index(listener.end_of(LONG.id))
+        written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
+        assert sum(event.id == CHAT.id for event in written) > 3
+    assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
+
+
+def test_answers_that_are_quick_wait_for_it_a_little(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, waits = Runner.advance_aside, list[float]()
+
+    def note(self: Runner, filling: Filling, seconds: float = 0.0) -> mx.array | None:
+        waits.append(seconds)
+        return advance(self, filling, seconds)
+
+    monkeypatch.setattr(Runner, "advance_aside", note)
+    monkeypatch.setattr("engine.chunking._ASIDE_PACE", 20.0)  # however busy the machine is
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+    assert max(waits) > 0
+
+
+@pytest.mark.parametrize("ends", ["the prompt", "the chat"])
+def test_either_may_be_cancelled_in_the_middle(
+    ends: str, checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = slow_layers(monkeypatch)
+    with beside(checked, LONG) as listener:
+        while not begun:
+            time.sleep(0.001)
+        gone, stays = (LONG, CHAT) if ends == "the prompt" else (CHAT, LONG)
+        listener.submit(Cancel(gone.id))
+        assert listener.finished(gone.id).reason == "cancelled"
+        assert_right(checked, stays, listener.finished(stays.id))
+        again = asked("the same again", 300, 5)
+        listener.submit(again)
+        assert_right(checked, again, listener.finished(again.id))
+
+
+def test_who_goes_before_takes_the_thread(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = slow_layers(monkeypatch, 0.1)
+    first = asked("first", 400, 3, "window")
+    with beside(checked, LONG) as listener:
+        while not begun:
+            time.sleep(0.001)
+        listener.submit(first)
+        for command in (first, LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+        ended = [event.id for event in listener.events if isinstance(event, Finished)]
+        assert ended.index(first.id) < ended.index(LONG.id)
+    assert begun.count(0) < 9  # of the chunk that was dropped not every layer was computed
+
+
+def test_where_the_thread_breaks_nobody_loses_a_token(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = list[int]()
+
+    def once(*arguments: object) -> mx.array:
+        broken.append(1)
+        raise RuntimeError("the device was lost")
+
+    monkeypatch.setattr("engine.aside.attend_in_blocks", once)
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+    assert broken
+
+
+def test_unloading_waits_for_no_chunk(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = slow_layers(monkeypatch, 3.0)
+    with beside(checked, LONG) as listener:
+        while not begun:
+            time.sleep(0.001)
+        asked_at = time.monotonic()
+        listener.submit(UnloadModel())
+        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        assert time.monotonic() - asked_at < 2.5
