@@ -8,7 +8,7 @@ from itertools import groupby
 
 import mlx.core as mx
 
-from engine.kernel_cases import ROWS
+from engine.kernel_cases import ROWS, page_specs
 from engine.loading.config import DecoderConfig
 from engine.loading.gguf.files import GgufFiles
 from engine.loading.gguf.placement import place
@@ -57,6 +57,9 @@ def _product_specs(files: GgufFiles, dtype: mx.Dtype) -> Iterator[CaseSpec]:
         if product.block and not product.out:
             for rows in MATMUL_ROWS:
                 yield matmul_spec(product.block, product.width, product.weight_rows, rows, name)
+    width = (files.config.heads + 2 * files.config.kv_heads) * files.config.head_dim
+    if [(_Form(0, 0, ""), width)] in _projections(files, dtype):
+        yield from page_specs(config, dtype)
     output = _form(files, "token_embd" if config.tied_embeddings else "output", dtype)
     if output.has_kernel:
         logits = _product(config, name, output, config.hidden_size, config.vocab_size)
@@ -68,9 +71,7 @@ def _products(files: GgufFiles, name: str, dtype: mx.Dtype) -> Iterator[Product]
     """Those of all layers; neighbours in one form are one product, as in `engine.layers.matrix.joined`."""
     config = files.config
     hidden, inner, heads = config.hidden_size, config.intermediate_size, config.heads * config.head_dim
-    keys = config.kv_heads * config.head_dim
-    for layer in range(config.layers):
-        qkv = _joined(files, layer, (("attn_q", heads), ("attn_k", keys), ("attn_v", keys)), dtype)
+    for layer, qkv in enumerate(_projections(files, dtype)):
         for form, columns in qkv:
             product = _product(config, name, form, hidden, columns)
             yield replace(product, norm=True, bias=config.attention_bias)
@@ -84,6 +85,14 @@ def _products(files: GgufFiles, name: str, dtype: mx.Dtype) -> Iterator[Product]
         ):
             for form, columns in _joined(files, layer, ((tensor, hidden),), dtype):
                 yield replace(_product(config, name, form, width, columns), residual=True, bias=bias)
+
+
+def _projections(files: GgufFiles, dtype: mx.Dtype) -> Iterator[list[tuple[_Form, int]]]:
+    """Of each layer the products that make queries, keys and values."""
+    config = files.config
+    heads, keys = (count * config.head_dim for count in (config.heads, config.kv_heads))
+    for layer in range(config.layers):
+        yield _joined(files, layer, (("attn_q", heads), ("attn_k", keys), ("attn_v", keys)), dtype)
 
 
 def _product(config: DecoderConfig, name: str, form: _Form, width: int, columns: int) -> Product:

@@ -6,6 +6,7 @@ Its lengths come once, so it is computed at rounded ones, and traced once for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, pairwise, repeat
 
 import mlx.core as mx
 
@@ -30,14 +31,23 @@ LONGEST = 512
 MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
-PIECE = 4
-"""Layers after which the device begins with what is there of a pass: it is at work while the next are sent.
+PIECES = 2, 4
+"""Layers that are sent at once; the last number again and again.
 
-Fewer would be through before those are.
+The device begins with the first of a pass soon, and is at work while the next are sent. Fewer would be
+through before those are.
 """
 
 _Carried = tuple[list[mx.array], list[NumberArrays]]
 """What one piece hands to the next: hidden states and the chunk's numbers; nothing before the first."""
+
+
+def piece_ends(layers: int) -> list[int]:
+    """Where pieces of a pass through so many layers begin, and its end."""
+    ends, sizes = [0], chain(PIECES, repeat(PIECES[-1]))
+    while ends[-1] < layers:
+        ends.append(min(ends[-1] + next(sizes), layers))
+    return ends
 
 
 class ChunkStep:
@@ -75,8 +85,7 @@ class ChunkStep:
         written = form.written(table, ids, self._arena.page_size)
         carried: _Carried = [], []
         layers = len(self._decoder.attention)
-        for first in range(0, layers, PIECE):
-            end = min(first + PIECE, layers)
+        for first, end in pairwise(piece_ends(layers)):
             arrays = pools.of_layers(first, end)
             carried, pools.fences[first:end] = self._run(
                 form.shape, form.windows, first, carried, written, angles, arrays
@@ -104,6 +113,8 @@ class ChunkStep:
             dtype = decoder.attention[0].shape.dtype
             ids, unpacked_numbers = unpacked(shape, windows, dtype, written, angles)
             x, numbers = decoder.embed(ids, self._ops), unpacked_numbers.arrays
-        chunk = InPlaceChunk(self._kernels.attention, pools, shape, windows, ChunkNumbers.of(numbers))
+        chunk = InPlaceChunk(
+            self._kernels.ops, self._kernels.attention, pools, shape, windows, ChunkNumbers.of(numbers)
+        )
         layers = range(first, first + len(pools.fences))
         return ([decoder.through(x, self._ops, chunk, layers)], [numbers]), pools.fences

@@ -11,8 +11,10 @@ from engine import attention_set
 from engine.layers.attention import attention_shape
 from engine.loading.config import DecoderConfig
 from metal import candidates
+from metal.attention_shape import PAGE_SIZES
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matvec import Product, few_rows, takes_few_rows
+from metal.candidates_pages import page_product
 from metal.candidates_parts import name_of
 from metal.candidates_prefill import chunk_spec, long_spec, odd_spec, short_spec
 from metal.errors import KernelError
@@ -51,9 +53,16 @@ def product_specs(config: DecoderConfig, dtype: mx.Dtype) -> tuple[CaseSpec, ...
     """
     name = name_of(dtype)
     few = [few_rows(product) for product in _products(config, name, 1) if takes_few_rows(product)]
-    return tuple(product.spec for rows in ROWS for product in _products(config, name, rows)) + tuple(
-        product.spec for product in few
-    )
+    specs = [product.spec for rows in ROWS for product in _products(config, name, rows)]
+    pages = page_specs(config, dtype) if _packing(config) == (0, 0) else ()
+    return (*specs, *(product.spec for product in few), *pages)
+
+
+def page_specs(config: DecoderConfig, dtype: mx.Dtype) -> tuple[CaseSpec, ...]:
+    """The case of a short chunk's projections by dense weights, if they may go to pages as they are made."""
+    shape, bias = attention_shape(config, None, PAGE_SIZES[0], dtype), config.attention_bias
+    product = page_product(config.hidden_size, shape, name_of(dtype), bias=bias, copies=config.layers)
+    return () if product is None else (product.spec,)
 
 
 def norm_spec(config: DecoderConfig, dtype: mx.Dtype) -> CaseSpec:

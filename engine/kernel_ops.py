@@ -13,18 +13,22 @@ from typing import Literal, TypedDict
 import mlx.core as mx
 
 from engine.kernel_choice import KernelChoice
+from engine.layers.attention import AttentionLayer, Projection
 from engine.layers.linear import DenseLinear, Embedding, JoinedLinear, Linear, QuantizedLinear
 from engine.layers.matrix import BlockTensor
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import BuiltinOps, Normalise, gated
+from metal.attention_shape import AttentionShape
 from metal.candidates import prompt_norm_spec
 from metal.candidates_ends import embed_spec
 from metal.candidates_matmul import MATMUL_ROWS, MATMULS, matmul_spec
 from metal.candidates_matvec import Product, few_rows, takes_few_rows
+from metal.candidates_pages import page_product
 from metal.candidates_parts import name_of
 from metal.embed import Embed
 from metal.errors import KernelError
 from metal.matmul import Matmul, matmul_cuts, takes_rows
+from metal.matmul_pages import MatmulPages
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
@@ -77,6 +81,7 @@ class KernelOps:
         self._norms: dict[tuple[RMSNorm, mx.Dtype], Normalise] = {}
         self._block_layers: dict[tuple[Linear, mx.Dtype, Value], Linear] = {}
         self._matmuls: dict[tuple[Linear, Role, mx.Dtype], Matmul | None] = {}
+        self._page_products: dict[Projection, MatmulPages] = {}
 
     def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
         """See LinearOps."""
@@ -89,8 +94,8 @@ class KernelOps:
             return mx.concatenate([self.project(x, norm, part) for part in linear.parts], axis=-1)
         if matvec := self._matvec(x, "project", linear, norm):
             return matvec(x)
-        if matmul := self._matmul(x, "project", linear):
-            return matmul(self._alone(x, norm)(x))
+        if matmul := self._matmul(x, "project", linear, norm):
+            return matmul(x)
         return self._builtin.project(x, self._alone(x, norm), self._many(x, linear))
 
     def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
@@ -99,15 +104,15 @@ class KernelOps:
             return gated(self.project(x, norm, linear))
         if matvec := self._matvec(x, "gated", linear, norm):
             return matvec(x)
-        if matmul := self._matmul(x, "gated", linear):
-            return matmul(self._alone(x, norm)(x))
+        if matmul := self._matmul(x, "gated", linear, norm):
+            return matmul(x)
         return self._builtin.gated(x, self._alone(x, norm), self._many(x, linear))
 
     def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
         """See LinearOps."""
         if matvec := self._matvec(x, "add", linear, None):
             return matvec(x, residual)
-        if matmul := self._matmul(x, "add", linear):
+        if matmul := self._matmul(x, "add", linear, None):
             return matmul(x, residual)
         return self._builtin.add(residual, x, self._many(x, linear))
 
@@ -126,9 +131,18 @@ class KernelOps:
         if norm is not None:
             self._norm(x.dtype, norm)
         if role != "logits":  # which no prompt has many rows of
-            self._prepare_matmul(x.dtype, role, linear)
+            self._prepare_matmul(x.dtype, role, linear, norm)
             for rows in MATMUL_ROWS:
                 self._block_layer(rows, x.dtype, linear)
+
+    def prepare_pages(self, layer: AttentionLayer, projection: Projection) -> None:
+        """Decide how a short chunk's projections go to pages, before any do."""
+        if (found := self._proven_pages(layer.shape, projection.linear, projection.norm)) is not None:
+            self._page_products[projection] = found
+
+    def to_pages(self, x: mx.array, projection: Projection) -> MatmulPages | None:
+        """What projects x, and writes pages in the same launch; None where these are two."""
+        return self._page_products.get(projection) if takes_rows(x.shape[0]) else None
 
     def prepare_embedding(self, ids: mx.array, embedding: Embedding) -> None:
         """Decide how rows of as many ids are found, before any are."""
@@ -189,37 +203,65 @@ class KernelOps:
             self._block_layers[key] = layer
         return self._block_layers[key]
 
-    def _matmul(self, x: mx.array, role: Role, linear: Linear) -> Matmul | None:
-        return self._prepare_matmul(x.dtype, role, linear) if takes_rows(x.shape[0]) else None
+    def _matmul(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matmul | None:
+        return self._prepare_matmul(x.dtype, role, linear, norm) if takes_rows(x.shape[0]) else None
 
-    def _prepare_matmul(self, dtype: mx.Dtype, role: Role, linear: Linear) -> Matmul | None:
+    def _prepare_matmul(
+        self, dtype: mx.Dtype, role: Role, linear: Linear, norm: RMSNorm | None
+    ) -> Matmul | None:
         key = (linear, role, dtype)
         if key not in self._matmuls:
             is_dense = isinstance(linear, DenseLinear)
-            self._matmuls[key] = self._proven_matmul(dtype, role, linear) if is_dense else None
+            self._matmuls[key] = self._proven_matmul(dtype, role, linear, norm) if is_dense else None
         return self._matmuls[key]
 
-    def _proven_matmul(self, dtype: mx.Dtype, role: Role, linear: DenseLinear) -> Matmul | None:
+    def _proven_matmul(
+        self, dtype: mx.Dtype, role: Role, linear: DenseLinear, norm: RMSNorm | None
+    ) -> Matmul | None:
         weight, bias = DenseWeight(linear.weight), linear.bias
         product = Product(
             width=weight.width,
             columns=weight.rows // 2 if role == "gated" else weight.rows,
             rows=1,
             dtype=name_of(dtype),
+            norm=norm is not None,
             bias=bias is not None,
             residual=role == "add",
             activation="silu" if role == "gated" else None,
             copies=self._layers,
         )
-        if not takes_few_rows(product):
+        if not takes_few_rows(product) or not _has_dtype(norm, dtype):
             return None
         # Asked for or not: an emulated one would take minutes.
         faster = self._choice.proven(few_rows(product).spec)
         if faster is None:
             return None
-        cut = matmul_cuts(product.activation)[faster]
+        return Matmul(
+            self._choice.executor,
+            self._launches,
+            weight,
+            matmul_cuts(is_paired=product.activation is not None)[faster],
+            norm=None if norm is None else Norm(norm.weight, norm.eps),
+            bias=bias,
+            activation=product.activation,
+        )
+
+    def _proven_pages(self, shape: AttentionShape, linear: Linear, norm: RMSNorm) -> MatmulPages | None:
+        if not isinstance(linear, DenseLinear) or not _has_dtype(norm, shape.dtype):
+            return None
+        weight, bias = DenseWeight(linear.weight), linear.bias
+        if weight.weight.dtype != shape.dtype:
+            return None
+        product = page_product(
+            weight.width, shape, name_of(shape.dtype), bias=bias is not None, copies=self._layers
+        )
+        faster = None if product is None else self._choice.proven(product.spec)
+        if faster is None:
+            return None
+        cut = matmul_cuts(is_paired=True)[faster]
+        before = Norm(norm.weight, norm.eps)
         executor, launches = self._choice.executor, self._launches
-        return Matmul(executor, launches, weight, cut, bias=bias, activation=product.activation)
+        return MatmulPages(executor, launches, weight, cut, shape, norm=before, bias=bias)
 
     def _matvec(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matvec | None:
         rows = x.shape[0]
@@ -268,6 +310,10 @@ class KernelOps:
     def _note_unpacking(self, weight: Weight, spec: CaseSpec) -> None:
         if isinstance(weight, BlockWeight) and (key := self._choice.untried(spec)) is not None:
             self.unpacking[key] = None
+
+
+def _has_dtype(norm: RMSNorm | None, dtype: mx.Dtype) -> bool:
+    return norm is None or norm.weight.dtype == dtype
 
 
 def _form(weight: Weight) -> _Form:

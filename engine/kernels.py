@@ -60,6 +60,9 @@ class Kernels:
         if choice.kernel(pick_spec(decoder.vocab_size, 1)) is not None:
             self.pick, self.pick_launches = Pick(choice.executor, self.launches).__call__, ("pick",)
         _ask_for_products(decoder, self.ops)
+        if self.attention:
+            for layer, projection in zip(decoder.attention, decoder.projections, strict=True):
+                self.ops.prepare_pages(layer, projection)
 
     @property
     def is_in_place(self) -> bool:

@@ -17,6 +17,7 @@ from metal.candidates import CASES, rms_norm_spec
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matmul import matmul_spec
 from metal.candidates_matvec import Product, few_rows
+from metal.candidates_pages import PageProduct
 from metal.candidates_prefill import chunk_spec, odd_spec, short_spec
 from metal.candidates_scene import Attention
 from metal.executors import Executor
@@ -55,8 +56,14 @@ MATVEC = tuple(
         Product(2048, 33, 1, "bfloat16", bits=8, group=64, residual=True),
         Product(256, 130, 5, "float16", bits=8, group=32, norm=True, out="float32"),
         few_rows(Product(352, 136, 1, "float16", residual=True, bias=True)),
-        few_rows(Product(160, 72, 1, "bfloat16", activation="silu")),
+        few_rows(Product(160, 72, 1, "bfloat16", norm=True, activation="silu")),
     )
+)
+
+# Projections that go to pages, with heads of two sizes.
+PAGE_PRODUCTS = (
+    PageProduct(160, 6, 2, 64, "float16", bias=True).spec,
+    PageProduct(96, 2, 2, 96, "bfloat16").spec,
 )
 
 # Every format of GGUF's blocks, in rows of one block and of many; rows of a prompt, and of a table.
@@ -134,7 +141,10 @@ CHUNKS = (
     short_spec(AttentionShape(2, 2, 128, 128, 32, mx.bfloat16, 128**-0.5, window=300)),
 )
 
-SUITE: tuple[CaseSpec, ...] = (*RMS_NORM, *MATVEC, *BLOCKS, *DECODE, *PREFILL, *CHUNKS, *PAGES, *ENDS)
+SUITE: tuple[CaseSpec, ...] = (
+    *(*RMS_NORM, *MATVEC, *PAGE_PRODUCTS, *BLOCKS),
+    *(*DECODE, *PREFILL, *CHUNKS, *PAGES, *ENDS),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import mlx.core as mx
 
-from metal import candidates_attention, candidates_ends, candidates_matmul, candidates_prefill
+from metal import (
+    candidates_attention,
+    candidates_ends,
+    candidates_matmul,
+    candidates_pages,
+    candidates_prefill,
+)
 from metal.candidates_matvec import matvec
 from metal.candidates_parts import (
     BUILTIN,
@@ -96,4 +102,5 @@ CASES: Mapping[str, CaseBuilder] = {
     **candidates_prefill.CASES,
     **candidates_ends.CASES,
     **candidates_matmul.CASES,
+    **candidates_pages.CASES,
 }

@@ -111,8 +111,8 @@ def takes_few_rows(product: Product) -> bool:
 
 
 def few_rows(product: Product) -> Product:
-    """Of as many rows as short chunks mostly have, for `Matmul`; a norm is launched by itself there."""
-    return replace(product, rows=_FEW_ROWS, norm=False)
+    """Of as many rows as short chunks mostly have, for `Matmul`."""
+    return replace(product, rows=_FEW_ROWS)
 
 
 def matvec(params: Params, executor: Executor) -> Case:
@@ -132,7 +132,9 @@ def matvec(params: Params, executor: Executor) -> Case:
     )
     tried = product.tried
     builtin = _builtin(tried)
-    cuts = product.cuts() if product.rows <= MAX_ROWS else matmul_cuts(product.activation)
+    cuts = (
+        product.cuts() if product.rows <= MAX_ROWS else matmul_cuts(is_paired=product.activation is not None)
+    )
 
     def ours(cut: Cut | MatmulCut) -> Callable[[Arrays], Step]:
         return lambda constants: _ours(tried, _Constants.of(tried, constants), executor, cut)
@@ -208,7 +210,15 @@ def _ours(product: Product, constants: _Constants, executor: Executor, cut: Cut 
         weight = constants.weight
         if not isinstance(weight, DenseWeight):
             raise KernelError(f"matmul: {product.key}: dense weights are taken")
-        many = Matmul(executor, Counter(), weight, cut, bias=constants.bias, activation=product.activation)
+        many = Matmul(
+            executor,
+            Counter(),
+            weight,
+            cut,
+            norm=constants.norm,
+            bias=constants.bias,
+            activation=product.activation,
+        )
         return lambda x: [many(x, constants.residual)]
     kernel = Matvec(
         executor,

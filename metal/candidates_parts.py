@@ -32,7 +32,8 @@ def digest(*kernels: str) -> str:
 
 
 def digest_in(folder: Path, *kernels: str) -> str:
-    """Changes with the text of these kernels, of what they include, of the dialect, or of their launchers.
+    """Changes with the text of these kernels, of what they include, of the dialect, or of their launchers,
+    which are the modules whose names begin with a kernel's.
 
     The emulator's part of the dialect is none of it: what runs there is no verdict on a GPU's text.
     """
@@ -41,8 +42,8 @@ def digest_in(folder: Path, *kernels: str) -> str:
         source = load_source(name, folder=folder)
         for target in ("metal", "cuda"):
             text.update(source.digest(target).encode())
-        launcher = folder / f"{name}.py"
-        text.update(launcher.read_bytes() if launcher.exists() else b"")
+        for launcher in sorted(folder.glob(f"{name}*.py")):
+            text.update(launcher.read_bytes())
     return text.hexdigest()[:12]
 
 

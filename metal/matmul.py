@@ -1,17 +1,19 @@
-"""Launches matmul.metal: a dense weight times 16 or 32 rows, and what follows the product."""
+"""Launches matmul.metal: a dense weight times 16 or 32 rows, what precedes the product and what follows."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
 import mlx.core as mx
 
 from metal.errors import KernelError
-from metal.executors import Executor, Output
+from metal.executors import Executor, Output, Size, TemplateValue
 from metal.kernel import LANES, Kernel
-from metal.matvec import ACTIVATIONS, Activation, check_vector
+from metal.matvec import ACTIVATIONS, Activation, Norm, check_vector
 from metal.matvec_weight import DenseWeight
+from metal.source import Feature
 
 _ROWS = (16, 32)
 _WIDTH_STEP, _COLUMN_STEP = 32, 8
@@ -24,7 +26,7 @@ class MatmulCut:
 
     Attributes:
         tiles: columns that a simdgroup takes, by eight.
-        simdgroups: of a threadgroup.
+        simdgroups: of a threadgroup, an even number.
         unroll: accesses of 32 elements to each row of the weight that are under way at a time.
         split: simdgroups of a threadgroup that share columns, each with a part of the sum.
     """
@@ -41,22 +43,22 @@ class MatmulCut:
 
 
 _CUTS = (
-    MatmulCut(4, 8, 2, 8),
-    MatmulCut(2, 8, 2, 8),
     MatmulCut(4, 16, 2, 16),
+    MatmulCut(2, 8, 4, 8),
     MatmulCut(2, 16, 2, 16),
+    MatmulCut(4, 8, 2, 8),
 )
-_GATED_CUTS = (
-    MatmulCut(2, 8, 2, 4),
+_PAIRED_CUTS = (
+    MatmulCut(2, 8, 2, 8),
     MatmulCut(2, 4, 2, 4),
-    MatmulCut(2, 16, 2, 8),
     MatmulCut(2, 16, 2, 16),
+    MatmulCut(2, 8, 4, 8),
 )
 
 
-def matmul_cuts(activation: Activation | None) -> dict[str, MatmulCut]:
-    """Those worth measuring, by name."""
-    return {cut.name: cut for cut in (_CUTS if activation is None else _GATED_CUTS)}
+def matmul_cuts(*, is_paired: bool) -> dict[str, MatmulCut]:
+    """Those worth measuring, by name; `is_paired` with an activation, and where pages are written."""
+    return {cut.name: cut for cut in (_PAIRED_CUTS if is_paired else _CUTS)}
 
 
 def takes_rows(rows: int) -> bool:
@@ -64,22 +66,101 @@ def takes_rows(rows: int) -> bool:
     return rows in _ROWS
 
 
+class FewRows:
+    """A weight, its norm and its bias as matmul.metal takes them, in one cut.
+
+    Attributes:
+        arrays: the kernel's inputs but x, by name.
+        features: what its text is compiled with for them.
+
+    Args:
+        weight: W, of 16-bit floats, K a multiple of 32.
+        step: what the rows of W are a multiple of.
+        cut: how the work is cut.
+        norm: normalises x first; its weight in the dtype of W.
+        bias: (rows,) floats.
+
+    Raises:
+        KernelError: a weight, norm or bias that the kernel does not take.
+    """
+
+    def __init__(
+        self, weight: DenseWeight, step: int, cut: MatmulCut, norm: Norm | None, bias: mx.array | None
+    ) -> None:
+        weight.check()
+        if weight.weight.dtype not in _DTYPES or weight.width % _WIDTH_STEP or weight.rows % step:
+            raise KernelError(
+                f"matmul: a weight {weight.weight.shape} {weight.weight.dtype} is not supported; "
+                f"floats of 16 bits, by {step} in rows and {_WIDTH_STEP} in width, are"
+            )
+        if cut.simdgroups % 2:
+            raise KernelError(f"matmul: {cut.simdgroups} simdgroups; an even number is taken")
+        self._weight, self._cut = weight, cut
+        self.arrays = dict(weight.arrays)
+        self.features: dict[str, Feature] = {"BIAS": int(bias is not None), "NORM": int(norm is not None)}
+        if norm is not None:
+            check_vector("norm", norm.weight, weight.width)
+            if norm.weight.dtype != weight.weight.dtype:
+                raise KernelError(f"matmul: a norm in {norm.weight.dtype} for {weight.weight.dtype}")
+            scaled, gain = _scaled(norm.weight)
+            self.arrays |= {"norm": scaled, "gain": gain}
+            self.features["EPSILON"] = float(norm.epsilon)
+        if bias is not None:
+            check_vector("bias", bias, weight.rows)
+            self.arrays["bias"] = bias
+
+    def check(self, x: mx.array) -> None:
+        """Raises KernelError for rows that do not fit the weight."""
+        weight = self._weight
+        is_fitting = x.ndim == 2 and takes_rows(x.shape[0]) and x.shape[1] == weight.width
+        if not is_fitting or not weight.takes(x.dtype):
+            raise KernelError(
+                f"matmul: x {x.shape} {x.dtype} for a weight of width {weight.width} in "
+                f"{weight.weight.dtype}; 16 or 32 rows are taken"
+            )
+
+    def sizes(self, columns: int) -> tuple[Size, Size]:
+        """Grid and threadgroup for so many columns, or pairs of columns."""
+        cut = self._cut
+        threads, wide = cut.simdgroups * LANES, 8 * cut.tiles * (cut.simdgroups // cut.split)
+        return (-(-columns // wide) * threads, 1, 1), (threads, 1, 1)
+
+    def template(self, x: mx.array, columns: int) -> dict[str, TemplateValue]:
+        """The values that the text names, for x and so many columns, or pairs of columns."""
+        cut = self._cut
+        return {
+            **{"T": x.dtype, "M": x.shape[0], "N": columns, "K": self._weight.width},
+            **{"TILES": cut.tiles, "SIMDGROUPS": cut.simdgroups, "UNROLL": cut.unroll, "SPLIT": cut.split},
+        }
+
+
+def _scaled(weight: mx.array) -> tuple[mx.array, mx.array]:
+    """A norm's weight divided by a power of two, so that it is nowhere above 1, and that power (1,)."""
+    most = float(mx.abs(weight.astype(mx.float32)).max())
+    gain = 2.0 ** math.ceil(math.log2(most)) if 0 < most < math.inf else 1.0
+    scaled = (weight.astype(mx.float32) / gain).astype(weight.dtype)
+    made = scaled, mx.array([gain], mx.float32)
+    mx.eval(made)
+    return made
+
+
 class Matmul:
-    """y = f(W · x + bias) + residual for one dense weight W; only the product is always there.
+    """y = f(W · norm(x) + bias) + residual for one dense weight W; only the product is always there.
 
     With an activation W has the rows of gates, then as many of ups: see Matvec. Everything is summed in
-    float32 and rounded once.
+    float32 and rounded once, but that x is multiplied by the norm's weight in its own dtype.
 
     Args:
         executor: what runs the kernel.
         launches: counts launches by kernel name.
         weight: W, (N or 2N, K) of 16-bit floats, K a multiple of 32 and N of 8.
+        norm: normalises x first; its weight in the dtype of W.
         bias: (N,) or with an activation (2N,); floats.
         activation: "silu", or "gelu" in its tanh form.
         cut: how the work is cut.
 
     Raises:
-        KernelError: a weight or bias that the kernel does not take.
+        KernelError: a weight, norm or bias that the kernel does not take.
     """
 
     def __init__(
@@ -89,22 +170,14 @@ class Matmul:
         weight: DenseWeight,
         cut: MatmulCut,
         *,
+        norm: Norm | None = None,
         bias: mx.array | None = None,
         activation: Activation | None = None,
     ) -> None:
-        weight.check()
         self._columns = weight.rows if activation is None else weight.rows // 2
         step = _COLUMN_STEP if activation is None else 2 * _COLUMN_STEP
-        if weight.weight.dtype not in _DTYPES or weight.width % _WIDTH_STEP or weight.rows % step:
-            raise KernelError(
-                f"matmul: a weight {weight.weight.shape} {weight.weight.dtype} is not supported; "
-                f"floats of 16 bits, by {step} in rows and {_WIDTH_STEP} in width, are"
-            )
-        self._executor, self._launches, self._weight, self._cut = executor, launches, weight, cut
-        self._arrays = dict(weight.arrays)
-        if bias is not None:
-            check_vector("bias", bias, weight.rows)
-            self._arrays["bias"] = bias
+        self._executor, self._launches = executor, launches
+        self._rows = FewRows(weight, step, cut, norm, bias)
         self._activation = ACTIVATIONS[activation]
         self._kernels: dict[bool, Kernel] = {}
 
@@ -118,36 +191,21 @@ class Matmul:
         Raises:
             KernelError: arrays that do not fit the weight.
         """
-        weight, cut = self._weight, self._cut
-        if (
-            x.ndim != 2
-            or not takes_rows(x.shape[0])
-            or x.shape[1] != weight.width
-            or not weight.takes(x.dtype)
-        ):
-            raise KernelError(
-                f"matmul: x {x.shape} {x.dtype} for a weight of width {weight.width} in "
-                f"{weight.weight.dtype}; 16 or 32 rows are taken"
-            )
-        inputs, shape = {"x": x, **self._arrays}, (x.shape[0], self._columns)
+        self._rows.check(x)
+        inputs, shape = {"x": x, **self._rows.arrays}, (x.shape[0], self._columns)
         if residual is not None:
             inputs["residual"] = residual
             if residual.shape != shape or residual.dtype != x.dtype:
                 raise KernelError(
                     f"matmul: a residual {residual.shape} {residual.dtype} for an answer {shape} {x.dtype}"
                 )
-        threads = cut.simdgroups * LANES
-        wide = 8 * cut.tiles * (cut.simdgroups // cut.split)
+        grid, threadgroup = self._rows.sizes(self._columns)
         (y,) = self._kernel(is_added=residual is not None)(
             inputs,
-            grid=(-(-self._columns // wide) * threads, 1, 1),
-            threadgroup=(threads, 1, 1),
+            grid=grid,
+            threadgroup=threadgroup,
             outputs=[Output(shape, x.dtype)],
-            template={
-                **{"T": x.dtype, "M": x.shape[0], "N": self._columns, "K": weight.width},
-                **{"TILES": cut.tiles, "SIMDGROUPS": cut.simdgroups},
-                **{"UNROLL": cut.unroll, "SPLIT": cut.split},
-            },
+            template=self._rows.template(x, self._columns),
         )
         return y
 
@@ -155,14 +213,15 @@ class Matmul:
         if is_added not in self._kernels:
             self._kernels[is_added] = Kernel(
                 "matmul",
-                inputs=("x", *self._arrays, *(("residual",) if is_added else ())),
+                inputs=("x", *self._rows.arrays, *(("residual",) if is_added else ())),
                 outputs=("y",),
                 executor=self._executor,
                 launches=self._launches,
                 features={
-                    "BIAS": int("bias" in self._arrays),
+                    **self._rows.features,
                     "RESIDUAL": int(is_added),
                     "ACTIVATION": self._activation,
+                    "PAGES": 0,
                 },
             )
         return self._kernels[is_added]

@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from metal import decode_attention, page_copy, page_gather, page_write, prefill_attention
+from metal import decode_attention, matmul_pages, page_copy, page_gather, page_write, prefill_attention
 from metal.errors import KernelError
 from metal.executors import Executor, Launcher, Request, Signature
 from metal.pools import pool_name
@@ -32,6 +32,7 @@ DECLARED: Mapping[str, Declaration] = {
     "page_write": page_write.touched,
     "page_gather": page_gather.touched,
     "page_copy": page_copy.touched,
+    "matmul": matmul_pages.touched,
 }
 """What each kernel that takes pools says of a launch."""
 

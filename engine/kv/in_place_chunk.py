@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
@@ -14,8 +15,11 @@ import numpy as np
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
 from engine.kv.pager import NO_PAGE, PageTable
-from engine.layers.attention import AttentionLayer
+from engine.layers.attention import AttentionLayer, ProjectingAttend, Projection
+from engine.layers.linear import Linear
+from engine.layers.norm import RMSNorm
 from metal.attention_shape import AttentionShape
+from metal.matmul_pages import MatmulPages
 from metal.padded_attention import attend_padded, mask_at, rounded
 from metal.pools import Pages, Pools
 
@@ -67,33 +71,32 @@ class ChunkForm:
     def written(self, table: PageTable, ids: Sequence[int], page_size: int) -> mx.array:
         """Its numbers, as InPlaceChunk takes them: int32, one array.
 
-        A GPU's host waits a tenth of a millisecond and more for each that it writes.
+        A GPU's host waits a tenth of a millisecond and more for each that it writes. Python's lists take it
+        half of the time of numpy's arrays: little of what makes these is in the processor's cache by then.
 
         Args:
             table: of the sequence, with pages for the chunk.
             ids: of the chunk's tokens.
             page_size: tokens a page.
         """
-        begin, end, rows, used = self.begin, self.end, self.rows, -(-self.end // page_size)
-        if NO_PAGE in table.pages[begin // page_size : used]:
+        begin, end, used = self.begin, self.end, -(-self.end // page_size)
+        pages, padding = table.pages[:used], self.rows - self.tokens
+        if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
-        heads = (2 + len(self.windows)) * SMALLEST_BATCH
-        written = np.zeros(heads + 3 * rows + self.room // page_size, np.int32)
-        written[0], written[SMALLEST_BATCH + 1] = begin, self.tokens
-        for place, window in enumerate(self.windows, start=2):
+        heads = [[begin], [0, self.tokens]]
+        for window in self.windows:
             first = self.first(window)
-            numbers = rounded(end - first), end - first, 0, 0, first
-            written[place * SMALLEST_BATCH : place * SMALLEST_BATCH + len(numbers)] = numbers
-        slots, tokens, positions, pages = (written[heads + count * rows :] for count in range(4))
-        pages[used:] = NO_PAGE
-        pages[:used] = table.pages[:used]
-        own = np.arange(begin, end, dtype=np.int32)
-        slots[:rows] = -1
-        slots[: self.tokens] = pages[own // page_size] * page_size + own % page_size
-        tokens[: self.tokens] = ids
-        positions[:rows] = end - 1
-        positions[: self.tokens] = own
-        return mx.array(written)
+            heads.append([rounded(end - first), end - first, 0, 0, first])
+        numbers = [number for head in heads for number in [*head, *[0] * (SMALLEST_BATCH - len(head))]]
+        numbers += [pages[own // page_size] * page_size + own % page_size for own in range(begin, end)]
+        numbers += [-1] * padding
+        numbers += ids
+        numbers += [0] * padding
+        numbers += range(begin, end)
+        numbers += [end - 1] * padding
+        numbers += pages
+        numbers += [NO_PAGE] * (self.room // page_size - used)
+        return mx.array(numbers, mx.int32)
 
 
 ChunkShape = tuple[int, ...]
@@ -178,17 +181,30 @@ def unpacked(
         mask_at(own - span[4:5], room, window, dtype)
         for window, span, room in zip(windows, spans, keys, strict=True)
     ]
-    return ids.astype(mx.uint32), ChunkNumbers(lengths, offsets, slots, table, angles[own], spans, masks)
+    return ids.view(mx.uint32), ChunkNumbers(lengths, offsets, slots, table, angles[own], spans, masks)
 
 
-class InPlaceChunk:
-    """A chunk of a sequence whose pages are there already, at rounded lengths: an Attend.
+class ChunkOps(Protocol):
+    """What makes a chunk's projections."""
+
+    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+        """See LinearOps."""
+        ...
+
+    def to_pages(self, x: mx.array, projection: Projection) -> MatmulPages | None:
+        """What projects x, and writes pages in the same launch; None where these are two."""
+        ...
+
+
+class InPlaceChunk(ProjectingAttend):
+    """A chunk of a sequence whose pages are there already, at rounded lengths.
 
     Nothing of it is a number of the host's but its shape: it may be traced.
     """
 
     def __init__(
         self,
+        ops: ChunkOps,
         kernels: Mapping[AttentionShape, AttentionKernels],
         pools: ArenaPools,
         shape: ChunkShape,
@@ -197,24 +213,35 @@ class InPlaceChunk:
     ) -> None:
         """`shape`, `windows`: of ChunkForm; `numbers`: of `unpacked`."""
         self._rows, self._room, *keys = shape
-        self._kernels, self._pools, self._numbers = kernels, pools, numbers
+        self._ops, self._kernels, self._pools, self._numbers = ops, kernels, pools, numbers
         gathered = zip(numbers.spans, keys, numbers.masks, strict=True)
         self._gathered = dict(zip(windows, gathered, strict=True))
 
-    def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
-        """See Attend; what comes out of padding means nothing."""
+    def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
+        """See ProjectingAttend; what comes out of padding means nothing."""
         index, shape, numbers = layer.index, layer.shape, self._numbers
         kernels = self._kernels[shape]
-        pools = self._pools.layer(index)
-        q, fence = kernels.write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)
-        pools = replace(pools, fence=fence)
+        q, pools = self._written(layer, x, projection)
         if shape.window not in self._gathered:
             return self._in_pages(layer, q, pools)
         span, room, mask = self._gathered[shape.window]
         keys, values, fence = kernels.gather.rows(pools, numbers.table, span[4:5], room, span[:4])
         self._pools.hand_on(index, fence)
         out = attend_padded(q, keys, values, shape.scale, mask)
-        return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
+        return out.swapaxes(0, 1).reshape(x.shape[0], -1)
+
+    def _written(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> tuple[mx.array, Pools]:
+        """Rotated queries (heads, rows, head_dim), and the layer's pools with the chunk's keys and values."""
+        numbers, pools = self._numbers, self._pools.layer(layer.index)
+        if product := self._ops.to_pages(x, projection):
+            q, fence = product(x, numbers.angles, numbers.slots, pools)
+        else:
+            write, qkv = (
+                self._kernels[layer.shape].write,
+                self._ops.project(x, projection.norm, projection.linear),
+            )
+            q, fence = write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)
+        return q, replace(pools, fence=fence)
 
     def _in_pages(self, layer: AttentionLayer, q: mx.array, pools: Pools) -> mx.array:
         kernels = self._kernels[layer.shape]

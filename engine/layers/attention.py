@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.layers.linear import load_joined, load_linear
+from engine.layers.linear import Linear, load_joined, load_linear
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import LinearOps
 from engine.layers.rope import Rope
@@ -18,12 +19,24 @@ from metal.attention_shape import AttentionShape, HeadNorms
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionLayer:
-    """What lies between the projections of layer `index`: softmax(q kᵀ · scale) v on rotated heads."""
+    """What lies between the projections of layer `index`: softmax(q kᵀ · scale) v on rotated heads.
+
+    Attributes:
+        norms: of query and key heads, if they have any.
+    """
 
     index: int
     shape: AttentionShape
     rope: Rope
     norms: HeadNorms | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """What makes a layer's projections of hidden states: linear(norm(x))."""
+
+    norm: RMSNorm
+    linear: Linear
 
 
 Attend = Callable[[AttentionLayer, mx.array], mx.array]
@@ -32,6 +45,15 @@ Attend = Callable[[AttentionLayer, mx.array], mx.array]
 From projections (tokens, (heads + 2 kv_heads) · head_dim), queries then keys then values, to
 (tokens, heads · head_dim). Keys and values live in pages only.
 """
+
+
+class ProjectingAttend(ABC):
+    """An Attend that makes the projections itself, as they may go to pages while they are made."""
+
+    @abstractmethod
+    def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
+        """From hidden states (tokens, width) to (tokens, heads · head_dim)."""
+
 
 Write = Callable[[AttentionLayer, mx.array], object]
 """Writes a step's keys and values to pages, from the same projections."""
@@ -63,8 +85,7 @@ class Attention:
         width, head_dim = config.hidden_size, config.head_dim
         q_width, kv_width = config.heads * head_dim, config.kv_heads * head_dim
         outputs = {"q_proj": q_width, "k_proj": kv_width, "v_proj": kv_width}
-        self._norm = norm
-        self._qkv = load_joined(weights, width, outputs, bias=config.attention_bias)
+        self.projection = Projection(norm, load_joined(weights, width, outputs, bias=config.attention_bias))
         self._output = load_linear(weights.at("o_proj"), q_width, width, bias=config.output_bias)
         norms = None
         if config.qk_norm:
@@ -75,10 +96,17 @@ class Attention:
         shape = attention_shape(config, config.windows[layer], page_size, weights.dtype)
         self.layer = AttentionLayer(layer, shape, rope, norms)
 
-    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
+    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend | ProjectingAttend) -> mx.array:
         """x and the result: (tokens, width)."""
-        return ops.add(x, attend(self.layer, ops.project(x, self._norm, self._qkv)), self._output)
+        if isinstance(attend, ProjectingAttend):
+            attended = attend(self.layer, x, self.projection)
+        else:
+            attended = attend(self.layer, self._projected(x, ops))
+        return ops.add(x, attended, self._output)
 
     def store(self, x: mx.array, ops: LinearOps, write: Write) -> None:
         """Only write the keys and values of x, (tokens, width)."""
-        write(self.layer, ops.project(x, self._norm, self._qkv))
+        write(self.layer, self._projected(x, ops))
+
+    def _projected(self, x: mx.array, ops: LinearOps) -> mx.array:
+        return ops.project(x, self.projection.norm, self.projection.linear)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.layers.attention import Attend, Attention, AttentionLayer, Write
+from engine.layers.attention import (
+    Attend,
+    Attention,
+    AttentionLayer,
+    ProjectingAttend,
+    Projection,
+    Write,
+)
 from engine.layers.linear import load_embedding, load_linear
 from engine.layers.mlp import SwiGLU
 from engine.layers.norm import load_norm
@@ -30,7 +37,12 @@ class DecoderBlock:
         """What lies between this block's projections."""
         return self._attention.layer
 
-    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
+    @property
+    def projection(self) -> Projection:
+        """What makes these."""
+        return self._attention.projection
+
+    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend | ProjectingAttend) -> mx.array:
         return self._mlp(self._attention(x, ops, attend), ops)
 
     def store(self, x: mx.array, ops: LinearOps, write: Write) -> None:
@@ -42,6 +54,7 @@ class Decoder:
     """A dense pre-norm decoder with rotary positions, in Hugging Face's tensor names.
 
     Attributes:
+        attention, projections: of its layers.
         lookup_bytes: of an embedding that is no output projection too: a step takes single rows of it.
     """
 
@@ -58,6 +71,7 @@ class Decoder:
             for layer in range(config.layers)
         ]
         self.attention = tuple(block.attention for block in self._blocks)
+        self.projections = tuple(block.projection for block in self._blocks)
         self._norm = load_norm(model.at("norm"), config.hidden_size, config.norm_eps)
         if config.tied_embeddings:
             self._output = self._embedding.as_linear()
@@ -77,7 +91,9 @@ class Decoder:
         """What goes into the first layer, (tokens, width), of int32 ids (tokens,)."""
         return ops.embed(tokens, self._embedding)
 
-    def through(self, x: mx.array, ops: LinearOps, attend: Attend, layers: range) -> mx.array:
+    def through(
+        self, x: mx.array, ops: LinearOps, attend: Attend | ProjectingAttend, layers: range
+    ) -> mx.array:
         """x (tokens, width) behind these layers, which follow each other; writes their keys and values."""
         for layer in layers:
             x = self._blocks[layer](x, ops, attend)

@@ -192,6 +192,11 @@ helper void matrix_scale(matrix8x8<float>& m, float by) {
   m.pair[0] *= by;
   m.pair[1] *= by;
 }
+helper float matrix_squares(const matrix8x8<float>& m) { return fmaf(m.pair[0], m.pair[0], m.pair[1] * m.pair[1]); }
+helper void matrix_weigh(matrix8x8<float>& m, const matrix8x8<float>& by) {
+  m.pair[0] *= by.pair[0];
+  m.pair[1] *= by.pair[1];
+}
 helper void matrix_narrow(matrix8x8<float>& d, const matrix8x8<float>& m) { d = m; }
 helper void matrix_fill(matrix8x8<float>& m, float value) { m.pair[0] = m.pair[1] = value; }
 helper void matrix_load(matrix8x8<float>& m, const float* p, uint stride) {
@@ -287,6 +292,27 @@ helper uint mlxr_turned(uint word) {
   uint turned;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word));
   return turned;
+}
+template <typename T>
+helper float matrix_squares(const matrix8x8<T>& m) {
+  const float low = mlxr_low<T>(m.pair), high = mlxr_high<T>(m.pair);
+  return fmaf(low, low, high * high);
+}
+// The product of two 16-bit numbers is a float, so that one rounding makes what the device's own product of pairs is.
+helper uint mlxr_products(uint a, uint b, const __half*) {
+  const __half2 made = __hmul2_rn(*reinterpret_cast<const __half2*>(&a), *reinterpret_cast<const __half2*>(&b));
+  return *reinterpret_cast<const uint*>(&made);
+}
+helper uint mlxr_products(uint a, uint b, const __nv_bfloat16*) {
+  const __nv_bfloat162 made =
+      __hmul2_rn(*reinterpret_cast<const __nv_bfloat162*>(&a), *reinterpret_cast<const __nv_bfloat162*>(&b));
+  return *reinterpret_cast<const uint*>(&made);
+}
+template <typename T>
+helper void matrix_weigh(matrix8x8<T>& m, const matrix8x8<T>& by) {
+  const T* form = nullptr;
+  m.pair = mlxr_products(m.pair, by.pair, form);
+  m.turned = mlxr_turned(m.pair);
 }
 template <typename T>
 helper uint* mlxr_word(const T* p, uint stride) {

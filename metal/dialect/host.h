@@ -288,6 +288,14 @@ inline void matrix_narrow(matrix8x8<T>& d, const matrix8x8<float>& m) {
   for (uint i = 0; i < 2; ++i) d.pair[i] = to_float(from_float<T>(m.pair[i]));
 }
 template <typename T>
+inline float matrix_squares(const matrix8x8<T>& m) {
+  return std::fma(m.pair[0], m.pair[0], m.pair[1] * m.pair[1]);
+}
+template <typename T>
+inline void matrix_weigh(matrix8x8<T>& m, const matrix8x8<T>& by) {
+  for (uint i = 0; i < 2; ++i) m.pair[i] = to_float(from_float<T>(m.pair[i] * by.pair[i]));
+}
+template <typename T>
 inline void matrix_fill(matrix8x8<T>& m, float value) {
   m.pair[0] = m.pair[1] = value;
 }

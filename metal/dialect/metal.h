@@ -119,6 +119,16 @@ inline void matrix_narrow(thread matrix8x8<T>& d, thread matrix8x8<float>& m) {
   mlxr_elements(d).y = from_float<T>(mlxr_elements(m).y);
 }
 template <typename T>
+inline float matrix_squares(thread matrix8x8<T>& m) {
+  const float low = to_float(mlxr_elements(m).x), high = to_float(mlxr_elements(m).y);
+  return fma(low, low, high * high);
+}
+template <typename T>
+inline void matrix_weigh(thread matrix8x8<T>& m, thread matrix8x8<T>& by) {
+  mlxr_elements(m).x = from_float<T>(to_float(mlxr_elements(m).x) * to_float(mlxr_elements(by).x));
+  mlxr_elements(m).y = from_float<T>(to_float(mlxr_elements(m).y) * to_float(mlxr_elements(by).y));
+}
+template <typename T>
 inline void matrix_fill(thread matrix8x8<T>& m, float value) {
   m = make_filled_simdgroup_matrix<T, 8, 8>(T(value));
 }

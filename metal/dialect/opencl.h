@@ -87,6 +87,10 @@ void matrix_scale(thread matrix8x8<float>& m, float by);
 template <typename T>
 void matrix_narrow(thread matrix8x8<T>& d, thread matrix8x8<float>& m);
 template <typename T>
+float matrix_squares(thread matrix8x8<T>& m);
+template <typename T>
+void matrix_weigh(thread matrix8x8<T>& m, thread matrix8x8<T>& by);
+template <typename T>
 void matrix_fill(thread matrix8x8<T>& m, float value);
 #define MLXR_MATRICES(space)                                                               \
   template <typename T>                                                                    \

@@ -13,8 +13,14 @@ BODY_ARRAYS: Mapping[str, Mapping[str, str]] = {
     "vectors": {"x": "T", "words": "uint32", "y": ">T", "z": ">T", "sums": ">uint32", "bits": ">float32"},
     "matrices": {"a": "T", "b": "T", "c": "T", "d": ">float32"},
     "looks_inside": {
-        **{"a": "T", "b": "T", "v": "T"},
-        **{"y": ">float32", "where": ">float32", "totals": ">float32", "any": ">int32"},
+        **{"a": "T", "b": "T", "v": "T", "weights": "T"},
+        **{
+            "y": ">float32",
+            "where": ">float32",
+            "totals": ">float32",
+            "weighed": ">float32",
+            "any": ">int32",
+        },
     },
     "conversions": {
         **{"wide": "float32", "stored": "T", "pairs": "uint16"},

@@ -21,12 +21,11 @@ from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.executors import Launcher, Request, Signature
 from metal.matmul import Matmul, matmul_cuts
-from metal.matvec import Activation
+from metal.matmul_pages import MatmulPages
+from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
-from metal.page_write import PageWrite
 from metal.pools import Pages, Pools
 from metal.prefill_attention import PrefillAttention, PrefillCut
-from metal.rms_norm import RMSNorm
 from metal.source import KernelSource
 from tests.metal.test_cuda import cuda_text
 
@@ -115,32 +114,39 @@ def _name(dtype: mx.Dtype) -> str:
 
 
 def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: PrefillCut | None) -> None:
-    """A layer of a chunk of `tokens`, to 32, behind `begin` others: norms, products, pages, attention."""
+    """A layer of a chunk of `tokens`, to 32, behind `begin` others: products and attention."""
     rows, room = 32, max(256, 1 << (begin + tokens - 1).bit_length())
     launches = Counter[str]()
     shape = AttentionShape(
         *(size.heads, size.kv_heads, size.head_dim, size.head_dim, 16, F16, size.head_dim**-0.5)
     )
 
-    def product(columns: int, width: int, activation: Activation | None = None) -> Matmul:
-        cut = next(iter(matmul_cuts(activation).values()))
-        weight = DenseWeight(mx.zeros((columns, width), F16))
-        return Matmul(executor, launches, weight, cut, activation=activation)
+    norm = Norm(mx.zeros((size.hidden,), F16), 1e-5)
 
-    norm, attention = RMSNorm(executor, launches, 1e-5), PrefillAttention(executor, launches, shape, cut)
+    def weight(columns: int, width: int) -> DenseWeight:
+        return DenseWeight(mx.zeros((columns, width), F16))
+
+    def product(columns: int, width: int, activation: Activation | None = None) -> Matmul:
+        cut = next(iter(matmul_cuts(is_paired=activation is not None).values()))
+        before = norm if activation else None
+        return Matmul(executor, launches, weight(columns, width), cut, norm=before, activation=activation)
+
+    attention = PrefillAttention(executor, launches, shape, cut)
     slots = mx.array([begin + row if row < tokens else -1 for row in range(rows)], dtype=mx.int32)
     lengths, offsets = (mx.array([*pair, *[0] * 6], dtype=mx.int32) for pair in ((begin, 0), (0, tokens)))
     pool = (size.kv_heads, room, size.head_dim)
     pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), mx.zeros(8, mx.int32), device_integers(room))
-    x, scale = mx.zeros((rows, size.hidden), F16), mx.zeros((size.hidden,), F16)
-    qkv = product(shape.qkv_width, size.hidden)(norm(x, scale))
-    angles = mx.zeros((rows, size.head_dim))
-    queries, fence = PageWrite(executor, launches, shape).queries(qkv, angles, slots, pools)
+    x, angles = mx.zeros((rows, size.hidden), F16), mx.zeros((rows, size.head_dim))
+    projections = weight(shape.qkv_width, size.hidden)
+    project = MatmulPages(
+        executor, launches, projections, next(iter(matmul_cuts(is_paired=True).values())), shape, norm=norm
+    )
+    queries, fence = project(x, angles, slots, pools)
     table = mx.arange(room // 16, dtype=mx.int32)[None]
     pages = Pages(Pools(pools.keys, pools.values, fence, pools.slots), table, lengths)
     out, _ = attention(queries, pages, offsets, rows, parts=attention.parts(rows, room))
     x = product(size.hidden, size.heads * size.head_dim)(out, x)
-    product(size.hidden, size.inner)(product(2 * size.inner, size.hidden, "silu")(norm(x, scale)), x)
+    product(size.hidden, size.inner)(product(2 * size.inner, size.hidden, "silu")(x), x)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

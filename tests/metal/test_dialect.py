@@ -93,14 +93,16 @@ def test_lanes_find_their_elements_of_a_matrix(
     executor: Executor, launch_body: LaunchBody, dtype: mx.Dtype
 ) -> None:
     a, b, v = normal((8, 16), dtype, 0), normal((8, 16), dtype, 1), normal((8, 32), dtype, 2)
-    y, where, totals, seen = launch_body(
+    weights = normal((16,), dtype, 3)
+    y, where, totals, weighed, seen = launch_body(
         "looks_inside",
         executor,
-        {"a": a, "b": b, "v": v},
+        {"a": a, "b": b, "v": v, "weights": weights},
         {
             "y": Output((8, 32), mx.float32),
             "where": Output((8, 8), mx.float32),
-            "totals": Output((8,), mx.float32),
+            "totals": Output((16,), mx.float32),
+            "weighed": Output((8, 8), mx.float32),
             "any": Output((8,), mx.int32),
         },
         grid=(32, 1, 1),
@@ -110,7 +112,9 @@ def test_lanes_find_their_elements_of_a_matrix(
     scores = wide(a) @ wide(b).T
     less = scores - scores.max(1, keepdims=True)
     np.testing.assert_allclose(wide(where), scores, atol=1e-5)
-    np.testing.assert_allclose(wide(totals), less.sum(1), atol=1e-4)
+    np.testing.assert_allclose(wide(totals), [*less.sum(1), *(wide(a) ** 2).sum(1)], atol=1e-4)
+    product = wide((a.astype(mx.float32) * weights.astype(mx.float32)).astype(dtype))  # rounded once
+    np.testing.assert_allclose(wide(weighed), product @ wide(b).T, atol=1e-5)
     expected = 2 * less @ wide(v)
     np.testing.assert_allclose(wide(y), expected, atol=TOLERANCE[dtype] * np.abs(expected).max())
     assert seen.tolist()[:2] == [1, 0]

@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 
 from metal.candidates_matvec import Product, few_rows, takes_few_rows
+from metal.candidates_parts import exact_norm
 from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
 from metal.matmul import Matmul, MatmulCut, matmul_cuts, takes_rows
-from metal.matvec import Activation
+from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
 from tests.metal.numbers import TOLERANCE, error, normal, wide
 from tests.metal.texts import TextExecutor
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
+EPSILON = 1e-5
 
 
 def check(
@@ -30,13 +32,17 @@ def check(
     cut: MatmulCut,
     activation: Activation | None = None,
     *,
+    norm: bool = False,
     bias: bool = False,
     residual: bool = False,
 ) -> None:
     rows, columns, width = sizes
     weight = normal((columns * (2 if activation else 1), width), dtype, 0)
-    x, total = normal((rows, width), dtype, 1), None
+    x, total, before = normal((rows, width), dtype, 1), None, None
     exact = wide(x) @ wide(weight).T
+    if norm:
+        before = Norm(3 * normal((width,), dtype, 4), EPSILON)
+        exact = exact_norm(wide(x), wide(before.weight), EPSILON) @ wide(weight).T
     offset = normal((weight.shape[0],), dtype, 2) if bias else None
     if offset is not None:
         exact = exact + wide(offset)
@@ -45,21 +51,23 @@ def check(
     if residual:
         total = normal((rows, columns), dtype, 3)
         exact = exact + wide(total)
-    kernel = Matmul(executor, Counter(), DenseWeight(weight), cut, bias=offset, activation=activation)
+    kernel = Matmul(
+        executor, Counter(), DenseWeight(weight), cut, norm=before, bias=offset, activation=activation
+    )
     y = kernel(x, total)
     assert (y.dtype, y.shape) == (dtype, (rows, columns))
     assert error(y, exact) <= TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sizes", "cut", "activation", "bias", "residual"),
+    ("dtype", "sizes", "cut", "activation", "norm", "bias", "residual"),
     [
         # Columns that no threadgroup's and no simdgroup's fit; a width that no span's fits.
-        (BF16, (16, 40, 96), MatmulCut(2, 4, 2, 2), None, True, True),
-        (F16, (32, 72, 160), MatmulCut(1, 4, 2, 2), "silu", True, False),
-        (BF16, (32, 24, 224), MatmulCut(1, 2, 1, 2), None, False, True),
-        (F16, (16, 8, 32), MatmulCut(2, 8, 2, 8), None, False, False),
-        (BF16, (32, 40, 32), MatmulCut(2, 8, 1, 2), "silu", False, True),
+        (BF16, (16, 40, 96), MatmulCut(2, 4, 2, 2), None, True, True, True),
+        (F16, (32, 72, 160), MatmulCut(1, 4, 2, 2), "silu", True, True, False),
+        (BF16, (32, 24, 224), MatmulCut(1, 2, 1, 2), None, False, False, True),
+        (F16, (16, 8, 32), MatmulCut(2, 8, 2, 8), None, True, False, False),
+        (BF16, (32, 40, 32), MatmulCut(2, 8, 1, 2), "silu", False, False, True),
     ],
     ids=str,
 )
@@ -69,27 +77,43 @@ def test_agrees_with_float64(
     sizes: tuple[int, int, int],
     cut: MatmulCut,
     activation: Activation | None,
+    norm: bool,
     bias: bool,
     residual: bool,
 ) -> None:
-    check(executor, dtype, sizes, cut, activation, bias=bias, residual=residual)
+    check(executor, dtype, sizes, cut, activation, norm=norm, bias=bias, residual=residual)
+
+
+@pytest.mark.parametrize(
+    ("x_scale", "weight_scale"), [(30000.0, 8.0), (1e-4, 0.02), (0.0, 1.0)], ids=["large", "small", "zeros"]
+)
+def test_a_norm_of_halves_neither_overflows_nor_vanishes(
+    executor: Executor, x_scale: float, weight_scale: float
+) -> None:
+    x = (mx.clip(normal((32, 96), seed=1), -2, 2) * x_scale).astype(F16)
+    scale = (weight_scale * mx.abs(normal((96,), seed=2)) + 0.001).astype(F16)
+    weight = normal((16, 96), F16, 3)
+    y = Matmul(executor, Counter(), DenseWeight(weight), MatmulCut(2, 4, 1, 4), norm=Norm(scale, EPSILON))(x)
+    exact = exact_norm(wide(x), wide(scale), EPSILON) @ wide(weight).T
+    assert np.abs(wide(y) - exact).max() <= TOLERANCE[F16] * max(np.abs(exact).max(), 1e-3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("dtype", "rows", "cut"),
+    ("dtype", "rows", "named"),
     [
         (dtype, rows, (activation, name))
         for dtype, rows, activation in product((F16, BF16), (16, 32), (None, "silu"))
-        for name in matmul_cuts(activation)
+        for name in matmul_cuts(is_paired=activation is not None)
     ],
     ids=str,
 )
 def test_agrees_with_float64_over_the_grid(
-    executor: Executor, dtype: mx.Dtype, rows: int, cut: tuple[Activation | None, str]
+    executor: Executor, dtype: mx.Dtype, rows: int, named: tuple[Activation | None, str]
 ) -> None:
-    activation, name = cut
-    check(executor, dtype, (rows, 136, 224), matmul_cuts(activation)[name], activation, residual=True)
+    activation, name = named
+    cut = matmul_cuts(is_paired=activation is not None)[name]
+    check(executor, dtype, (rows, 136, 224), cut, activation, norm=True, residual=True)
 
 
 def test_a_weight_is_read_once_for_all_rows(kernel_cache: Path) -> None:
@@ -97,15 +121,17 @@ def test_a_weight_is_read_once_for_all_rows(kernel_cache: Path) -> None:
     executor = EmulatedExecutor(
         Emulator(kernel_cache, Mode.CHECKED), lambda _name, report: reports.append(report)
     )
-    weight, x = normal((64, 96), F16, 0), normal((32, 96), F16, 1)
+    weight, x, scale = normal((64, 96), F16, 0), normal((32, 96), F16, 1), normal((96,), F16, 2)
     launches: Counter[str] = Counter()
-    y = Matmul(executor, launches, DenseWeight(weight), MatmulCut(2, 4, 1, 2))(x)
-    assert error(y, wide(x) @ wide(weight).T) <= TOLERANCE[F16]
+    product = Matmul(
+        executor, launches, DenseWeight(weight), MatmulCut(2, 4, 1, 2), norm=Norm(scale, EPSILON)
+    )
+    assert error(product(x), exact_norm(wide(x), wide(scale), EPSILON) @ wide(weight).T) <= TOLERANCE[F16]
     assert launches == {"matmul": 1}
     (report,) = reports
     assert report.traffic["weight"].bytes_read == weight.nbytes
     assert report.traffic["x"].bytes_read == 4 * x.nbytes  # by each simdgroup that has other columns
-    assert report.traffic["y"].bytes_written == y.nbytes
+    assert report.traffic["y"].bytes_written == 32 * 64 * 2
 
 
 @pytest.mark.parametrize(("dtype", "activation"), [(F16, "silu"), (BF16, None)], ids=str)
@@ -113,9 +139,11 @@ def test_compilers_of_other_targets_accept_it(
     tmp_path: Path, dtype: mx.Dtype, activation: Activation | None
 ) -> None:
     executor = TextExecutor(tmp_path)
-    weight, bias = mx.zeros((160, 96), dtype), mx.zeros(160, dtype)
-    cut = next(iter(matmul_cuts(activation).values()))
-    kernel = Matmul(executor, Counter(), DenseWeight(weight), cut, bias=bias, activation=activation)
+    weight, bias, norm = mx.zeros((160, 96), dtype), mx.zeros(160, dtype), Norm(mx.ones(96, dtype), EPSILON)
+    cut = next(iter(matmul_cuts(is_paired=activation is not None).values()))
+    kernel = Matmul(
+        executor, Counter(), DenseWeight(weight), cut, norm=norm, bias=bias, activation=activation
+    )
     kernel(mx.zeros((32, 96), dtype), mx.zeros((32, 80 if activation else 160), dtype))
     if not executor.read:
         pytest.skip("needs clang-14 or nvcc")
@@ -125,6 +153,18 @@ def test_compilers_of_other_targets_accept_it(
 def test_weights_that_it_does_not_take(executor: Executor, shape: tuple[int, int], dtype: mx.Dtype) -> None:
     with pytest.raises(KernelError, match=r"matmul: a weight \(.* is not supported; floats of 16 bits"):
         Matmul(executor, Counter(), DenseWeight(mx.zeros(shape, dtype)), MatmulCut(1, 4, 1, 1))
+
+
+def test_norms_and_cuts_that_it_does_not_take(executor: Executor) -> None:
+    weight = DenseWeight(mx.zeros((64, 64), F16))
+    for norm, message in (
+        (mx.ones(64, F32), "a norm in .*float32 for .*float16"),
+        (mx.ones(32, F16), "norm .*64"),
+    ):
+        with pytest.raises(KernelError, match=message):
+            Matmul(executor, Counter(), weight, MatmulCut(1, 4, 1, 1), norm=Norm(norm, EPSILON))
+    with pytest.raises(KernelError, match="3 simdgroups; an even number"):
+        Matmul(executor, Counter(), weight, MatmulCut(1, 3, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -162,4 +202,4 @@ def test_products_that_are_tried_for_it(product: Product, is_taken: bool) -> Non
 def test_a_product_of_few_rows_is_another_class() -> None:
     product = Product(64, 96, 1, "float16", norm=True, bias=True, activation="silu")
     assert product.key == "matvec dense norm bias silu float16 K64 N96 m1"
-    assert few_rows(product).key == "matmul dense bias silu float16 K64 N96 m32"
+    assert few_rows(product).key == "matmul dense norm bias silu float16 K64 N96 m32"

@@ -55,10 +55,10 @@ def test_mlx_agrees_and_a_kernel_that_does_nothing_does_not(spec: CaseSpec, kern
     case = case_of(spec)
     builtin, *kernels = case.contenders
     assert builtin.digest == ""
-    # MLX's attention of a chunk is fed by our page write and page gather.
+    # MLX's attention of a chunk is fed by our page write and page gather, as is what it projects.
     fed = (
         case_of(spec, open_executor("emulated", kernel_cache))
-        if spec.op in ("prefill chunk", "odd chunk", "short chunk")
+        if spec.op in ("prefill chunk", "odd chunk", "short chunk", "project to pages")
         else case
     )
     # Packed weights in half precision: MLX's CPU sums them in half precision too.

@@ -149,7 +149,7 @@ def _matvec_blocks(variant: Variant, executor: Executor) -> None:
 def _matmul(variant: Variant, executor: Executor) -> None:
     """Columns and a width that no threadgroup's fit."""
     activation = None if variant["activation"] == "none" else "silu"
-    cut = next(iter(matmul_cuts(activation).values()))
+    cut = next(iter(matmul_cuts(is_paired=activation is not None).values()))
     sizes = _number(variant, "tall"), 72, 224
     residual = variant["residual"] == "yes"
     test_matmul.check(executor, _dtype(variant), sizes, cut, activation, bias=True, residual=residual)

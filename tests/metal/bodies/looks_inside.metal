@@ -1,4 +1,5 @@
-// y = 2 (s − max s) · v where s = a · bᵀ, a row's largest taken off by the lanes that hold it: one simdgroup.
+// y = 2 (s − max s) · v where s = a · bᵀ, a row's largest taken off by the lanes that hold it; squares of a's rows; and (a · weights) bᵀ: one
+// simdgroup.
 #pragma body
 const uint lane = thread_index_in_simdgroup, row = matrix_row(lane);
 matrix8x8<T> left[2], right[2], narrow, value[4];
@@ -28,3 +29,13 @@ for (uint i = 0; i < 4; ++i) {
   matrix_scale(sum[i], 2.0f);
 }
 matrix_write_right<4>(sum, y + row * 32, lane);
+float squares = 0.0f;
+for (uint i = 0; i < 2; ++i) squares += matrix_squares(left[i]);
+squares = matrix_row_sum(squares);
+if (matrix_column(lane) == 0) totals[8 + row] = squares;
+matrix_read_wide<2>(right, weights, lane);
+for (uint i = 0; i < 2; ++i) matrix_weigh(left[i], right[i]);
+matrix_load_wide_transposed<2>(right, b, 16);
+matrix_fill(score, 0.0f);
+for (uint i = 0; i < 2; ++i) matrix_multiply_accumulate(score, left[i], right[i]);
+for (uint i = 0; i < 2; ++i) weighed[row * 8 + matrix_column(lane) + i] = matrix_get(score, i);

@@ -1,0 +1,105 @@
+"""Launches matmul.metal for 16 or 32 rows of a prompt: projections that go to pages as they are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import mlx.core as mx
+
+from metal.attention_shape import AttentionShape
+from metal.errors import KernelError
+from metal.executors import Executor, Output
+from metal.kernel import Kernel
+from metal.matmul import FewRows, MatmulCut
+from metal.matvec import Norm
+from metal.matvec_weight import DenseWeight
+from metal.pools import NEXT_FENCE, SMALLEST, Pools, check_arrays
+from metal.touched import Launched, Touched
+
+
+def takes_heads(shape: AttentionShape) -> bool:
+    """Whether heads are turned as a whole, and not normalised: what a product can do as it ends."""
+    return shape.rotary_dims == shape.head_dim and shape.norm_epsilon is None
+
+
+class MatmulPages:
+    """Normalises, projects and rotates rows, and writes their keys and values to pages: see PageWrite.
+
+    Args:
+        executor: what runs the kernel.
+        launches: counts launches by kernel name.
+        weight: of queries, keys and values, (qkv_width, K) of 16-bit floats, K a multiple of 32.
+        cut: how the work is cut.
+        shape: of the layer's attention, of which `takes_heads`.
+        norm: normalises x first; its weight in the dtype of W.
+        bias: (qkv_width,) floats.
+
+    Raises:
+        KernelError: a shape, weight, norm or bias that the kernel does not take.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        launches: Counter[str],
+        weight: DenseWeight,
+        cut: MatmulCut,
+        shape: AttentionShape,
+        *,
+        norm: Norm,
+        bias: mx.array | None = None,
+    ) -> None:
+        shape.check()
+        if not takes_heads(shape) or (weight.rows, weight.weight.dtype) != (shape.qkv_width, shape.dtype):
+            raise KernelError(f"matmul: a weight {weight.weight.shape} does not make heads of {shape}")
+        self._shape, self._rows = shape, FewRows(weight, shape.head_dim, cut, norm, bias)
+        self._kernel = Kernel(
+            "matmul",
+            inputs=("x", *self._rows.arrays, "angles", "slots", "keys", "values", "fence", "pool"),
+            outputs=("queries", "next_fence"),
+            executor=executor,
+            launches=launches,
+            in_place=("keys", "values"),
+            features={**self._rows.features, "RESIDUAL": 0, "ACTIVATION": 0, "PAGES": 1},
+        )
+
+    def __call__(
+        self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools
+    ) -> tuple[mx.array, mx.array]:
+        """Rotated queries (heads, rows, head_dim) and the next fence.
+
+        Args:
+            x: (rows, K), rows 16 or 32, in the weight's dtype.
+            angles: float32 (rows, head_dim), cosines then sines of each row's position.
+            slots: int32 (rows,): where each row goes, no slot twice; -1 for a row that goes nowhere.
+            pools: written in place.
+
+        Raises:
+            KernelError: arrays that do not fit together.
+        """
+        shape, rows, columns = self._shape, x.shape[0], self._shape.qkv_width // 2
+        self._rows.check(x)
+        pools.check("matmul", shape)
+        expected = {
+            "angles": (angles, (rows, shape.head_dim), mx.float32),
+            "slots": (slots, (max(rows, SMALLEST),), mx.int32),
+        }
+        check_arrays("matmul", expected)
+        inputs = {"x": x, **self._rows.arrays, "angles": angles, "slots": slots}
+        inputs |= {"keys": pools.keys, "values": pools.values, "fence": pools.fence, "pool": pools.slots}
+        grid, threadgroup = self._rows.sizes(columns)
+        heads = {"HEADS": shape.heads, "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim}
+        queries, fence = self._kernel(
+            inputs,
+            grid=grid,
+            threadgroup=threadgroup,
+            outputs=[Output((shape.heads, rows, shape.head_dim), shape.dtype), NEXT_FENCE],
+            template={**self._rows.template(x, columns), **heads},
+        )
+        return queries, fence
+
+
+def touched(launch: Launched) -> Touched:
+    """Writes where rows go."""
+    slots = launch.integers("slots")
+    return Touched(writes=frozenset((slots[slots >= 0] // launch.page_size).tolist()))
