@@ -82,7 +82,10 @@ class ChunkStep:
         """
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
-        written = form.written(table, ids, self._arena.page_size)
+        # A device takes a tenth of a millisecond and more to fetch what the host wrote: it does so at once.
+        written = form.written(table, ids, self._arena.page_size) + 0
+        if self._kernels.is_lazy:
+            mx.async_eval(written)
         carried: _Carried = [], []
         layers = len(self._decoder.attention)
         for first, end in pairwise(piece_ends(layers)):

@@ -28,6 +28,7 @@ from metal.trial_case import CaseBuilder, CaseSpec, Params
 
 _HISTORY, _NEW = 1024, 256
 _LONG_HISTORY, _MANY = 8192, 2048
+_CHAT = 4096
 _FEW = 40
 """New tokens of a chat's next message."""
 _CUTS = 4
@@ -50,8 +51,8 @@ def odd_spec(shape: AttentionShape) -> CaseSpec:
 
 
 def short_spec(shape: AttentionShape) -> CaseSpec:
-    """The same tokens, for which attention where the history lies is tried too."""
-    return _attention(shape, _FEW).spec("short chunk")
+    """The same tokens behind a long chat, for which attention where the history lies is tried too."""
+    return _attention(shape, _FEW, _CHAT).spec("short chunk")
 
 
 def short_cuts(shape: AttentionShape) -> Mapping[str, PrefillCut]:

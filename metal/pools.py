@@ -16,7 +16,7 @@ FENCE = 8
 """Elements of a fence (int32): with fewer, MLX would pass it as `constant`."""
 NEXT_FENCE = Output((FENCE,), mx.int32)
 SMALLEST = 8
-"""Integers that slots, offsets and lengths hold at least: with fewer, MLX would pass them as `constant`."""
+"""Numbers that an array has at least: with fewer, MLX would pass them as `constant`, maybe from the host."""
 
 POOL_INPUTS = "keys", "values", "fence"
 """By these names kernels take a layer's pools."""

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -22,7 +23,7 @@ from metal.trial_case import Case, CaseBuilder
 from metal.trial_messages import Line, Task, Work, encode, tells_of_memory
 from metal.trial_record import Status
 from metal.trial_scope import open_executor
-from metal.trial_timing import TimingPlan, time_candidates
+from metal.trial_timing import DeviceWork, TimingPlan, time_candidates
 
 _COMPILER_WORDS = ("compil", "nvrtc", "unable to build metal library", "metallib")
 
@@ -52,6 +53,7 @@ class _Worker:
         self._orders = orders
         self._builders = builders
         self._work = Work.decode(orders.readline())
+        self._device_work = cache(DeviceWork)
 
     def run(self) -> None:
         executor = open_executor(self._work.executor, Path(self._work.cache_folder))
@@ -86,12 +88,14 @@ class _Worker:
     def _time(self, index: int, case: Case, agreed: Sequence[str]) -> None:
         names = [one.name for one in case.contenders if one.name in agreed]
         times: dict[str, float] = {}
+        is_lazy = self._work.executor != "emulated"
         if len(names) > 1:
             times = time_candidates(
                 case,
                 names,
                 TimingPlan(),
-                is_lazy=self._work.executor != "emulated",
+                is_lazy=is_lazy,
+                keep_busy=self._device_work() if is_lazy else None,
                 before=lambda name: self._say(Line("time", index, name)),
             )
         self._say(Line("times", index, times=times))

@@ -1,4 +1,8 @@
-"""How long candidates take: chains of dependent launches, all candidates in turn, medians."""
+"""How long candidates take: chains of dependent launches, all candidates in turn, medians.
+
+Where the host takes longer to send a launch than the device to run it, a chain tells little of kernels that
+are near each other. So those are timed once more, sent while the device is busy with something else.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ class TimingPlan:
         case_s: no further round of the race but the fewest begins after this long.
         clearly, slightly: a candidate whose best chain takes this many times the best median is left out
             after the look, and in the race.
+        device_rounds: of what is sent to a busy device.
     """
 
     look_s: float = 0.0005
@@ -41,6 +46,36 @@ class TimingPlan:
     case_s: float = 0.06
     clearly: float = 1.25
     slightly: float = 1.05
+    device_rounds: int = 5
+
+
+KeepBusy = Callable[[float], list[mx.array]]
+"""Arrays whose evaluation keeps the device busy for about so many seconds."""
+
+
+class DeviceWork:
+    """Products of matrices, as many as are asked for: a KeepBusy.
+
+    Args:
+        size: rows of a matrix; by the one that is meant a GPU takes longer for a product than its host.
+    """
+
+    def __init__(self, size: int = 2048) -> None:
+        self._matrix, sample = mx.eye(size), 8
+        mx.eval(self._products(1))
+        began = perf_counter()
+        mx.eval(self._products(sample))
+        self._product_s = (perf_counter() - began) / sample
+
+    def __call__(self, seconds: float) -> list[mx.array]:
+        """See KeepBusy."""
+        return self._products(max(1, round(seconds / self._product_s)))
+
+    def _products(self, count: int) -> list[mx.array]:
+        made = self._matrix
+        for _ in range(count):
+            made = made @ self._matrix
+        return [made]
 
 
 def time_candidates(
@@ -49,6 +84,7 @@ def time_candidates(
     plan: TimingPlan,
     *,
     is_lazy: bool,
+    keep_busy: KeepBusy | None = None,
     before: Callable[[str], None] = lambda _name: None,
     clock: Callable[[], float] = perf_counter,
 ) -> dict[str, float]:
@@ -57,11 +93,15 @@ def time_candidates(
     The fastest's is the median over its chains. Another's is as many times that as its chains took of the
     fastest's in the same rounds, in the median: what slows the machine down for a while slows both.
 
+    With `keep_busy`, kernels that are near the fastest of them are as many times as slow as that as a busy
+    device takes longer for them.
+
     Args:
         names: the candidates, the built-in first; each has run before.
         is_lazy: whether a launch waits for evaluation. Then a chain is built before the clock starts, since a
             model's step is compiled once and built never again (unless the case `counts_host`); else launches
             run while the chain is built.
+        keep_busy: of a device; not for a case that `counts_host`.
         before: called with the name before each chain.
         clock: seconds.
     """
@@ -87,7 +127,31 @@ def time_candidates(
         links=(look, full),
         is_over=lambda: clock() > end,
     )
-    return _microseconds(names, looked, raced)
+    times = _microseconds(names, looked, raced)
+    if keep_busy is None or case.counts_host:
+        return times
+    fastest = min(times[name] for name in names[1:])
+    near = [name for name in names[1:] if times[name] <= plan.clearly * fastest]
+    busy_s = 1.5e-6 * full * max(times[name] for name in near)
+
+    def on_device(name: str) -> float:
+        """Seconds of a link; the device waits for no host."""
+        before(name)
+        arrays, work = case.chain(name, full), keep_busy(busy_s)
+        began = clock()
+        mx.async_eval(work)
+        mx.eval(arrays)
+        both, work = clock() - began, keep_busy(busy_s)
+        began = clock()
+        mx.eval(work)
+        return (both - (clock() - began)) / full
+
+    if len(near) > 1:
+        rounds = [{name: on_device(name) for name in near} for _ in range(plan.device_rounds)]
+        seconds = {name: max(1e-9, median(one[name] for one in rounds)) for name in near}
+        least = min(seconds.values())
+        times |= {name: fastest * taken / least for name, taken in seconds.items()}
+    return times
 
 
 def _link_s(chain: Callable[[int], float], plan: TimingPlan) -> float:

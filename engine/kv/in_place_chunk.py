@@ -169,14 +169,13 @@ def unpacked(
     """The ids of all rows of a chunk, uint32 (rows,), and its numbers.
 
     Args:
-        shape, windows, written: of ChunkForm.
+        shape, windows, written: of ChunkForm; `written` is on the device.
         dtype: of the model.
         angles: (positions, rotary_dims) of every position in use.
     """
     rows, _, *keys = shape
     sizes = [*[SMALLEST_BATCH] * (2 + len(windows)), rows, rows, rows]
-    numbers = written + 0  # where the device has it, not in memory that migrates
-    lengths, offsets, *spans, slots, ids, own, table = mx.split(numbers, np.cumsum(sizes).tolist())
+    lengths, offsets, *spans, slots, ids, own, table = mx.split(written, np.cumsum(sizes).tolist())
     masks = [
         mask_at(own - span[4:5], room, window, dtype)
         for window, span, room in zip(windows, spans, keys, strict=True)

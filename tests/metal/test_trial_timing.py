@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 
 import mlx.core as mx
 import pytest
 
 from metal.trial_case import CaseSpec, Contender
-from metal.trial_timing import TimingPlan, time_candidates
+from metal.trial_timing import DeviceWork, TimingPlan, time_candidates
 
 PLAN = TimingPlan(
     look_s=0.001, slot_s=0.004, alone_s=0.01, most_links=64, looks=2, fewest=3, rounds=5, case_s=100.0
@@ -34,6 +35,7 @@ class FakeCase:
         self.contenders = tuple(Contender(name) for name in seconds)
         self.now = 0.0
         self.chains: list[tuple[str, int]] = []
+        self.built = False
         self._seconds = seconds
         self._slows, self._factor = slows, 1.0
 
@@ -42,6 +44,7 @@ class FakeCase:
 
     def chain(self, name: str, links: int) -> Sequence[mx.array]:
         self.chains.append((name, links))
+        self.built = True
         self.now += links * self._seconds[name] * self._factor
         self._factor *= self._slows
         return []
@@ -153,3 +156,55 @@ def test_what_the_host_takes_to_build_a_lazy_chain_counts_where_a_case_says_so(
 ) -> None:
     case = FakeCase({"mlx": 200e-6, "a": 200e-6}, counts_host=counts_host)
     assert timed(case, is_lazy=True) == pytest.approx({"mlx": expected, "a": expected}, rel=0.05, abs=2)
+
+
+class FakeDevice:
+    """Stands for MLX: what was built takes as long as its device or its host needs, whichever is longer."""
+
+    def __init__(self, case: FakeCase, device: Mapping[str, float], host_s: float) -> None:
+        self._case, self._device, self._host_s = case, device, host_s
+        self._busy_s = 0.0
+
+    def keep_busy(self, seconds: float) -> list[mx.array]:
+        self._busy_s += seconds
+        return []
+
+    def async_eval(self, work: list[mx.array]) -> None:
+        assert work == []
+
+    def eval(self, arrays: Sequence[mx.array]) -> None:
+        (name, links), is_chain = self._case.chains[-1], self._case.built
+        self._case.built = False
+        chain = links * self._device[name] if is_chain else 0.0
+        host = links * self._host_s if is_chain else 0.0
+        self._case.now += max(self._busy_s + chain, host)
+        self._busy_s = 0.0
+
+
+def test_of_kernels_that_a_host_sends_slowly_the_one_that_a_device_runs_faster_is_faster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = {"mlx": 30e-6, "a": 9e-6, "b": 6e-6, "c": 60e-6}
+
+    def found(**options: object) -> dict[str, float]:
+        case = FakeCase(dict.fromkeys(seconds, 0.0))
+        device = FakeDevice(case, seconds, host_s=20e-6)
+        monkeypatch.setattr("metal.trial_timing.mx", device)
+        busy = device.keep_busy if options.get("is_busy") else None
+        return time_candidates(case, list(seconds), PLAN, is_lazy=True, keep_busy=busy, clock=case.clock)
+
+    idle, busy = found(), found(is_busy=True)
+    assert idle["a"] == pytest.approx(idle["b"], rel=0.01)
+    assert busy["a"] == pytest.approx(1.5 * busy["b"], rel=0.05)
+    assert busy["b"] == pytest.approx(20, rel=0.2)  # what a chain takes, host and all
+    assert (busy["mlx"], busy["c"]) == (idle["mlx"], idle["c"])
+
+
+def test_work_keeps_a_device_busy_for_about_as_long_as_is_asked() -> None:
+    work = DeviceWork(256)
+    took = list[float]()
+    for _ in range(3):
+        began = perf_counter()
+        mx.eval(work(0.5))
+        took.append(perf_counter() - began)
+    assert 0.1 < min(took) < 2.0
