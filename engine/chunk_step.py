@@ -6,7 +6,6 @@ Its lengths come once, so it is computed at rounded ones, and traced once for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, pairwise, repeat
 
 import mlx.core as mx
 
@@ -31,23 +30,14 @@ LONGEST = 512
 MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
-PIECES = 2, 4
-"""Layers that are sent at once; the last number again and again.
+PIECE = 4
+"""Layers after which the device begins with what is there of a pass: it is at work while the next are sent.
 
-The device begins with the first of a pass soon, and is at work while the next are sent. Fewer would be
-through before those are.
+Fewer would be through before those are.
 """
 
 _Carried = tuple[list[mx.array], list[NumberArrays]]
 """What one piece hands to the next: hidden states and the chunk's numbers; nothing before the first."""
-
-
-def piece_ends(layers: int) -> list[int]:
-    """Where pieces of a pass through so many layers begin, and its end."""
-    ends, sizes = [0], chain(PIECES, repeat(PIECES[-1]))
-    while ends[-1] < layers:
-        ends.append(min(ends[-1] + next(sizes), layers))
-    return ends
 
 
 class ChunkStep:
@@ -88,7 +78,8 @@ class ChunkStep:
             mx.async_eval(written)
         carried: _Carried = [], []
         layers = len(self._decoder.attention)
-        for first, end in pairwise(piece_ends(layers)):
+        for first in range(0, layers, PIECE):
+            end = min(first + PIECE, layers)
             arrays = pools.of_layers(first, end)
             carried, pools.fences[first:end] = self._run(
                 form.shape, form.windows, first, carried, written, angles, arrays

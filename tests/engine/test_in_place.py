@@ -157,7 +157,7 @@ def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
         kernels.attention[shape] = replace(launchers, pads=True, short=short)
     monkeypatch.setattr("metal.prefill_attention._FEWEST_KEYS", 16)
     monkeypatch.setattr("engine.runner.LONGEST", most)
-    monkeypatch.setattr("engine.chunk_step.PIECES", (2,))
+    monkeypatch.setattr("engine.chunk_step.PIECE", 2)
     ends = [min(begin + 17, TOKENS) - 1 for begin in range(0, TOKENS, 17)]
     assert_close(our_logits(model, tokens, 17), theirs[mx.array(ends)])
     chunks = TOKENS // 17 * len(model.decoder.attention)
@@ -196,7 +196,7 @@ def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
     monkeypatch.setattr(in_place, "is_common", is_common)
     monkeypatch.setattr("engine.runner.is_common", is_common)
     monkeypatch.setattr("engine.runner.LONGEST", most)
-    monkeypatch.setattr("engine.chunk_step.PIECES", (2,))
+    monkeypatch.setattr("engine.chunk_step.PIECE", 2)
     for module in (in_place, in_place_chunk):
         monkeypatch.setattr(module, "attend_padded", counted)
     for chunk in (16, 17):

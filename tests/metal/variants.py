@@ -82,7 +82,12 @@ SPACES = (
     Space(
         "matmul",
         {"dtype": _DTYPES[1:], "tall": (16, 32)},
-        {"residual": ("no", "yes"), "activation": ("none", "silu")},
+        {
+            "norm": ("no", "yes"),
+            "residual": ("no", "yes"),
+            "activation": ("none", "silu"),
+            "to": ("y", "pages"),
+        },
     ),
     Space("pick", {"vocab": (1003, 4096)}, {}),
 )

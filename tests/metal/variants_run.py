@@ -21,6 +21,7 @@ from tests.metal import (
     test_embed,
     test_matmul,
     test_matmul_blocks,
+    test_matmul_pages,
     test_matvec,
     test_matvec_affine,
     test_matvec_blocks,
@@ -147,12 +148,20 @@ def _matvec_blocks(variant: Variant, executor: Executor) -> None:
 
 
 def _matmul(variant: Variant, executor: Executor) -> None:
-    """Columns and a width that no threadgroup's fit."""
+    """Columns and a width that no threadgroup's fit; what goes to pages is normalised and not gated."""
+    if variant["to"] == "pages":
+        shape = test_page_write.shaped(_dtype(variant), 80, 3)
+        paired = next(iter(matmul_cuts(is_paired=True).values()))
+        bias = variant["residual"] == "yes"
+        test_matmul_pages.check(executor, shape, 224, _number(variant, "tall"), paired, bias=bias)
+        return
     activation = None if variant["activation"] == "none" else "silu"
     cut = next(iter(matmul_cuts(is_paired=activation is not None).values()))
     sizes = _number(variant, "tall"), 72, 224
-    residual = variant["residual"] == "yes"
-    test_matmul.check(executor, _dtype(variant), sizes, cut, activation, bias=True, residual=residual)
+    norm, residual = (variant[name] == "yes" for name in ("norm", "residual"))
+    test_matmul.check(
+        executor, _dtype(variant), sizes, cut, activation, norm=norm, bias=True, residual=residual
+    )
 
 
 def _matmul_blocks(variant: Variant, executor: Executor) -> None:
