@@ -26,8 +26,8 @@ from engine.host_view import host_view
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
-from engine.kv.pager import NO_PAGE, Span
 from engine.kv.pager import PageCopy as PageCopied
+from engine.kv.pager import Span
 from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.machine import device_kind
 from metal.constants import device_integers
@@ -36,8 +36,6 @@ from metal.pools import FENCE
 
 KEYS, VALUES = "keys", "values"
 
-
-_FEWEST_PAIRS = 4
 
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
@@ -183,10 +181,10 @@ class Arena:
         if self._copiers is None:
             self._copy(copies)
             return
-        # A table of four at least: a smaller one would reach the kernel as another kind of memory.
-        filler = [(NO_PAGE, NO_PAGE)] * (_FEWEST_PAIRS - len(copies))
-        pairs = mx.array([*((copy.source, copy.target) for copy in copies), *filler], dtype=mx.int32)
-        self._fences[:] = self._copied(pairs, self._shown.arrays)
+        # One by one: a GPU reaches two numbers where the host has written them, and more would migrate first.
+        for copy in copies:
+            pair = mx.array([[copy.source, copy.target]], dtype=mx.int32)
+            self._fences[:] = self._copied(pair, self._shown.arrays)
 
     def read(self, pages: Sequence[int]) -> PageData:
         """What these pages hold, in host memory; waits for whoever writes them."""
