@@ -16,6 +16,10 @@ from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor, Request, Signature
+from metal.matmul import MatmulCut
+from metal.matmul_pages import MatmulPages
+from metal.matvec import Norm
+from metal.matvec_weight import DenseWeight
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
@@ -29,7 +33,7 @@ from tests.metal.attention_oracle import angle_rows
 from tests.metal.forgetful import Forgetful, Way
 from tests.metal.numbers import normal
 
-SHAPE = AttentionShape(2, 1, 64, 64, 16, mx.float32, 0.125)
+SHAPE = AttentionShape(2, 1, 64, 64, 16, mx.float16, 0.125)
 CUT = DecodeCut(partition=64, simdgroups=2)
 
 
@@ -50,7 +54,12 @@ class Chats:
         self.decoding, self.writing = DecodeAttention(*arguments, CUT), PageWrite(*arguments)
         self.gathering, self.copying = PageGather(*arguments), PageCopy(*arguments)
         self.prefilling = PrefillAttention(*arguments)
-        pool = normal((1, 8 * 16, 64)), normal((1, 8 * 16, 64), seed=1)
+        weight, norm = normal((256, 32), SHAPE.dtype), Norm(normal((32,), SHAPE.dtype), 1e-5)
+        cut = MatmulCut(2, 4, 1, 4)
+        self.projecting = MatmulPages(
+            self.executor, launches, DenseWeight(weight), cut, self.shape, norm=norm
+        )
+        pool = [normal((1, 8 * 16, 64), SHAPE.dtype, seed) for seed in range(2)]
         mx.eval(pool)
         self.pools = Pools.whole(*pool, mx.zeros(8, mx.int32))
 
@@ -62,9 +71,17 @@ class Chats:
         return Pages(self.pools, mx.array(width, dtype=mx.int32), ints(*lengths))
 
     def write(self, slots: list[int]) -> mx.array:
-        qkv, angles = normal((len(slots), 256), seed=len(slots)), angle_rows(len(slots), 64)
+        qkv, angles = normal((len(slots), 256), SHAPE.dtype, len(slots)), angle_rows(len(slots), 64)
         padded = mx.array([*slots, *[-1] * (8 - len(slots))], dtype=mx.int32)
         queries, fence = self.writing.queries(qkv, angles, padded, self.pools)
+        self.hand_on(fence)
+        return queries
+
+    def project(self, slots: list[int]) -> mx.array:
+        """As `write`, of as many rows as the product takes."""
+        padded = mx.array([*slots, *[-1] * (16 - len(slots))], dtype=mx.int32)
+        x = normal((16, 32), SHAPE.dtype, len(slots))
+        queries, fence = self.projecting(x, angle_rows(16, 64), padded, self.pools)
         self.hand_on(fence)
         return queries
 
@@ -75,7 +92,7 @@ class Chats:
         self.hand_on(fence)
 
     def decode(self, tables: list[list[int]], lengths: list[int], tokens: int = 1) -> None:
-        qkv = normal((len(tables) * tokens, 256), seed=lengths[0])
+        qkv = normal((len(tables) * tokens, 256), SHAPE.dtype, lengths[0])
         _, fence = self.decoding(qkv, angle_rows(64, 64), self._pages(tables, lengths))
         self.hand_on(fence)
 
@@ -99,7 +116,7 @@ def fork(chats: Chats) -> None:
     chats.write([0, 1, 2, 32, 33])  # both are gone, and their pages are someone else's
     chats.copy((0, 3))
     chats.decode([[3]], [3])
-    chats.prefill(chats.write([51, 52]), [[3]], [3], 0, 2)
+    chats.prefill(chats.project([51, 52]), [[3]], [3], 0, 2)
     chats.decode([[3]], [2])
 
 
@@ -127,6 +144,7 @@ def test_a_fork_is_ordered(emulated: Executor) -> None:
         ("page_copy", 1, "to hand it on"),
         ("page_write", 1, "to take it"),
         ("page_write", 1, "to hand it on"),
+        ("matmul", 0, "to take it"),
         ("page_gather", 0, "to take it"),
         ("page_gather", 0, "to hand it on"),
         ("decode_attention", 0, "to take it"),

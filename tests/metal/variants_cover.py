@@ -17,7 +17,7 @@ Classes = Mapping[str, Mapping[Value, Value]]
 """Of factors: the class that each value belongs to."""
 
 _TRIES = 30
-_SEED = 38  # of the first sixty; test_variants.py says what must hold
+_SEED = 123  # of the first 150; test_variants.py says what must hold
 
 
 @dataclass(frozen=True, slots=True)
