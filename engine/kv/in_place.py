@@ -59,17 +59,25 @@ def table_pages(tokens: int, partition: int, page_size: int) -> int:
     return partitions * partition // page_size
 
 
+_Pages = tuple[tuple[int, ...], ...]
+"""Of each sequence of a batch."""
+
+_FEW_ADDED = 8
+"""Pages that a batch may get at once for the device to put them into its table, each in two launches."""
+
+
 class BatchTables:
-    """Page tables and lengths as arrays, built anew only when a page or a sequence was added or lost.
+    """Page tables and lengths as arrays, built anew only when a sequence was added or lost a page.
 
     What the host writes, a GPU has to fetch: for a steady batch nothing is written, and lengths stay there.
+    A page that is added is a number or two, which the device reads where the host has them.
     """
 
     def __init__(self, page_size: int, partition: int) -> None:
         self._page_size = page_size
         self._partition = partition
-        self._last: tuple[tuple[tuple[int, ...], ...], int] | None = None
-        self._array = mx.array(0)
+        self._last: tuple[_Pages, int] = ((), 0)
+        self._array = self._places = mx.array(0)
         self._next_lengths: list[int] = []
         self._lengths = mx.array(0)
 
@@ -79,14 +87,29 @@ class BatchTables:
         width = table_pages(longest, self._partition, self._page_size)
         pages = tuple(tuple(table.pages) for table in tables)
         if self._last != (pages, width):
-            rows = [[*row[:width], *[NO_PAGE] * (width - len(row))] for row in pages]
-            self._array, self._last = mx.array(rows, dtype=mx.int32), (pages, width)
+            self._update(pages, width)
+            self._last = (pages, width)
         lengths = [table.length for table in tables]
         if lengths != self._next_lengths:
             unused = [_UNUSED] * (SMALLEST_BATCH - len(tables))
             self._lengths = mx.array([*lengths, *unused], dtype=mx.int32)
         self._next_lengths = [length + tokens for length in lengths]
         return Batch(self._array, self._lengths)
+
+    def _update(self, pages: _Pages, width: int) -> None:
+        before, was_wide = self._last
+        added: list[tuple[int, int]] = []
+        is_more = len(before) == len(pages) and was_wide == width
+        for row, (old, new) in enumerate(zip(before, pages, strict=False)):
+            is_more = is_more and new[: len(old)] == old
+            added += [(row * width + place, new[place]) for place in range(len(old), min(len(new), width))]
+        if is_more and len(added) <= _FEW_ADDED:
+            for place, page in added:
+                self._array = mx.where(self._places == place, page, self._array)
+            return
+        rows = [[*row[:width], *[NO_PAGE] * (width - len(row))] for row in pages]
+        self._array = mx.array(rows, dtype=mx.int32)
+        self._places = mx.arange(len(rows) * width, dtype=mx.int32).reshape(len(rows), width)
 
     def stepped(self, lengths: mx.array) -> None:
         """Take the lengths after the step as the device computed them: the next batch is likely the same."""

@@ -1,0 +1,80 @@
+"""Page tables of a batch on the device against plain lists, through all that a batch goes through."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.kv.in_place import BatchTables, table_pages
+from engine.kv.pager import NO_PAGE, PageTable
+
+PAGE, PARTITION = 16, 64
+
+
+def table(length: int, first: int = 0) -> PageTable:
+    """A sequence before its next token, for which it has a page."""
+    pages = PageTable()
+    pages.pages, pages.length = list(range(first, first + length // PAGE + 1)), length
+    return pages
+
+
+def check(batches: BatchTables, tables: list[PageTable]) -> None:
+    batch = batches.batch(tables, 1)
+    width = table_pages(max(each.length for each in tables) + 1, PARTITION, PAGE)
+    expected = [[*each.pages[:width], *[NO_PAGE] * (width - len(each.pages))] for each in tables]
+    assert np.array(batch.tables).tolist() == expected
+    assert batch.tables.dtype == mx.int32
+    assert np.array(batch.lengths).tolist()[: len(tables)] == [each.length for each in tables]
+    batches.stepped(batch.lengths + 1)
+
+
+def test_tables_are_those_of_the_sequences_whatever_becomes_of_these() -> None:
+    random, batches = Random(3), BatchTables(PAGE, PARTITION)
+    tables, fresh = [table(5)], 100
+    for _ in range(400):
+        what = random.random()
+        if what < 0.04 and len(tables) > 1:
+            tables.pop(random.randrange(len(tables)))
+        elif what < 0.1 and len(tables) < 12:
+            tables.insert(random.randrange(len(tables) + 1), table(random.randrange(150), fresh))
+            fresh += 20
+        elif what < 0.13:
+            changed = random.choice(tables)
+            changed.pages[random.randrange(len(changed.pages))] = fresh  # copied on write, or exchanged
+            fresh += 1
+        elif what < 0.15:
+            shortened = random.choice(tables)
+            shortened.length //= 2
+            del shortened.pages[shortened.length // PAGE + 1 :]
+        else:
+            for each in tables:
+                each.length += 1
+                if each.length // PAGE == len(each.pages):
+                    each.pages.append(fresh)
+                    fresh += 1
+        check(batches, tables)
+
+
+@pytest.mark.parametrize(("pages", "written"), [(1, 0), (8, 0), (9, 1)])
+def test_the_host_writes_no_table_for_a_few_pages_more(
+    pages: int, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches, tables = BatchTables(PAGE, PARTITION), [table(20, 10 * first) for first in range(12)]
+    check(batches, tables)
+    made, real = list[Any](), mx.array
+
+    def array(values: Any, *rest: Any, **named: Any) -> mx.array:
+        made.append(values)
+        return real(values, *rest, **named)
+
+    for each in tables[:pages]:
+        each.pages.append(900 + each.pages[0])
+    monkeypatch.setattr("engine.kv.in_place.mx.array", array)
+    batches.batch(tables, 1)
+    assert len([values for values in made if isinstance(values[0], list)]) == written
+    monkeypatch.undo()
+    check(batches, tables)
