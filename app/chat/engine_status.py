@@ -28,7 +28,7 @@ class EngineStatus:
         decode_tps: tokens a second, now while it writes, else of the last answer; 0 before the first.
         decoding: whether `decode_tps` is live.
         context_tokens: tokens in the context of the request that runs, or of the last one.
-        pages_used, total_pages: KV pages held by requests, and in all.
+        pages_held, total_pages: KV pages that requests hold or that are kept for the next one, and in all.
         prefill_done, prefill_total: prompt tokens read while the first word is awaited, without the cached
             ones; 0 of 0 otherwise.
         prefill_cached: prompt tokens that need not be read.
@@ -42,7 +42,7 @@ class EngineStatus:
     decode_tps: float = 0.0
     decoding: bool = False
     context_tokens: int = 0
-    pages_used: int = 0
+    pages_held: int = 0
     total_pages: int = 0
     prefill_done: int = 0
     prefill_total: int = 0
@@ -97,7 +97,7 @@ def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
         status,
         decode_tps=event.decode_tps or status.decode_tps,
         context_tokens=event.context_tokens if event.active_id else status.context_tokens,
-        pages_used=event.pages_used,
+        pages_held=event.pages_used + event.cached_pages,
         total_pages=event.total_pages or status.total_pages,
         queued=event.queued,
         running=event.running,
@@ -131,7 +131,7 @@ def status_texts(status: EngineStatus) -> StatusTexts:
         activity=activity,
         speed=_speed(status),
         context=f"{status.context_tokens:,} / {status.model.context_length:,} tokens",
-        pages=f"{status.pages_used:,} / {status.total_pages:,} pages",
+        pages=f"{status.pages_held:,} / {status.total_pages:,} pages",
         first=f"first token {_seconds(status.ttft_ms / 1000)}" if status.ttft_ms else "",
         memory=size(status.process_bytes) if status.process_bytes else "",
     )

@@ -70,8 +70,9 @@ def test_slow_models_get_a_decimal() -> None:
 
 def test_a_finished_answer_leaves_its_speed_and_context() -> None:
     end = Finished("r", "stop", "a b", (1, 2), (3, 4, 5), None, Timing(81.0, 3, 0, 1.0, 55.0))
-    texts = status_texts(after(READY, stats(), end, stats("", tokens=0, tps=0.0, pages=0)))
-    assert texts == StatusTexts("", "55 tok/s", "5 / 2,048 tokens", "0 / 512 pages", "first token 81 ms")
+    kept = replace(stats("", tokens=0, tps=0.0, pages=0), cached_pages=4)
+    texts = status_texts(after(READY, stats(), end, kept))
+    assert texts == StatusTexts("", "55 tok/s", "5 / 2,048 tokens", "4 / 512 pages", "first token 81 ms")
 
 
 def test_several_answers_the_first_token_and_memory_are_told_while_they_run() -> None:

@@ -32,10 +32,10 @@ def test_each_model_has_its_own(status: StatusViewModel) -> None:
     status.handle(pulse(B, 2))
     status.handle(PrefillProgress("b", 10, 200, 0))
     status.handle(TextChunk("a", "x", 1))
-    assert (status.status.model, status.status.pages_used) == (model_info(A), 1)
+    assert (status.status.model, status.status.pages_held) == (model_info(A), 1)
     assert (status.status.prefill_total, status.status.decoding) == (0, True)
     status.show(B)
-    assert (status.status.model, status.status.pages_used) == (model_info(B), 2)
+    assert (status.status.model, status.status.pages_held) == (model_info(B), 2)
     assert (status.status.prefill_total, status.status.decoding) == (200, False)
 
 

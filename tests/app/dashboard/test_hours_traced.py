@@ -62,7 +62,7 @@ class Heard:
             f"{self.stats.queued} waiting" if self.stats.queued else "",
             speed,
             f"{self.context:,} / 2,048 tokens",
-            f"{self.stats.pages_used:,} / {PAGES} pages",
+            f"{self.stats.pages_used + self.stats.cached_pages:,} / {PAGES} pages",
             f"first token {_time(self.ttft)}",
             f"{self.stats.memory.process_bytes / 1e6:.0f} MB",
         ]
