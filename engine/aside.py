@@ -28,12 +28,15 @@ from engine.kv.pager import Pager, PageTable
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
 from engine.layers.ops import WaitingOps
+from engine.processors import ENGINE_THREAD, kept_to_one, name_thread
 
 _LOOK = 1.0
 """Seconds after which the thread looks whether the engine's is still there."""
 
-NICER = 2
+NICER = 3
 """By how much it, and MLX's thread for it, leave the processors to others: docs/cache-measured.md has why."""
+
+_NAME = "mlxr-prompt"
 
 _ROOMS = 2
 """Layers whose earlier tokens lie ready at most: one is computed, and one comes next."""
@@ -124,7 +127,8 @@ class AsideChunk:
     def run(self) -> None:
         """Compute it, on the other thread."""
         try:
-            with one_thread():
+            # An answer takes two threads, which wait for each other a hundred times in a token.
+            with one_thread(), kept_to_one(ENGINE_THREAD):
                 self._compute()
         except _Abandoned:
             pass
@@ -190,19 +194,18 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
 
 
 def _step_back() -> None:
-    """Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
+    """What this thread begins with: a name of its own in the system, and the last place.
 
-    They keep off one processor: an answer takes two threads, which wait for each other a hundred times in a
-    token (docs/cache-measured.md). Elsewhere only a whole process can step back; where the system forbids it
-    they share as before.
+    Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
+    Elsewhere only a whole process can step back; where the system forbids it they share as before.
     """
+    name_thread(_NAME)
     if sys.platform == "linux":
         with suppress(OSError):
             nice = os.getpriority(os.PRIO_PROCESS, 0) + NICER
             os.setpriority(os.PRIO_PROCESS, get_native_id(), nice)
-        with suppress(OSError):
-            first, *others = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, others or [first])
+        with suppress(OSError):  # who started it may be kept to one
+            os.sched_setaffinity(0, os.sched_getaffinity(os.getpid()))
 
 
 class _Abandoned(Exception):
@@ -214,7 +217,7 @@ class Aside:
 
     def __init__(self, decoder: Decoder, arena: Arena, pager: Pager) -> None:
         self._decoder, self._arena, self._pager = decoder, arena, pager
-        self._thread = ThreadPoolExecutor(1, "mlxr-prompt", _step_back)
+        self._thread = ThreadPoolExecutor(1, _NAME, _step_back)
 
     def begin(self, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
         """Begin a chunk behind the tokens of `table`; see AsideChunk."""

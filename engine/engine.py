@@ -40,6 +40,7 @@ from engine.events import (
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
 from engine.page_events import Bandwidth
+from engine.processors import ENGINE_THREAD, name_thread
 from engine.profiling import Profiling
 from engine.request import accept_command
 from engine.residents import Residents
@@ -80,7 +81,7 @@ class Engine:
         self._in_flight: set[str] = set()
         self._in_flight_lock = threading.Lock()
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mlxr-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=ENGINE_THREAD, daemon=True)
         self._models = Residents(settings or EngineSettings(), self._emit, self._closing.is_set)
         self._profiling = Profiling(self._emit)
 
@@ -108,6 +109,7 @@ class Engine:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        name_thread(ENGINE_THREAD)
         running = True
         while running:
             running = self._drain()

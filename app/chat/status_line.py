@@ -35,9 +35,7 @@ class StatusLine(QWidget):
         self._context = QLabel()
         self._context.setToolTip("Tokens in context, of those the model can hold")
         self._pages = QLabel()
-        self._pages.setToolTip(
-            "Pages of the KV cache that hold chats, running or kept, of those there are"
-        )
+        self._pages.setToolTip("Pages of the KV cache that hold chats, running or kept, of those there are")
         self._memory = QLabel()
         self._memory.setToolTip("Memory of the whole app")
         self._labels = (

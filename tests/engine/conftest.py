@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -54,3 +55,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting a small disk needs root")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def two() -> Iterator[set[int]]:
+    """Two processors, on which alone this process's main thread, and who it starts, may run."""
+    usual = os.sched_getaffinity(0)
+    if len(usual) < 2:
+        pytest.skip("needs two processors")
+    chosen = set(sorted(usual)[:2])
+    os.sched_setaffinity(0, chosen)
+    yield chosen
+    os.sched_setaffinity(0, usual)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -25,6 +28,7 @@ from engine.aside import AsideChunk
 from engine.commands import Lane
 from engine.layers.attention import AttentionLayer
 from engine.parts import Filling
+from engine.processors import ENGINE_THREAD
 from engine.runner import Runner
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
@@ -98,6 +102,32 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
         written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
         assert sum(event.id == CHAT.id for event in written) > 3
     assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
+
+
+def engine_threads() -> list[set[int]]:
+    """The processors of those that have the name."""
+    tasks = Path("/proc/self/task").iterdir()
+    named = [task for task in tasks if (task / "comm").read_text().strip() == ENGINE_THREAD]
+    return [os.sched_getaffinity(int(task.name)) for task in named]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
+def test_the_chat_s_threads_keep_to_one_of_two_processors_meanwhile(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, two: set[int]
+) -> None:
+    write, seen, free = AsideChunk._write, list[list[set[int]]](), list[set[int]]()
+
+    def noted(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
+        seen.append(engine_threads())
+        free.append(os.sched_getaffinity(0))
+        return write(self, layer, qkv)
+
+    monkeypatch.setattr(AsideChunk, "_write", noted)
+    with beside(checked, LONG) as listener:
+        listener.finished(LONG.id)
+        assert all(len(threads) >= 2 for threads in seen)  # the engine's and MLX's for it
+        assert {min(two)} == set().union(*(processors for threads in seen for processors in threads))
+        assert all(processors == two for processors in [*free, *engine_threads()])
 
 
 def test_answers_that_are_quick_wait_for_it_a_little(

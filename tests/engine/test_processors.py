@@ -1,0 +1,46 @@
+"""Threads by their name in the system: kept to one processor while a prompt is read beside answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import get_native_id
+
+import pytest
+
+from engine.processors import kept_to_one, name_thread
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
+
+
+def named(name: str) -> int:
+    name_thread(name)
+    return get_native_id()
+
+
+def test_threads_of_a_name_and_those_they_start_are_kept_to_one_and_let_go(two: set[int]) -> None:
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second, ThreadPoolExecutor(1) as other:
+        ids = [first.submit(named, "kept-here").result(), other.submit(named, "not-kept").result()]
+        ids.insert(1, first.submit(lambda: second.submit(get_native_id).result()).result())
+        assert Path(f"/proc/self/task/{ids[1]}/comm").read_text() == "kept-here\n"
+        with kept_to_one("kept-here"):
+            assert [os.sched_getaffinity(id_) for id_ in ids] == [{min(two)}, {min(two)}, two]
+            assert os.sched_getaffinity(0) == two
+        assert [os.sched_getaffinity(id_) for id_ in ids] == [two] * 3
+
+
+def test_they_are_let_go_when_something_breaks(two: set[int]) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        id_ = thread.submit(named, "kept-here").result()
+        with pytest.raises(ValueError, match="broken"), kept_to_one("kept-here"):
+            raise ValueError("broken")
+        assert os.sched_getaffinity(id_) == two
+
+
+def test_where_there_is_room_for_all_nobody_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _id: {0, 1, 2})
+    monkeypatch.setattr(os, "sched_setaffinity", None)  # would break
+    with kept_to_one("kept-here"):
+        pass
