@@ -299,7 +299,10 @@ class ScriptedEngine:
         """The pulse while it holds so many tokens; 0: it has ended."""
         active, tps = (request.id, 62.0) if tokens else ("", 0.0)
         pages, model = -(-tokens // PAGE_SIZE), self._named(request.model)
-        return Stats(active, 0, tokens, tps, PREFILL_TPS, pages, TOTAL_PAGES, 0, 0, model=model)
+        kept = 0 if tokens else sum(_pages(chains) for chains in self._cached.values())
+        return Stats(
+            *(active, 0, tokens, tps, PREFILL_TPS, pages, TOTAL_PAGES, 0, 0), model=model, cached_pages=kept
+        )
 
 
 def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
