@@ -8,34 +8,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 import mlx.core as mx
 
+from engine.few_row_products import FewRowProducts, Role
 from engine.kernel_choice import KernelChoice
 from engine.layers.attention import AttentionLayer, Projection
 from engine.layers.linear import DenseLinear, Embedding, JoinedLinear, Linear, QuantizedLinear
 from engine.layers.matrix import BlockTensor
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import BuiltinOps, Normalise, gated
-from metal.attention_shape import AttentionShape
 from metal.candidates import prompt_norm_spec
 from metal.candidates_ends import embed_spec
 from metal.candidates_matmul import MATMUL_ROWS, MATMULS, matmul_spec
-from metal.candidates_matvec import Product, few_rows, takes_few_rows
-from metal.candidates_pages import page_product
+from metal.candidates_matvec import Product
 from metal.candidates_parts import name_of
 from metal.embed import Embed
 from metal.errors import KernelError
-from metal.matmul import Matmul, matmul_cuts, takes_rows
 from metal.matmul_pages import MatmulPages
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
 from metal.rms_norm import RMSNorm as RMSNormKernel
 from metal.trial_case import CaseSpec, Value
-
-Role = Literal["project", "gated", "add", "logits"]
 
 
 class _Form(TypedDict):
@@ -80,8 +76,7 @@ class KernelOps:
         self._embeddings: dict[tuple[Embedding, bool], Embed | None] = {}
         self._norms: dict[tuple[RMSNorm, mx.Dtype], Normalise] = {}
         self._block_layers: dict[tuple[Linear, mx.Dtype, Value], Linear] = {}
-        self._matmuls: dict[tuple[Linear, Role, mx.Dtype], Matmul | None] = {}
-        self._page_products: dict[Projection, MatmulPages] = {}
+        self._few = FewRowProducts(choice, launches, layers)
 
     def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
         """See LinearOps."""
@@ -94,7 +89,7 @@ class KernelOps:
             return mx.concatenate([self.project(x, norm, part) for part in linear.parts], axis=-1)
         if matvec := self._matvec(x, "project", linear, norm):
             return matvec(x)
-        if matmul := self._matmul(x, "project", linear, norm):
+        if matmul := self._few.product(x, "project", linear, norm):
             return matmul(x)
         return self._builtin.project(x, self._alone(x, norm), self._many(x, linear))
 
@@ -104,7 +99,7 @@ class KernelOps:
             return gated(self.project(x, norm, linear))
         if matvec := self._matvec(x, "gated", linear, norm):
             return matvec(x)
-        if matmul := self._matmul(x, "gated", linear, norm):
+        if matmul := self._few.product(x, "gated", linear, norm):
             return matmul(x)
         return self._builtin.gated(x, self._alone(x, norm), self._many(x, linear))
 
@@ -112,7 +107,7 @@ class KernelOps:
         """See LinearOps."""
         if matvec := self._matvec(x, "add", linear, None):
             return matvec(x, residual)
-        if matmul := self._matmul(x, "add", linear, None):
+        if matmul := self._few.product(x, "add", linear, None):
             return matmul(x, residual)
         return self._builtin.add(residual, x, self._many(x, linear))
 
@@ -131,18 +126,17 @@ class KernelOps:
         if norm is not None:
             self._norm(x.dtype, norm)
         if role != "logits":  # which no prompt has many rows of
-            self._prepare_matmul(x.dtype, role, linear, norm)
+            self._few.prepare(x.dtype, role, linear, norm)
             for rows in MATMUL_ROWS:
                 self._block_layer(rows, x.dtype, linear)
 
     def prepare_pages(self, layer: AttentionLayer, projection: Projection) -> None:
         """Decide how a short chunk's projections go to pages, before any do."""
-        if (found := self._proven_pages(layer.shape, projection.linear, projection.norm)) is not None:
-            self._page_products[projection] = found
+        self._few.prepare_pages(layer.shape, projection)
 
     def to_pages(self, x: mx.array, projection: Projection) -> MatmulPages | None:
         """What projects x, and writes pages in the same launch; None where these are two."""
-        return self._page_products.get(projection) if takes_rows(x.shape[0]) else None
+        return self._few.to_pages(x, projection)
 
     def prepare_embedding(self, ids: mx.array, embedding: Embedding) -> None:
         """Decide how rows of as many ids are found, before any are."""
@@ -203,66 +197,6 @@ class KernelOps:
             self._block_layers[key] = layer
         return self._block_layers[key]
 
-    def _matmul(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matmul | None:
-        return self._prepare_matmul(x.dtype, role, linear, norm) if takes_rows(x.shape[0]) else None
-
-    def _prepare_matmul(
-        self, dtype: mx.Dtype, role: Role, linear: Linear, norm: RMSNorm | None
-    ) -> Matmul | None:
-        key = (linear, role, dtype)
-        if key not in self._matmuls:
-            is_dense = isinstance(linear, DenseLinear)
-            self._matmuls[key] = self._proven_matmul(dtype, role, linear, norm) if is_dense else None
-        return self._matmuls[key]
-
-    def _proven_matmul(
-        self, dtype: mx.Dtype, role: Role, linear: DenseLinear, norm: RMSNorm | None
-    ) -> Matmul | None:
-        weight, bias = DenseWeight(linear.weight), linear.bias
-        product = Product(
-            width=weight.width,
-            columns=weight.rows // 2 if role == "gated" else weight.rows,
-            rows=1,
-            dtype=name_of(dtype),
-            norm=norm is not None,
-            bias=bias is not None,
-            residual=role == "add",
-            activation="silu" if role == "gated" else None,
-            copies=self._layers,
-        )
-        if not takes_few_rows(product) or not _has_dtype(norm, dtype):
-            return None
-        # Asked for or not: an emulated one would take minutes.
-        faster = self._choice.proven(few_rows(product).spec)
-        if faster is None:
-            return None
-        return Matmul(
-            self._choice.executor,
-            self._launches,
-            weight,
-            matmul_cuts(is_paired=product.activation is not None)[faster],
-            norm=None if norm is None else Norm(norm.weight, norm.eps),
-            bias=bias,
-            activation=product.activation,
-        )
-
-    def _proven_pages(self, shape: AttentionShape, linear: Linear, norm: RMSNorm) -> MatmulPages | None:
-        if not isinstance(linear, DenseLinear) or not _has_dtype(norm, shape.dtype):
-            return None
-        weight, bias = DenseWeight(linear.weight), linear.bias
-        if weight.weight.dtype != shape.dtype:
-            return None
-        product = page_product(
-            weight.width, shape, name_of(shape.dtype), bias=bias is not None, copies=self._layers
-        )
-        faster = None if product is None else self._choice.proven(product.spec)
-        if faster is None:
-            return None
-        cut = matmul_cuts(is_paired=True)[faster]
-        before = Norm(norm.weight, norm.eps)
-        executor, launches = self._choice.executor, self._launches
-        return MatmulPages(executor, launches, weight, cut, shape, norm=before, bias=bias)
-
     def _matvec(self, x: mx.array, role: Role, linear: Linear, norm: RMSNorm | None) -> Matvec | None:
         rows = x.shape[0]
         if rows > MAX_ROWS:
@@ -310,10 +244,6 @@ class KernelOps:
     def _note_unpacking(self, weight: Weight, spec: CaseSpec) -> None:
         if isinstance(weight, BlockWeight) and (key := self._choice.untried(spec)) is not None:
             self.unpacking[key] = None
-
-
-def _has_dtype(norm: RMSNorm | None, dtype: mx.Dtype) -> bool:
-    return norm is None or norm.weight.dtype == dtype
 
 
 def _form(weight: Weight) -> _Form:

@@ -16,7 +16,7 @@ import mlx.core as mx
 from metal.trial_case import Case
 
 Round = Mapping[str, float]
-"""Seconds of a launch by candidate, in chains one after the other."""
+"""What a launch takes by candidate, in chains one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,9 @@ def time_candidates(
     if keep_busy is None or case.counts_host:
         return times
     fastest = min(times[name] for name in names[1:])
-    near = [name for name in names[1:] if times[name] <= plan.clearly * fastest]
-    busy_s = 1.5e-6 * full * max(times[name] for name in near)
+    near = {name: times[name] for name in names[1:] if times[name] <= plan.clearly * fastest}
 
-    def on_device(name: str) -> float:
+    def on_device(name: str, busy_s: float) -> float:
         """Seconds of a link; the device waits for no host."""
         before(name)
         arrays, work = case.chain(name, full), keep_busy(busy_s)
@@ -150,12 +149,27 @@ def time_candidates(
         mx.eval(work)
         return (both - (clock() - began)) / full
 
-    if len(near) > 1:
-        rounds = [{name: on_device(name) for name in near} for _ in range(plan.device_rounds)]
-        seconds = {name: max(1e-9, median(one[name] for one in rounds)) for name in near}
-        least = min(seconds.values())
-        times |= {name: fastest * taken / least for name, taken in seconds.items()}
-    return times
+    return times | _by_device(near, on_device, full, plan.device_rounds)
+
+
+def _by_device(
+    near: Round, on_device: Callable[[str, float], float], links: int, rounds: int
+) -> dict[str, float]:
+    """Microseconds of these again: the fastest's, and as many times as much as a busy device takes longer.
+
+    Args:
+        near: their microseconds, host and all.
+        on_device: seconds of a link, by name and for how long the device is kept busy before.
+        links: of a chain.
+        rounds: of all of them.
+    """
+    if len(near) < 2:
+        return {}
+    busy_s = 1.5e-6 * links * max(near.values())
+    measured = [{name: on_device(name, busy_s) for name in near} for _ in range(rounds)]
+    seconds = {name: max(1e-9, median(one[name] for one in measured)) for name in near}
+    fastest, least = min(near.values()), min(seconds.values())
+    return {name: fastest * taken / least for name, taken in seconds.items()}
 
 
 def _link_s(chain: Callable[[int], float], plan: TimingPlan) -> float:

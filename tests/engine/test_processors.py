@@ -39,8 +39,17 @@ def test_they_are_let_go_when_something_breaks(two: set[int]) -> None:
         assert os.sched_getaffinity(id_) == two
 
 
-def test_where_there_is_room_for_all_nobody_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _id: {0, 1, 2})
-    monkeypatch.setattr(os, "sched_setaffinity", None)  # would break
-    with kept_to_one("kept-here"):
-        pass
+@pytest.mark.parametrize("processors", [{0}, {0, 1, 2}])
+def test_of_one_processor_and_of_more_than_two_nobody_is_kept_to_one(
+    processors: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = list[int]()
+    with ThreadPoolExecutor(1) as thread:
+        id_ = thread.submit(named, "kept-here").result()
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _id: processors)
+        monkeypatch.setattr(os, "sched_setaffinity", lambda id_, _processors: chosen.append(id_))
+        with kept_to_one("kept-here"):
+            assert chosen == []
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _id: {0, 1})
+        with kept_to_one("kept-here"):
+            assert chosen == [id_]  # of two it is
