@@ -47,11 +47,16 @@ class LiveFeed:
             who = {"mlxr": VERSION, "protocol": PROTOCOL, "pid": os.getpid(), "models": len(self._models)}
             return _line(who) + b"".join(map(self._line_of, self._models))
 
-    def news(self) -> bytes:
-        """A line for each model that has changed since the last time."""
+    def changed(self) -> set[str]:
+        """The models that have changed since the last time."""
         with self._lock:
             changed, self._changed = self._changed, set[str]()
-            return b"".join(map(self._line_of, sorted(changed)))
+            return changed
+
+    def lines(self, models: set[str]) -> bytes:
+        """A line for each of these models, as it is now."""
+        with self._lock:
+            return b"".join(map(self._line_of, sorted(models)))
 
     def _note(self, event: Stats | ModelReady | KernelsChosen | ModelUnloaded) -> str:
         """Keep what is said; returns the path of the model that it is said of."""

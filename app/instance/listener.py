@@ -23,16 +23,22 @@ LONGEST_ASK = 1 << 15
 """Bytes: a path of the longest kind in letters that JSON writes as escapes."""
 
 MOST_WAITING = 1 << 18
-"""Bytes that wait for a client that does not read; news is left out for it until it has read."""
+"""Bytes that wait for a client that does not read; news waits beside them, unwritten, until it has read."""
 
 
 class _Client:
-    """A program that is connected: what it has sent, what it has still to get."""
+    """A program that is connected: what it has sent, what it has still to get.
+
+    Attributes:
+        waiting: bytes for it that its socket has not taken yet.
+        news: models that have changed since it was told of them.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.asked = bytearray()
         self.waiting = bytearray()
+        self.news: set[str] = set()
         self.is_live = False
 
     def receive(self) -> bytes | None:
@@ -161,7 +167,7 @@ class Listener:
         if line is None or (line and not self._answer(client, line)):
             self._leave(client)
         else:
-            self._push(client, b"")
+            self._push(client)
 
     def _answer(self, client: _Client, line: bytes) -> bool:
         """Do what is asked. False for what nobody understands."""
@@ -188,16 +194,20 @@ class Listener:
     def _hear_news(self, awake: socket.socket) -> None:
         with suppress(BlockingIOError):
             awake.recv(4096)
-        news = self._feed.news()
+        changed = self._feed.changed()
         for client in [client for client in self._clients.values() if client.is_live]:
-            self._push(client, news if len(client.waiting) < MOST_WAITING else b"")
+            client.news |= changed
+            self._push(client)
 
-    def _push(self, client: _Client, data: bytes) -> None:
-        client.waiting += data
+    def _push(self, client: _Client) -> None:
+        if len(client.waiting) < MOST_WAITING:
+            client.waiting += self._feed.lines(client.news)
+            client.news.clear()
         if client.waiting and not client.send():
             self._leave(client)
             return
-        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.waiting else 0)
+        is_behind = client.waiting or client.news
+        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_behind else 0)
         self._selector.modify(client.connection, wants, self._attend)
 
     def _leave(self, client: _Client) -> None:

@@ -148,6 +148,25 @@ def test_who_does_not_read_holds_up_nobody(home: Path, feed: LiveFeed) -> None:
             assert line["stats"]["context_tokens"] == tokens
 
 
+def test_who_reads_late_hears_of_the_last_change_of_every_model(home: Path, feed: LiveFeed) -> None:
+    models = ["/models/" + letter * 20_000 for letter in "ab"]
+    with connected(home) as late, connected(home) as reader:
+        for tokens in range(40 * MOST_WAITING // 20_000):  # far more than a socket and the listener keep
+            for model in models:
+                feed.take(ModelReady("load", model_info(model)))
+                feed.take(stats(model, tokens))
+            while ((reader.next(PATIENCE) or {})["stats"] or {}).get("context_tokens") != tokens:
+                pass
+        for model in models:
+            feed.take(ModelUnloaded(model, "idle"))
+        left = set(models)
+        while left:
+            line = late.next(PATIENCE)
+            assert line, "it was not told"
+            left -= {line["model"]} if "unloaded" in line else set()
+        assert late.next(0.05) is None
+
+
 def has_room(home: Path) -> bool:
     """Whether it takes one more now; if not, a moment has gone by."""
     try:
