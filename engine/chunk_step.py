@@ -14,10 +14,8 @@ from engine.kv.arena import Arena
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.in_place_chunk import (
     ChunkForm,
-    ChunkNumbers,
     ChunkShape,
     InPlaceChunk,
-    NumberArrays,
     unpacked,
 )
 from engine.kv.pager import PageTable
@@ -36,12 +34,9 @@ PIECE = 4
 Fewer would be through before those are.
 """
 
-_Carried = tuple[list[mx.array], list[NumberArrays]]
-"""What one piece hands to the next: hidden states and the chunk's numbers; nothing before the first."""
-
 
 class ChunkStep:
-    """Runs chunks through the model in place, a few layers at a time.
+    """Runs chunks through the model in place, and sends what there is of a pass a few layers at a time.
 
     Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
     """
@@ -50,9 +45,10 @@ class ChunkStep:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
         self._traced = set[tuple[ChunkShape, int]]()
-        self._run: Callable[..., tuple[_Carried, list[mx.array]]] = (
-            mx.compile(self._trace) if kernels.is_lazy else self._trace
-        )
+        self._run: Callable[..., tuple[list[mx.array], list[mx.array]]] = self._trace
+        self._logits: Callable[[mx.array], mx.array] = self._trace_logits
+        if kernels.is_lazy:
+            self._run, self._logits = mx.compile(self._trace), mx.compile(self._trace_logits)
 
     def is_traced(self, begin: int, tokens: int) -> bool:
         """Whether no Python runs for a chunk of so many tokens, from token `begin` on, but what writes it."""
@@ -76,39 +72,35 @@ class ChunkStep:
         written = form.written(table, ids, self._arena.page_size) + 0
         if self._kernels.is_lazy:
             mx.async_eval(written)
-        carried: _Carried = [], []
-        layers = len(self._decoder.attention)
-        for first in range(0, layers, PIECE):
-            end = min(first + PIECE, layers)
-            arrays = pools.of_layers(first, end)
-            carried, pools.fences[first:end] = self._run(
-                form.shape, form.windows, first, carried, written, angles, arrays
-            )
-            if self._kernels.is_lazy and end < layers:
-                mx.async_eval(carried)
+        states, pools.fences[:] = self._run(form.shape, form.windows, written, angles, pools.arrays)
+        *earlier, hidden = states
+        if self._kernels.is_lazy:
+            for state in earlier:
+                mx.async_eval(state)
         self._traced.add((form.shape, angles.shape[0]))
-        return carried[0][0]
+        return hidden
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Float32 logits (rows, vocab) of some of what a pass returned, (rows, width); not evaluated."""
+        return self._logits(hidden)
 
     def _trace(
         self,
         shape: ChunkShape,
         windows: tuple[int | None, ...],
-        first: int,
-        carried: _Carried,
         written: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
-    ) -> tuple[_Carried, list[mx.array]]:
-        """Layers from `first` on, as many as have `arrays`."""
-        pools, decoder = ArenaPools.of(arrays, first), self._decoder
-        if first:
-            (x,), (numbers,) = carried
-        else:
-            dtype = decoder.attention[0].shape.dtype
-            ids, unpacked_numbers = unpacked(shape, windows, dtype, written, angles)
-            x, numbers = decoder.embed(ids, self._ops), unpacked_numbers.arrays
-        chunk = InPlaceChunk(
-            self._kernels.ops, self._kernels.attention, pools, shape, windows, ChunkNumbers.of(numbers)
-        )
-        layers = range(first, first + len(pools.fences))
-        return ([decoder.through(x, self._ops, chunk, layers)], [numbers]), pools.fences
+    ) -> tuple[list[mx.array], list[mx.array]]:
+        """Hidden states (rows, width) behind every PIECE layers and behind the last, and the next fences."""
+        pools, decoder, states = ArenaPools.of(arrays), self._decoder, list[mx.array]()
+        ids, numbers = unpacked(shape, windows, decoder.attention[0].shape.dtype, written, angles)
+        chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
+        x, layers = decoder.embed(ids, self._ops), len(decoder.attention)
+        for first in range(0, layers, PIECE):
+            x = decoder.through(x, self._ops, chunk, range(first, min(first + PIECE, layers)))
+            states.append(x)
+        return states, pools.fences
+
+    def _trace_logits(self, hidden: mx.array) -> mx.array:
+        return self._decoder.logits(hidden, self._ops)

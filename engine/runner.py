@@ -148,7 +148,8 @@ class Runner:
         if self._kernels is None:
             logits = self._functional([part], token_ids(ids), is_counted=False)
         elif self._is_traced(part, may_trace=may_trace):
-            logits = self._logits([part], self._chunks(part.table, ids)[: part.tokens])
+            hidden, first = self._chunks(part.table, ids), part.tokens - part.rows
+            logits = self._chunks.logits(hidden[first : part.tokens]) if part.rows else self._no_logits
         else:
             hidden = self._model.decoder.hidden(token_ids(ids), self.ops, self.attend(part))
             logits = self._logits([part], hidden)

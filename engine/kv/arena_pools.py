@@ -14,30 +14,22 @@ PoolArrays = tuple[list[mx.array], list[mx.array], list[mx.array], list[mx.array
 
 @dataclass(slots=True)
 class ArenaPools:
-    """Of every layer, or of some: keys, values and the last fence, as in Pools; and the slots of all.
+    """Of every layer keys, values and the last fence, as in Pools; and the slots of all.
 
     A fence is yielded by each kernel that touches a layer's pools and taken by the next: it is all that MLX
     knows of their order.
-
-    Attributes:
-        first: the number of the first layer.
     """
 
     keys: list[mx.array]
     values: list[mx.array]
     fences: list[mx.array]
     slots: mx.array
-    first: int = 0
 
     @classmethod
-    def of(cls, arrays: PoolArrays, first: int = 0) -> ArenaPools:
+    def of(cls, arrays: PoolArrays) -> ArenaPools:
         """Those of `arrays`; a fence that is handed on here is not put there."""
         keys, values, fences, (slots,) = arrays
-        return cls(keys, values, list(fences), slots, first)
-
-    def of_layers(self, begin: int, end: int) -> PoolArrays:
-        """The arrays of layers begin … end-1, as what is traced for these takes them."""
-        return self.keys[begin:end], self.values[begin:end], self.fences[begin:end], [self.slots]
+        return cls(keys, values, list(fences), slots)
 
     @property
     def arrays(self) -> PoolArrays:
@@ -46,9 +38,8 @@ class ArenaPools:
 
     def layer(self, index: int) -> Pools:
         """Those of one layer as they are now."""
-        place = index - self.first
-        return Pools(self.keys[place], self.values[place], self.fences[place], self.slots)
+        return Pools(self.keys[index], self.values[index], self.fences[index], self.slots)
 
     def hand_on(self, index: int, fence: mx.array) -> None:
         """A launch on a layer's pools has yielded this: the next one takes it."""
-        self.fences[index - self.first] = fence
+        self.fences[index] = fence

@@ -126,10 +126,6 @@ def table_rooms(least: int, most: int) -> Iterator[int]:
         room *= 2
 
 
-NumberArrays = tuple[tuple[mx.array, mx.array, mx.array, mx.array, mx.array], list[mx.array], list[mx.array]]
-"""Of ChunkNumbers: those that are always there, spans and masks."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChunkNumbers:
     """What layers read of a chunk beside its tokens, on the device: made once, by the first of them.
@@ -150,17 +146,6 @@ class ChunkNumbers:
     angles: mx.array
     spans: list[mx.array]
     masks: list[mx.array]
-
-    @property
-    def arrays(self) -> NumberArrays:
-        """All of them, as what is traced takes them."""
-        return (self.lengths, self.offsets, self.slots, self.table, self.angles), self.spans, self.masks
-
-    @classmethod
-    def of(cls, arrays: NumberArrays) -> ChunkNumbers:
-        """Those of `arrays`."""
-        single, spans, masks = arrays
-        return cls(*single, spans, masks)
 
 
 def unpacked(
