@@ -77,9 +77,7 @@ class Batcher:
         sequence = self._scheduler.next
         if sequence is None or not self._may_start(sequence):
             return None
-        sequence.table = self._memory.begin(
-            sequence.tokens(0, sequence.length), sequence.request.command.chat
-        )
+        sequence.table = self._memory.begin(sequence.known, sequence.request.command.chat)
         sequence.may_restore, sequence.kept = True, sequence.table.length
         self._scheduler.start(sequence)
         return sequence

@@ -105,7 +105,7 @@ class Finding:
 
     def predict(self, request: Request, ahead: Iterable[Sequence]) -> Predicted:
         """What it would find, were it sent now, behind the prompts of `ahead`."""
-        prompt, found = len(request.prompt), self._memory.lookup(request.prompt)
+        prompt, found = len(request.prompt), self._memory.lookup(request.ids)
         stored, cached = found.stored_tokens, found.cached_tokens
         read = stored - found.skipped_tokens
         if stored and not self._foresight.should_restore(stored, cached, read):

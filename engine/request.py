@@ -6,6 +6,7 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -112,6 +113,11 @@ class Sequence:
         """Of prompt and answer, as far as it is known."""
         return self.generated[-1] if self.generated else self.request.prompt[-1]
 
+    @property
+    def known(self) -> Many[int]:
+        """All tokens of prompt and answer that are known, to be looked up."""
+        return self.tokens(0, self.length) if self.generated else self.request.ids
+
     def tokens(self, begin: int, end: int) -> tuple[int, ...]:
         """Tokens begin … end-1 of prompt and answer."""
         prompt = self.request.prompt
@@ -169,6 +175,7 @@ class Request:
     """A Generate that was accepted.
 
     Attributes:
+        ids: the prompt once more, as what is compared with others' quickly.
         most_tokens: of each answer.
         rank: its place in the queue (see engine.scheduler).
         report: what it found in the cache, once its turn has come.
@@ -182,6 +189,7 @@ class Request:
 
     command: Generate
     prompt: tuple[int, ...]
+    ids: array[int]
     most_tokens: int
     clock: Clock
     rank: float
@@ -253,7 +261,8 @@ def accept_command(
     room for an answer within the model's context, Refused when KV memory has too few pages for it.
     """
     taken_up = time.perf_counter()
-    prompt, missed = _prompt_of(command, model)
+    prompt, missed = _prompt_ids(command, model)
+    ids = _checked(prompt, model.config.vocab_size)
     context = model.config.context_length
     if len(prompt) >= context:
         raise PromptTooLong(
@@ -266,6 +275,7 @@ def accept_command(
     request = Request(
         command=command,
         prompt=prompt,
+        ids=ids,
         most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
         clock=Clock(arrived, taken_up),
         rank=rank_of(command.lane, arrived),
@@ -288,27 +298,23 @@ def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
     )
 
 
-def _prompt_of(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
-    """Its ids, and what has changed in a chat whose ids are not those it was computed as."""
-    ids, missed = _prompt_ids(command, model)
-    if not ids:
+def _checked(prompt: tuple[int, ...], vocab: int) -> array[int]:
+    """The ids of a prompt, once all are known to be 0 … vocab-1; at a third of what `min` and `max` take."""
+    if not prompt:
         raise InvalidRequest("the prompt is empty; type something")
-    vocab = model.config.vocab_size
-    if not _are_below(ids, vocab):
-        outside = next(token for token in ids if not 0 <= token < vocab)
-        raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
-    return ids, missed
-
-
-def _are_below(ids: tuple[int, ...], vocab: int) -> bool:
-    """Whether all ids are 0 … vocab-1; at a third of what `min` and `max` take."""
     try:
-        return int(np.frombuffer(array("I", ids), np.uintc).max()) < vocab
+        ids = array("I", prompt)
+        is_known = int(np.frombuffer(ids, np.uintc).max()) < vocab
     except OverflowError:  # below 0, or beyond 32 bits
-        return False
+        is_known, ids = False, array("I")
+    if not is_known:
+        outside = next(token for token in prompt if not 0 <= token < vocab)
+        raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
+    return ids
 
 
 def _prompt_ids(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
+    """Its ids, and what has changed in a chat whose ids are not those it was computed as."""
     given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
     if sum(given) != 1:
         raise InvalidRequest("give exactly one of messages, prompt and tokens")

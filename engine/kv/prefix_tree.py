@@ -8,6 +8,7 @@ there are nodes behind it; without a sliding window these cannot be used until i
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -61,6 +62,18 @@ class Match:
     length: int
 
 
+_ID = "I"
+"""Of an array: a token's id, 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trail:
+    """The sequence that was inserted last, and the nodes of its whole pages, all in memory."""
+
+    ids: array[int] = field(default_factory=lambda: array(_ID))
+    nodes: list[Node] = field(default_factory=list[Node])
+
+
 class PrefixTree:
     """All cached pages of one model. It is one holder of each page that is in memory."""
 
@@ -74,7 +87,7 @@ class PrefixTree:
         self._nodes: list[Node | None] = [None] * pager.total_pages
         self._chats = ChatPages()
         self._pinned: set[str] = set()
-        self._trail: tuple[Sequence[int], list[Node]] = (), []
+        self._trail = _Trail()
 
     @property
     def chats(self) -> Mapping[str, PageCount]:
@@ -253,10 +266,11 @@ class PrefixTree:
 
         A chat goes on where it ended: its ids are compared at once, and not page by page.
         """
-        inserted, nodes = self._trail
-        if not nodes:
+        trail = self._trail
+        if not trail.nodes:
             return []
-        return nodes[: min(common_length(inserted, tokens), limit) // self._pager.page_size]
+        ids = tokens if isinstance(tokens, array) else array(_ID, tokens)
+        return trail.nodes[: min(common_length(trail.ids, ids), limit) // self._pager.page_size]
 
     def _leave_trail(self, tokens: Sequence[int], last: Node) -> None:
         """Remember the nodes down to `last`, which are in memory and hold the beginning of `tokens`."""
@@ -266,7 +280,7 @@ class PrefixTree:
         while last.parent is not None:
             nodes.append(last)
             last = last.parent
-        self._trail = tokens, nodes[::-1]
+        self._trail = _Trail(array(_ID, tokens), nodes[::-1])
 
     def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
         """The child in memory that begins with most of `rest`, at least one, and how many."""
@@ -342,7 +356,7 @@ class PrefixTree:
             self._chats.remove(node.owners)
             node.parent.resident_children -= 1
             if node.key:  # a whole page: it may be one of the trail's
-                self._trail = (), []
+                self._trail = _Trail()
         node.page = page
         if page != NO_PAGE:
             self._pager.cache(page)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,3 +55,4 @@ def test_a_common_beginning_is_as_long_as_it_can_be(a: list[int], b: list[int]) 
     length = common_length(a, b)
     assert a[:length] == b[:length]
     assert length in (len(a), len(b)) or a[length] != b[length]
+    assert common_length(array("I", a), array("I", b)) == length
