@@ -145,15 +145,15 @@ def pages(params: Params, executor: Executor) -> AttentionCase:
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         angles = scene.angles[scene.positions]
         q, k, v, fence = write.chunk(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
-        pairs, table = _copied(scene)
-        fence = copy([replace(pools, fence=fence)], pairs)
+        pair, table = _copied(scene)
+        fence = copy([replace(pools, fence=fence)], pair)
         keys, values, fence = gather(replace(pools, fence=fence), table, first, tokens)
         return [q, k, v, keys, values], replace(pools, fence=fence)
 
     def functional(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         q, k, v, pools = _written(scene, pools, attention)
-        pairs, table = _copied(scene)
-        copied = [reference_pages.copy(pool, pairs, shape.page_size) for pool in (pools.keys, pools.values)]
+        pair, table = _copied(scene)
+        copied = [reference_pages.copy(pool, pair, shape.page_size) for pool in (pools.keys, pools.values)]
         taken = [reference_pages.gather(pool, table, first, tokens, shape.page_size) for pool in copied]
         heads = [part.swapaxes(0, 1) for part in (q, k, v)]
         return [*heads, *taken], replace(pools, keys=copied[0], values=copied[1])
@@ -224,11 +224,10 @@ def _slots(scene: Scene, sequence: int, tokens: int, page_size: int) -> mx.array
 
 
 def _copied(scene: Scene) -> tuple[mx.array, mx.array]:
-    """Page pairs that copy the first sequence's first page to a page nobody has, and its table with that."""
+    """The first sequence's first page and a page that nobody has, and its table with that."""
     tables = cast("NDArray[np.int32]", np.array(scene.tables))
     free = next(page for page in range(int(tables.max()) + 2) if page not in tables)
     table = tables[0].copy()
-    pairs = np.full((4, 2), -1, np.int32)
-    pairs[0] = table[0], free
+    pair = np.array([table[0], free], np.int32)
     table[0] = free
-    return mx.array(pairs), mx.array(table)
+    return mx.array(pair), mx.array(table)

@@ -1,7 +1,6 @@
-// Pages copied onto other pages of the same pools: pairs (source, target), 16 bytes a thread of the keys and of the values.
+// A page copied onto another of the same pools: `pair` is source and target; 16 bytes a thread of the keys and of the values.
 //
-// A pair of -1 copies nothing. No page is the target of two pairs, and no target is a source: threadgroups have no order. The pools
-// of LAYERS layers, all of one form, are copied in one launch.
+// The pools of LAYERS layers, all of one form, are copied in one launch.
 #define EACH uint(16 / sizeof(T))
 
 #define COPY(number, keys, values)                                                    \
@@ -15,15 +14,13 @@
 #pragma body
 const uint at = thread_position_in_grid.x * EACH;
 const uint kv_head = threadgroup_position_in_grid.y % KV_HEADS, layer = threadgroup_position_in_grid.y / KV_HEADS;
-const uint pair = threadgroup_position_in_grid.z;
 
-if (threadgroup_position_in_grid.x == 0 && threadgroup_position_in_grid.y == 0 && pair == 0 && thread_index_in_threadgroup < 8)
+if (threadgroup_position_in_grid.x == 0 && threadgroup_position_in_grid.y == 0 && thread_index_in_threadgroup < 8)
   next_fence[thread_index_in_threadgroup] = 0;
 
-const int source = pairs[pair * 2], target = pairs[pair * 2 + 1];
-if (source >= 0 && target >= 0 && at < PAGE * HEAD_DIM) {
+if (at < PAGE * HEAD_DIM) {
   const size_t base = size_t(kv_head) * uint(pool[0]) * HEAD_DIM + at;
-  const size_t from = base + size_t(source) * (PAGE * HEAD_DIM), to = base + size_t(target) * (PAGE * HEAD_DIM);
+  const size_t from = base + size_t(pair[0]) * (PAGE * HEAD_DIM), to = base + size_t(pair[1]) * (PAGE * HEAD_DIM);
   COPY(0, keys, values)
 #if LAYERS > 1
   COPY(1, keys_1, values_1)

@@ -1,4 +1,4 @@
-"""Launches page_copy.metal: pages copied onto others of the same pools, before one of two owners writes."""
+"""Launches page_copy.metal: a page copied onto another of the same pools, before one of two owners writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _THREADS = 128  # times 16 bytes: the smallest page of a head is as large
 
 
 class PageCopy:
-    """Copies whole pages, all heads, keys and values: copy-on-write."""
+    """Copies a whole page, all heads, keys and values: copy-on-write."""
 
     def __init__(self, executor: Executor, launches: Counter[str], shape: AttentionShape) -> None:
         """Raises KernelError for a shape that the kernel is not written for."""
@@ -30,13 +30,12 @@ class PageCopy:
         self._executor, self._launches, self._shape = executor, launches, shape
         self._kernels = {1: self._kernel(1)}
 
-    def __call__(self, layers: Sequence[Pools], pairs: mx.array) -> mx.array:
-        """Copies each pair's source page onto its target, in every layer; returns the next fence of all.
+    def __call__(self, layers: Sequence[Pools], pair: mx.array) -> mx.array:
+        """Copies a page onto another, in every layer; returns the next fence of all.
 
         Args:
             layers: pools of 1 to MOST_LAYERS layers that have as many slots; written in place.
-            pairs: int32 (n, 2), (source, target), -1 for none. No page is a target twice, and none is both
-                source and target: pairs are copied in no order.
+            pair: int32 (2,), source and target: so few that a GPU reads them where the host has written them.
 
         Raises:
             KernelError: arrays that do not fit together, or too many layers.
@@ -46,10 +45,10 @@ class PageCopy:
             raise KernelError(f"page copy: pools of {count} layers; 1 to {MOST_LAYERS} are taken")
         for pools in layers:
             pools.check("page copy", shape)
-        check_arrays("page copy", {"pairs": (pairs, (pairs.size // 2, 2), mx.int32)})
+        check_arrays("page copy", {"pair": (pair, (2,), mx.int32)})
         if count not in self._kernels:
             self._kernels[count] = self._kernel(count)
-        inputs = {"pairs": pairs, "pool": layers[0].slots}
+        inputs = {"pair": pair, "pool": layers[0].slots}
         for number, pools in enumerate(layers):
             each = {"keys": pools.keys, "values": pools.values, "fence": pools.fence}
             inputs |= {pool_name(name, number): array for name, array in each.items()}
@@ -57,7 +56,7 @@ class PageCopy:
         sizes = {"HEAD_DIM": shape.head_dim, "PAGE": shape.page_size, "KV_HEADS": shape.kv_heads}
         (fence,) = self._kernels[count](
             inputs,
-            grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads * count, pairs.shape[0]),
+            grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads * count, 1),
             threadgroup=(_THREADS, 1, 1),
             outputs=[NEXT_FENCE],
             template={"T": shape.dtype, **sizes},
@@ -69,7 +68,7 @@ class PageCopy:
         keys, values, fences = names
         return Kernel(
             "page_copy",
-            inputs=(*keys, *values, *fences, "pairs", "pool"),
+            inputs=(*keys, *values, *fences, "pair", "pool"),
             outputs=("next_fence",),
             executor=self._executor,
             launches=self._launches,
@@ -89,6 +88,6 @@ def together(copiers: Sequence[PageCopy]) -> Iterator[tuple[PageCopy, range]]:
 
 
 def touched(launch: Launched) -> Touched:
-    """Reads sources and writes targets."""
-    pairs = [pair for pair in launch.integers("pairs").tolist() if min(pair) >= 0]
-    return Touched(frozenset(source for source, _ in pairs), frozenset(target for _, target in pairs))
+    """Reads the source and writes the target."""
+    source, target = launch.integers("pair").tolist()
+    return Touched(frozenset({source}), frozenset({target}))

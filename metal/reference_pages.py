@@ -23,10 +23,10 @@ def gather(pool: mx.array, table: mx.array, first: mx.array, tokens: int, page_s
     return mx.where((pages >= 0)[None, :, None], taken, mx.zeros_like(taken))
 
 
-def copy(pool: mx.array, pairs: mx.array, page_size: int) -> mx.array:
-    """The pool with page pairs[i, 0] also at page pairs[i, 1]; pairs (n, 2) with -1 copy nothing."""
+def copy(pool: mx.array, pair: mx.array, page_size: int) -> mx.array:
+    """The pool with page pair[0] also at page pair[1]; int32 (2,)."""
     kv_heads, slots, head_dim = pool.shape
     pages = pool.reshape(kv_heads, slots // page_size, page_size, head_dim)
-    spare = mx.concatenate([pages, pages[:, :1]], axis=1)
-    spare[:, pairs[:, 1]] = spare[:, pairs[:, 0]]
-    return spare[:, :-1].reshape(pool.shape)
+    copied = pages + 0
+    copied[:, pair[1]] = pages[:, pair[0]]
+    return copied.reshape(pool.shape)

@@ -68,7 +68,7 @@ class Arena:
         self._pools = {name: list[mx.array]() for name in self._planes}
         self._fences: list[mx.array] = []
         self._copiers: Sequence[PageCopy] | None = None
-        self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pairs, _arrays: []
+        self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pair, _arrays: []
         self._shows_views = False
         self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
         self.release()
@@ -98,10 +98,10 @@ class Arena:
         """
         self._copiers, self._shows_views = copiers, by_views
 
-        def copied(pairs: mx.array, arrays: PoolArrays) -> list[mx.array]:
+        def copied(pair: mx.array, arrays: PoolArrays) -> list[mx.array]:
             pools = ArenaPools.of(arrays)
             for kernel, layers in together(copiers or ()):
-                fence = kernel([pools.layer(layer) for layer in layers], pairs)
+                fence = kernel([pools.layer(layer) for layer in layers], pair)
                 for layer in layers:
                     pools.hand_on(layer, fence)
             return pools.fences
@@ -176,14 +176,12 @@ class Arena:
                 rows[:, begin : begin + span.length] = stored[:, span.begin : span.end]
                 begin += span.length
 
-    def copy(self, copies: Sequence[PageCopied]) -> None:
-        """Copy pages onto others, in every layer; no page is both source and target."""
+    def copy(self, copied: PageCopied) -> None:
+        """Copy a page onto another, in every layer."""
         if self._copiers is None:
-            self._copy(copies)
-            return
-        # One by one: a GPU reaches two numbers where the host has written them, and more would migrate first.
-        for copy in copies:
-            pair = mx.array([[copy.source, copy.target]], dtype=mx.int32)
+            self._copy(copied)
+        else:
+            pair = mx.array([copied.source, copied.target], dtype=mx.int32)
             self._fences[:] = self._copied(pair, self._shown.arrays)
 
     def read(self, pages: Sequence[int]) -> PageData:
@@ -233,17 +231,13 @@ class Arena:
             self._shown.keys.clear()
             self._shown.values.clear()
 
-    def _copy(self, copies: Sequence[PageCopied]) -> None:
-        size = self.page_size
+    def _copy(self, copied: PageCopied) -> None:
+        source, target = (page * self.page_size for page in (copied.source, copied.target))
         for pools in self._pools.values():
-            sources = [
-                [mx.contiguous(pool[:, copy.source * size : (copy.source + 1) * size]) for copy in copies]
-                for pool in pools
-            ]
-            mx.eval(sources)  # a view of a pool in flight would make its next write copy the whole pool
-            for layer, parts in enumerate(sources):
-                for copy, part in zip(copies, parts, strict=True):
-                    pools[layer][:, copy.target * size : (copy.target + 1) * size] = part
+            parts = [mx.contiguous(pool[:, source : source + self.page_size]) for pool in pools]
+            mx.eval(parts)  # a view of a pool in flight would make its next write copy the whole pool
+            for layer, part in enumerate(parts):
+                pools[layer][:, target : target + self.page_size] = part
 
     def _pools_of(self, name: str) -> list[list[mx.array]]:
         """Of keys or of values: the pools of each plane."""

@@ -145,11 +145,11 @@ class KVMemory:
         if not missing:
             return
         self._make_room(table, missing)
-        copies = self._pager.grow(table, tokens)
+        copied = self._pager.grow(table, tokens)
         self._store.reserve(self._pager.high_water, self._pager.total_pages)
-        if copies:
-            self._store.copy(copies)
-            self.counts = replace(self.counts, copied_pages=self.counts.copied_pages + len(copies))
+        if copied is not None:
+            self._store.copy(copied)
+            self.counts = replace(self.counts, copied_pages=self.counts.copied_pages + 1)
 
     def fork(self, table: PageTable) -> PageTable:
         """Another table with the same tokens, for one more answer behind them."""

@@ -153,26 +153,26 @@ class Pager:
             if (index := table.length // size) >= len(table.pages) or references[table.pages[index]] > 1
         ]
 
-    def grow(self, table: PageTable, tokens: int) -> list[PageCopy]:
+    def grow(self, table: PageTable, tokens: int) -> PageCopy | None:
         """Give `table` room for its first `tokens` tokens, in pages that it may write behind its `length`.
 
         A page there that has other holders is replaced by a fresh one. When it holds tokens of the table
-        already, the caller must copy it before it writes: that is the one PageCopy returned.
+        already, the caller must copy it before it writes: that is the PageCopy returned.
 
         Raises OutOfPages, with nothing changed, when there are too few free pages.
         """
         missing = self.missing(table, tokens)
         if not missing:
-            return []
+            return None
         if missing > self._free_pages:
             raise OutOfPages(
                 f"KV memory is full: {missing} more pages are needed and {self._free_pages} of "
                 f"{self.total_pages} are free"
             )
-        copies = self._unshare(table, tokens) if tokens > table.length else []
+        copied = self._unshare(table, tokens) if tokens > table.length else None
         for left in range(self.pages_for(tokens) - len(table.pages), 0, -1):
             table.pages.append(self._take(table.pages[-1] if table.pages else NO_PAGE, left))
-        return copies
+        return copied
 
     def fork(self, table: PageTable) -> PageTable:
         """Another table of the same tokens on the same pages; pages beyond its length are not shared."""
@@ -309,9 +309,9 @@ class Pager:
         if idle != self._idle:
             raise AssertionError("the set of idle pages is not that of pages which only the tree holds")
 
-    def _unshare(self, table: PageTable, tokens: int) -> list[PageCopy]:
+    def _unshare(self, table: PageTable, tokens: int) -> PageCopy | None:
         """Fresh pages in the place of shared ones behind the table's length."""
-        copies: list[PageCopy] = []
+        copied = None
         first, offset = divmod(table.length, self.page_size)
         for index in range(first, min(self.pages_for(tokens), len(table.pages))):
             page = table.pages[index]
@@ -320,8 +320,8 @@ class Pager:
             table.pages[index] = self._take(table.pages[index - 1] if index else NO_PAGE, 1)
             self.release((page,))
             if index == first and offset:
-                copies.append(PageCopy(page, table.pages[index]))
-        return copies
+                copied = PageCopy(page, table.pages[index])
+        return copied
 
     def _take(self, after: int, wanted: int) -> int:
         """A free page: the neighbour of `after`, else the first of `wanted` in a row, else the lowest."""

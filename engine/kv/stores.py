@@ -25,8 +25,8 @@ class PageStore(Protocol):
         """Make room for the pages 0 … pages-1, at most `limit`; what is stored stays."""
         ...
 
-    def copy(self, copies: Sequence[PageCopy]) -> None:
-        """Copy pages, before anything is written to their targets."""
+    def copy(self, copied: PageCopy) -> None:
+        """Copy a page onto another, before anything is written to that."""
         ...
 
     def read(self, pages: Sequence[int]) -> PageData:

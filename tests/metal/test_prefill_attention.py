@@ -208,7 +208,7 @@ def test_launching_looks_at_no_contents() -> None:
         fence: mx.array,
         slots: mx.array,
     ) -> mx.array:
-        fence = copy([Pools(keys, keys, fence, slots)], integers[:2].reshape(1, 2))
+        fence = copy([Pools(keys, keys, fence, slots)], integers[:2])
         queries, fence = write.queries(qkv, angles, integers, Pools(keys, keys, fence, slots))
         _, _, fence = gather(Pools(keys, keys, fence, slots), integers, integers[:1], 8)
         pages = Pages(Pools(keys, keys, fence, slots), integers[None], integers)

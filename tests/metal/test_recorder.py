@@ -96,9 +96,8 @@ class Chats:
         _, fence = self.decoding(qkv, angle_rows(64, 64), self._pages(tables, lengths))
         self.hand_on(fence)
 
-    def copy(self, *pairs: tuple[int, int]) -> None:
-        padded = [*pairs, *[(-1, -1)] * (4 - len(pairs))]
-        self.hand_on(self.copying([self.pools], mx.array(padded, dtype=mx.int32)))
+    def copy(self, source: int, target: int) -> None:
+        self.hand_on(self.copying([self.pools], mx.array([source, target], dtype=mx.int32)))
 
     def gather(self, table: list[int], first: int, tokens: int) -> None:
         keys, values, fence = self.gathering(self.pools, ints(*table), mx.array([first]), tokens)
@@ -109,12 +108,12 @@ class Chats:
 def fork(chats: Chats) -> None:
     """A prompt of 20 tokens is shared by two chats, the second of which gets a copy of the page it writes."""
     chats.prefill(chats.write(list(range(20))), [[0, 1]], [0], 0, 20)
-    chats.copy((1, 2))
+    chats.copy(1, 2)
     chats.decode([[0, 1]], [20])
     chats.decode([[0, 2]], [20])
     chats.gather([0, 2], 10, 11)
     chats.write([0, 1, 2, 32, 33])  # both are gone, and their pages are someone else's
-    chats.copy((0, 3))
+    chats.copy(0, 3)
     chats.decode([[3]], [3])
     chats.prefill(chats.project([51, 52]), [[3]], [3], 0, 2)
     chats.decode([[3]], [2])
@@ -171,7 +170,7 @@ def test_each_launch_touches_the_pages_that_it_declares_and_no_others(
     queries = chats.write([3, -1, 40, 41, 17, -1, 90, 100, 127])
     chats.prefill(queries, [[5, 0, 3], [7, 2], [4, 6]], [37, -1, 16], 0, 4, 4, 9)
     chats.gather([7, -1, 5, 2], 10, 30)
-    chats.copy((3, 4), (6, 2))
+    chats.copy(3, 4)
     replay = Replay(recorded)
     assert [replay.false_declarations(number) for number in range(6)] == [[]] * 6
     assert all(step.touches[0].pages != Touched() for step in recorded.steps)
@@ -220,7 +219,7 @@ def test_a_launch_on_the_pools_of_two_layers_is_watched_in_both(emulated: Execut
     for chats in (first, second):
         chats.write(list(range(16)))
     before = second.pools.fence
-    fence = first.copying([first.pools, second.pools], mx.array([(0, 1)] + [(-1, -1)] * 3, dtype=mx.int32))
+    fence = first.copying([first.pools, second.pools], mx.array([0, 1], dtype=mx.int32))
     first.hand_on(fence)
     second.hand_on(before if forgets else fence)
     for chats in (first, second):

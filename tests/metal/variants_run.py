@@ -112,7 +112,7 @@ def _page_gather(variant: Variant, executor: Executor) -> None:
 
 
 def _page_copy(variant: Variant, executor: Executor) -> None:
-    test_page_copy.check(executor, shape_of(variant), [(3, 1), (-1, -1), (0, 9), (5, 4)])
+    test_page_copy.check(executor, shape_of(variant), (3, 9))
 
 
 def _matvec(variant: Variant, executor: Executor) -> None:

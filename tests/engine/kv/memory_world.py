@@ -56,9 +56,8 @@ class ChainStore:
         while len(self.slots) < pages:
             self.slots.append(array("I", [UNWRITTEN] * self.page_size))
 
-    def copy(self, copies: Sequence[PageCopy]) -> None:
-        for copy in copies:
-            self.slots[copy.target] = self.slots[copy.source][:]
+    def copy(self, copied: PageCopy) -> None:
+        self.slots[copied.target] = self.slots[copied.source][:]
 
     def read(self, pages: Sequence[int]) -> PageData:
         self.reads += 1

@@ -86,8 +86,8 @@ def test_pages_leave_and_come_back_bit_for_bit_and_copies_are_equal(
     assert data.pages == 3
     assert data.nbytes == 3 * arena.page_bytes
     assert {array.shape[:3] for array in data.arrays.values()} == {(LAYERS, HEADS, 3 * SIZE)}
-    arena.copy([PageCopy(3, 5), PageCopy(1, 6)])
-    arena.copy([PageCopy(2, 7)])
+    for source, target in ((3, 5), (1, 6), (2, 7)):
+        arena.copy(PageCopy(source, target))
     other = Arena(LAYERS, HEADS, DIM, SIZE, dtype, bits)
     other.reserve(9, limit=9)
     memory = other.memory([8, 0, 4, 5])

@@ -70,9 +70,9 @@ def test_a_fork_shares_all_pages_and_copies_only_the_last_when_it_writes() -> No
     first = grown(pager, 10)
     second = pager.fork(first)
     assert (second, pager.free_pages) == (first, PAGES - 3)
-    assert pager.grow(second, 11) == [PageCopy(source=2, target=3)]
+    assert pager.grow(second, 11) == PageCopy(source=2, target=3)
     assert (first.pages, second.pages) == ([0, 1, 2], [0, 1, 3])
-    assert pager.grow(first, 11) == []  # nobody else holds its last page any more
+    assert pager.grow(first, 11) is None  # nobody else holds its last page any more
     assert [pager.references(page) for page in range(5)] == [2, 2, 1, 1, 0]
 
 
@@ -97,7 +97,7 @@ def test_a_prompt_that_fits_nowhere_in_one_piece_is_cut_into_few() -> None:
 def test_a_fork_at_the_end_of_a_page_copies_nothing() -> None:
     pager = Pager(PAGES, SIZE)
     second = pager.fork(grown(pager, 8))
-    assert pager.grow(second, 9) == []
+    assert pager.grow(second, 9) is None
     assert second.pages == [0, 1, 2]
 
 
@@ -113,7 +113,7 @@ def test_a_sequence_that_was_cut_back_writes_no_page_that_others_hold() -> None:
     first = grown(pager, 12)
     second = pager.fork(first)
     second.length = 4
-    assert pager.grow(second, 12) == []  # what is in the two pages is not its own any more: nothing to copy
+    assert pager.grow(second, 12) is None  # what is in the two pages is not its own any more: nothing to copy
     assert (first.pages, second.pages) == ([0, 1, 2], [0, 3, 4])
 
 
@@ -224,16 +224,15 @@ class PagerMachine(RuleBasedStateMachine):
         table, wanted = self.tables[which], len(self.written[which]) + more
         before = (list(table.pages), self.held())
         try:
-            copies = self.pager.grow(table, wanted)
+            copied = self.pager.grow(table, wanted)
         except OutOfPages:
             last = table.pages[table.length // SIZE :][:1]
             taken = -(-wanted // SIZE) - len(table.pages) + sum(self.held()[page] > 1 for page in last)
             assert taken > self.held()[: self.total].count(0)
             assert (table.pages, self.held()) == before
             return
-        assert len(copies) <= 1
-        for copy in copies:
-            source, target = copy.source * SIZE, copy.target * SIZE
+        if copied is not None:
+            source, target = copied.source * SIZE, copied.target * SIZE
             self.slots[target : target + SIZE] = self.slots[source : source + SIZE]
         for token in range(table.length, wanted):
             self.writes += 1
