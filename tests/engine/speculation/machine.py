@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
@@ -77,7 +78,9 @@ class SimulatedEngine:
 
     def decode(self, prompt: Many[int], answer: Many[int]) -> Decoded:
         """Come to `answer` behind `prompt`, whose computing takes no time."""
-        request = Request(Generate("a"), tuple(prompt), len(answer), Clock(0.0, 0.0), rank=0.0)
+        request = Request(
+            Generate("a"), tuple(prompt), array("I", prompt), len(answer), Clock(0.0, 0.0), rank=0.0
+        )
         none = cast(Any, None)
         sequence = Sequence(request, 0, none, none, none)
         for _ in range(0, len(prompt), _CHUNK):
