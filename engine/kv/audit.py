@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from engine.kv.chat_pages import ChatPages
+from engine.kv.node import Node
 from engine.kv.page_data import chain_key
 from engine.kv.pager import NO_PAGE, Pager
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 
 
 def check_tree(tree: PrefixTree, pager: Pager) -> None:

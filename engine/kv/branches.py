@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine.common_length import common_length
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.node import Node
+from engine.kv.prefix_tree import PrefixTree
 
 
 def let_go(

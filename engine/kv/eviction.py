@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
+from engine.kv.node import Node
 from engine.kv.pager import Pager
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 
 Candidate = tuple[int, int, int, Node]
 """Stamp, depth where it decides, page (which makes candidates differ), node."""

@@ -11,9 +11,10 @@ from engine.kv.audit import check_tree
 from engine.kv.branches import let_go
 from engine.kv.chat_pages import PageCount
 from engine.kv.eviction import EvictionOrder
+from engine.kv.node import Node
 from engine.kv.page_data import chain_keys
 from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 from engine.kv.restoring import Ahead, Restoring, key_before
 from engine.kv.ssd_runs import spill_run
 from engine.kv.stores import Found, MemoryCounts, PageStore, StoredBytes, Tier

@@ -8,43 +8,15 @@ there are nodes behind it; without a sliding window these cannot be used until i
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.common_length import common_length
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
+from engine.kv.node import Node, Tokens
 from engine.kv.page_data import ROOT_KEY, chain_key
 from engine.kv.pager import NO_PAGE, Pager, PageTable
-
-Tokens = tuple[int, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """A page of a sequence.
-
-    Attributes:
-        tokens: its ids; fewer than page_size only in a partly filled last page.
-        parent: the page before it; None in the root, which is no page.
-        depth: pages before it; -1 in the root.
-        key: `chain_key` of a full page; empty in a partly filled one.
-        page: where it lies in the arena, NO_PAGE when it is not in memory.
-        resident_children: children with a page in memory.
-        stamp: when it was last used, by the tree's clock.
-        offered: whether it was given to the SSD tier, which may have taken it or not.
-    """
-
-    tokens: Tokens
-    parent: Node | None
-    depth: int
-    key: bytes
-    page: int = NO_PAGE
-    children: dict[Tokens, Node] = field(default_factory=dict[Tokens, "Node"])
-    resident_children: int = 0
-    owners: Owners = frozenset()
-    stamp: int = 0
-    offered: bool = False
+from engine.kv.trail import Trail
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +34,6 @@ class Match:
     length: int
 
 
-_ID = "I"
-"""Of an array: a token's id, 32 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Trail:
-    """The sequence that was inserted last, and the nodes of its whole pages, all in memory."""
-
-    ids: array[int] = field(default_factory=lambda: array(_ID))
-    nodes: list[Node] = field(default_factory=list[Node])
-
-
 class PrefixTree:
     """All cached pages of one model. It is one holder of each page that is in memory."""
 
@@ -87,7 +47,7 @@ class PrefixTree:
         self._nodes: list[Node | None] = [None] * pager.total_pages
         self._chats = ChatPages()
         self._pinned: set[str] = set()
-        self._trail = _Trail()
+        self._trail = Trail(pager.page_size)
 
     @property
     def chats(self) -> Mapping[str, PageCount]:
@@ -209,8 +169,8 @@ class PrefixTree:
                     self._pager.swap(table, index, child.page)
                 child.stamp = clock
             node = child
-        if whole:
-            self._leave_trail(tokens, node)
+        if whole and self.window is None:  # or a page could leave and its node stay
+            self._trail.leave(tokens, node)
         if whole and rest:
             self._insert_rest(node, tuple(tokens[full * size : table.length]), table.pages[full], chat)
         self._prune(node)
@@ -251,7 +211,7 @@ class PrefixTree:
 
     def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
         """The nodes of whole pages within the first `limit` tokens; only a window lets a page be gone."""
-        size, nodes = self._pager.page_size, self._along_trail(tokens, limit)
+        size, nodes = self._pager.page_size, self._trail.along(tokens, limit)
         children = nodes[-1].children if nodes else self.root.children
         for begin in range(len(nodes) * size, limit - size + 1, size):
             node = children.get(tuple(tokens[begin : begin + size]))
@@ -260,27 +220,6 @@ class PrefixTree:
             nodes.append(node)
             children = node.children
         return nodes
-
-    def _along_trail(self, tokens: Sequence[int], limit: int) -> list[Node]:
-        """Of `_walk` the beginning that the last sequence which was inserted has too.
-
-        A chat goes on where it ended: its ids are compared at once, and not page by page.
-        """
-        trail = self._trail
-        if not trail.nodes:
-            return []
-        ids = tokens if isinstance(tokens, array) else array(_ID, tokens)
-        return trail.nodes[: min(common_length(trail.ids, ids), limit) // self._pager.page_size]
-
-    def _leave_trail(self, tokens: Sequence[int], last: Node) -> None:
-        """Remember the nodes down to `last`, which are in memory and hold the beginning of `tokens`."""
-        if self.window is not None:
-            return
-        nodes: list[Node] = []
-        while last.parent is not None:
-            nodes.append(last)
-            last = last.parent
-        self._trail = _Trail(array(_ID, tokens), nodes[::-1])
 
     def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
         """The child in memory that begins with most of `rest`, at least one, and how many."""
@@ -356,7 +295,7 @@ class PrefixTree:
             self._chats.remove(node.owners)
             node.parent.resident_children -= 1
             if node.key:  # a whole page: it may be one of the trail's
-                self._trail = _Trail()
+                self._trail.lose()
         node.page = page
         if page != NO_PAGE:
             self._pager.cache(page)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.kv.node import Node
 from engine.kv.page_data import LONGEST_RUN, SpilledRun, id_bytes, keys_of_ids, run_pages
 from engine.kv.pager import NO_PAGE
-from engine.kv.prefix_tree import Node
 from engine.kv.stores import PageStore, Tier
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.kv.audit import check_tree
+from engine.kv.node import Node
 from engine.kv.pager import NO_PAGE, Pager, PageTable
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 
 
 def planted() -> tuple[PrefixTree, Pager, list[Node]]:

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from engine.kv.eviction import EvictionOrder
+from engine.kv.node import Node
 from engine.kv.pager import NO_PAGE, Pager, PageTable
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 
 SIZE, PAGES = 2, 40
 

@@ -9,8 +9,9 @@ import pytest
 
 from engine.cache_events import ChatMemory
 from engine.kv import prefix_tree
+from engine.kv.node import Node
 from engine.kv.pager import NO_PAGE, OutOfPages, PageTable
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 from engine.kv.stores import Found, MemoryCounts
 from tests.engine.kv.memory_world import PAGE_BYTES, RUN_PAGES, Shape, World
 

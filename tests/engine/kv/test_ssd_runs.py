@@ -7,9 +7,10 @@ from array import array
 import numpy as np
 import pytest
 
+from engine.kv.node import Node
 from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys, run_pages
 from engine.kv.pager import Pager, PageTable
-from engine.kv.prefix_tree import Node, PrefixTree
+from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import StoredRun, spill_run, stored_run
 from tests.engine.kv.memory_world import RUN_PAGES, ChainStore, FakeTier
 
