@@ -9,13 +9,14 @@ from statistics import median
 
 import mlx.core as mx
 
+from engine.accepting import accept_command
 from engine.admission import Capacity
 from engine.batcher import Batcher
 from engine.chunking import ChunkSizer
 from engine.commands import Generate
 from engine.loading.model import LoadedModel
 from engine.parts import Part
-from engine.request import Sequence, accept_command
+from engine.request import Sequence
 from engine.runner import Runner
 from engine.scheduler import MAX_RUNNING
 

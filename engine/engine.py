@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from engine.accepting import accept_command
 from engine.bandwidth import read_bandwidth
 from engine.cache_events import Freed
 from engine.commands import (
@@ -42,7 +43,6 @@ from engine.idle_trials import IdleTrials
 from engine.page_events import Bandwidth
 from engine.processors import ENGINE_THREAD, name_thread
 from engine.profiling import Profiling
-from engine.request import accept_command
 from engine.residents import Residents
 from engine.settings import EngineSettings
 from engine.trial_events import KernelTrials

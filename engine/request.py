@@ -5,27 +5,20 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from collections.abc import Sequence as Many
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from engine.admission import Capacity, check_capacity
 from engine.cache_events import CacheReport, MissReason
 from engine.commands import Generate
-from engine.errors import InvalidRequest, PromptTooLong
 from engine.events import Finished, FinishReason, Sample, Timing, TokenLogprobs
 from engine.failure import Suspicion
 from engine.kv.pager import PageTable
-from engine.loading.model import LoadedModel
 from engine.parts import Filling
 from engine.sampling import Sampler
-from engine.scheduler import MAX_RUNNING, rank_of
 from engine.speculation.draft import Draft
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
-from engine.tokenizer.history import chat_prompt
 from engine.ways import Way
 
 
@@ -247,90 +240,3 @@ class Request:
             prefill_tps=computed / prefill if prefill > 0 else 0.0,
             decode_tps=(generated - 1) / decode if decode > 0 else 0.0,
         )
-
-
-def accept_command(
-    command: Generate,
-    model: LoadedModel,
-    capacity_for: Callable[[tuple[int, ...]], Capacity],
-    arrived: float,
-) -> Request:
-    """Check and tokenise `command` for `model`; `capacity_for` says what KV memory has for a prompt.
-
-    Raises InvalidRequest for a request that cannot be served: PromptTooLong when its prompt leaves no
-    room for an answer within the model's context, Refused when KV memory has too few pages for it.
-    """
-    taken_up = time.perf_counter()
-    prompt, missed = _prompt_ids(command, model)
-    ids = _checked(prompt, model.config.vocab_size)
-    context = model.config.context_length
-    if len(prompt) >= context:
-        raise PromptTooLong(
-            f"the prompt has {len(prompt):,} tokens and this model's context holds {context:,}, "
-            "answer included; shorten it or start a new chat"
-        )
-    context = model.info.context_length
-    check_capacity(min(len(prompt), model.most_resident), command.n, capacity_for(prompt))
-    room = context - len(prompt)
-    request = Request(
-        command=command,
-        prompt=prompt,
-        ids=ids,
-        most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
-        clock=Clock(arrived, taken_up),
-        rank=rank_of(command.lane, arrived),
-        missed=missed,
-    )
-    request.sequences += [_sequence(request, index, model) for index in range(command.n)]
-    return request
-
-
-def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
-    sampling = request.command.sampling
-    if index and sampling.seed is not None:
-        sampling = replace(sampling, seed=sampling.seed + index)
-    return Sequence(
-        request=request,
-        index=index,
-        sampler=Sampler(sampling, model.config.vocab_size),
-        detokenizer=model.tokenizer.detokenizer(),
-        stops=StopStrings(request.command.stop),
-    )
-
-
-def _checked(prompt: tuple[int, ...], vocab: int) -> array[int]:
-    """The ids of a prompt, once all are known to be 0 … vocab-1; at a third of what `min` and `max` take."""
-    if not prompt:
-        raise InvalidRequest("the prompt is empty; type something")
-    try:
-        ids = array("I", prompt)
-        is_known = int(np.frombuffer(ids, np.uintc).max()) < vocab
-    except OverflowError:  # below 0, or beyond 32 bits
-        is_known, ids = False, array("I")
-    if not is_known:
-        outside = next(token for token in prompt if not 0 <= token < vocab)
-        raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
-    return ids
-
-
-def _prompt_ids(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
-    """Its ids, and what has changed in a chat whose ids are not those it was computed as."""
-    given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
-    if sum(given) != 1:
-        raise InvalidRequest("give exactly one of messages, prompt and tokens")
-    if command.max_tokens is not None and command.max_tokens < 1:
-        raise InvalidRequest(f"max_tokens is {command.max_tokens}; it must be at least 1")
-    if not 1 <= command.n <= MAX_RUNNING:
-        raise InvalidRequest(f"n is {command.n}; it must be from 1 to {MAX_RUNNING}")
-    if command.logprobs is not None and command.logprobs < 0:
-        raise InvalidRequest(f"logprobs is {command.logprobs}; it must be 0 or more")
-    if command.messages is not None:
-        if not command.messages:
-            raise InvalidRequest("messages is empty; give at least one")
-        if model.tokenizer.chat_template is None:
-            raise InvalidRequest(f"{model.info.name} has no chat template; give it a plain prompt instead")
-        chat = chat_prompt(model.tokenizer, command.messages, command.history, model.info.path)
-        return chat.ids, chat.reason
-    if command.prompt is not None:
-        return tuple(model.tokenizer.encode(command.prompt, special=True)), None
-    return command.tokens or (), None

@@ -12,11 +12,12 @@ from typing import cast
 import mlx.core as mx
 import pytest
 
+from engine.accepting import accept_command
 from engine.commands import Generate
 from engine.events import Event, Failed, Finished, Stats
 from engine.kv.arena import Arena
 from engine.loading.model import load_model
-from engine.request import Request, accept_command
+from engine.request import Request
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.tidying import GROW_AFTER

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from engine.accepting import accept_command
 from engine.cache_events import CacheReport
 from engine.commands import Generate
 from engine.events import Event, Finished
 from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import load_model
-from engine.request import Request, accept_command
+from engine.request import Request
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel, MeasureBandwidth, WatchPages
 from engine.events import Event, Stats
 from engine.kv.page_map import PageWatch, StampTimes
@@ -17,7 +18,6 @@ from engine.kv.ssd_settings import SsdSettings
 from engine.kv.stores import Found
 from engine.loading.model import load_model
 from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
-from engine.request import accept_command
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings

@@ -8,12 +8,12 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.accepting import accept_command
 from engine.cache_events import CacheReport
 from engine.commands import Generate
 from engine.events import Event, Finished, Stats
 from engine.loading.model import load_model
 from engine.parts import Filling
-from engine.request import accept_command
 from engine.runner import Runner
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving

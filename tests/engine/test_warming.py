@@ -11,8 +11,8 @@ import mlx.core as mx
 import pytest
 
 from engine import EngineSettings, Event, Finished, Generate, SamplingParams, Stats
+from engine.accepting import accept_command
 from engine.loading.model import LoadedModel, load_model
-from engine.request import accept_command
 from engine.runner import Runner
 from engine.serving import Serving
 from engine.speculation.model_drafter import DraftModel
