@@ -139,5 +139,4 @@ def test_other_compilers_accept_the_text(tmp_path: Path) -> None:
     shape, _, tokens = CASES[1]
     table, first = mx.array(TABLE, dtype=mx.int32), mx.zeros(1, mx.int32)
     PageGather(executor, Counter(), shape)(filled_pools(shape), table, first, tokens)
-    if not executor.read:
-        pytest.skip("needs clang-14 or nvcc")
+    executor.check_read()
