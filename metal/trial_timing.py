@@ -110,22 +110,14 @@ def time_candidates(
         clock: seconds.
     """
 
-    def chain(name: str, links: int) -> float:
-        before(name)
-        began = clock()
-        arrays = case.chain(name, links)
-        if is_lazy and not case.counts_host:
-            began = clock()
-        mx.eval(arrays)
-        return clock() - began
-
+    chains = _Chains(case, before, clock, includes_build=not is_lazy or case.counts_host)
     end = clock() + plan.case_s
     for name in names:
-        chain(name, 1)  # what is made once for each candidate
-    link_s = _link_s(lambda count: chain(names[0], count), plan)
+        chains.seconds(name, 1)  # what is made once for each candidate
+    link_s = _link_s(lambda count: chains.seconds(names[0], count), plan)
     look, full = (max(1, min(plan.most_links, round(s / link_s))) for s in (plan.look_s, plan.slot_s))
     looked, raced = _race(
-        lambda running, links: {name: chain(name, links) / links for name in running},
+        lambda running, links: {name: chains.seconds(name, links) / links for name in running},
         names,
         plan,
         links=(look, full),
@@ -136,20 +128,45 @@ def time_candidates(
         return times
     fastest = min(times[name] for name in names[1:])
     near = {name: times[name] for name in names[1:] if times[name] <= plan.clearly * fastest}
+    return times | _by_device(
+        near, lambda name, busy_s: chains.on_device(name, full, keep_busy, busy_s), full, plan.device_rounds
+    )
 
-    def on_device(name: str, busy_s: float) -> float:
-        """Seconds of a link; the device waits for no host."""
-        before(name)
-        arrays, work = case.chain(name, full), keep_busy(busy_s)
-        began = clock()
+
+@dataclass(frozen=True, slots=True)
+class _Chains:
+    """Chains of one case, measured; `before`, `clock`: of `time_candidates`.
+
+    Attributes:
+        includes_build: whether the clock runs while a chain is built.
+    """
+
+    case: Case
+    before: Callable[[str], None]
+    clock: Callable[[], float]
+    includes_build: bool
+
+    def seconds(self, name: str, links: int) -> float:
+        """Of a chain, to its end."""
+        self.before(name)
+        began = self.clock()
+        arrays = self.case.chain(name, links)
+        if not self.includes_build:
+            began = self.clock()
+        mx.eval(arrays)
+        return self.clock() - began
+
+    def on_device(self, name: str, links: int, keep_busy: KeepBusy, busy_s: float) -> float:
+        """Of a link; the device waits for no host."""
+        self.before(name)
+        arrays, work = self.case.chain(name, links), keep_busy(busy_s)
+        began = self.clock()
         mx.async_eval(work)
         mx.eval(arrays)
-        both, work = clock() - began, keep_busy(busy_s)
-        began = clock()
+        both, work = self.clock() - began, keep_busy(busy_s)
+        began = self.clock()
         mx.eval(work)
-        return (both - (clock() - began)) / full
-
-    return times | _by_device(near, on_device, full, plan.device_rounds)
+        return (both - (self.clock() - began)) / links
 
 
 def _by_device(
