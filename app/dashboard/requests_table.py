@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QVBoxLayout, QWidget
 
 from app.dashboard.axis import number_words
@@ -32,6 +33,12 @@ class RequestsTable(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.table)
         self.show_requests(())
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
+        """Heads are not cut either: how wide they are is known once the window has its style."""
+        super().showEvent(event)
+        for column in range(1, len(COLUMNS)):
+            self.table.resizeColumnToContents(column)
 
     @property
     def rows(self) -> list[tuple[str, ...]]:

@@ -18,7 +18,8 @@ OTHER = RequestStats("b", "", 30000, 128, 0, 0.0, 0.0, 0.0)
 def table(qtbot: QtBot) -> RequestsTable:
     made = RequestsTable(lambda chat: {"chat": "What is a page?"}.get(chat, ""))
     qtbot.addWidget(made)
-    made.resize(700, 200)
+    made.setStyleSheet("QHeaderView::section { padding: 4px 24px; font-weight: 600; }")
+    made.resize(1000, 200)
     made.show()
     qtbot.waitExposed(made)
     return made
@@ -53,4 +54,5 @@ def test_cells_are_what_was_said_and_are_not_cut(table: RequestsTable) -> None:
         view = table.table
         for column in range(len(COLUMNS)):
             assert view.columnWidth(column) >= view.sizeHintForColumn(column)
+            assert view.columnWidth(column) >= view.horizontalHeader().sectionSizeHint(column)
         assert sum(map(view.columnWidth, range(len(COLUMNS)))) == view.viewport().width()
