@@ -339,6 +339,7 @@ class Serving:
         if not sequence.is_discarded:
             self._batcher.keep(sequence)
             self._finding.computed(sequence)
+        self._tell.ends(request)
         self._batcher.release(sequence)
         self._speculations.ended(sequence)
         if not request.is_over:

@@ -43,6 +43,10 @@ class Pulse:
         """A Stats event went out."""
         self._sent = now
 
+    def is_untold(self, first: float, last: float) -> bool:
+        """Whether tokens of an answer came since the last `sent`, all of it, from `first` to `last`."""
+        return self._sent < first < last
+
     def decode_tps(self, now: float) -> float:
         """Tokens per second over the last WINDOW; 0 with fewer than two."""
         while self._tokens and now - self._tokens[0] > WINDOW:

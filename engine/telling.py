@@ -74,6 +74,11 @@ class Teller:
         if self._pulse.due(time.perf_counter()):
             self.stats()
 
+    def ends(self, request: Request) -> None:
+        """It is about to end. Of an answer that was quicker than the pulse Stats tell once while it runs."""
+        if self._pulse.is_untold(request.clock.first_token, request.clock.last_token):
+            self.stats()
+
     def stats(self) -> None:
         """Stats, single pages where somebody watches them, and chats where they have moved."""
         now, running, model = time.perf_counter(), self._batcher.running, self._model

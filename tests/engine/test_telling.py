@@ -112,3 +112,12 @@ def test_what_was_found_is_told_before_who_waits_for_the_first_chunk_and_else_be
     model.run()
     assert told[0] == (0 if queues_prompts else 1)
     assert sum(isinstance(event, CacheReport) for event in model.events) == len(PROMPTS)
+
+
+def test_an_answer_that_is_quicker_than_the_pulse_is_told_once_while_it_runs(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.stats.INTERVAL", 3600.0)
+    running = [stats for stats in model.run() if stats.decode_tps > 0]
+    assert len(running) == 1  # when the first of both ends
+    assert max(request.generated_tokens for request in running[0].requests) == 20
