@@ -9,6 +9,7 @@ import pytest
 
 from engine import EngineSettings, Finished, Generate, SamplingParams, Stats
 from tests.engine.cold import Cold
+from tests.engine.watched import watch_memory
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -43,8 +44,11 @@ def ask_all(listener: Listener, asked: dict[str, Generate]) -> dict[str, Finishe
     return {name: listener.finished(name) for name in asked}
 
 
-@pytest.mark.parametrize("pages", [None, 40, 12])
-def test_a_batch_answers_as_each_request_alone(pages: int | None, tiny: Path, cold: Cold) -> None:
+@pytest.mark.parametrize("pages", [400, 40, 12])
+def test_a_batch_answers_as_each_request_alone(
+    pages: int, tiny: Path, cold: Cold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watch_memory(monkeypatch)
     asked = {
         f"r{number}": Generate(f"r{number}", tokens=tokens, max_tokens=40, sampling=GREEDY, ignore_eos=True)
         for number, tokens in enumerate(prompts(16))
@@ -57,6 +61,7 @@ def test_a_batch_answers_as_each_request_alone(pages: int | None, tiny: Path, co
     for name, end in ends.items():
         assert len(end.tokens) == 40
         assert cold.accepts(asked[name].tokens or (), end.tokens), name
-    assert max(pulse.running for pulse in stats) > (1 if pages == 12 else 3)
+    assert watch.wrong == []
+    assert watch.most_running > (1 if pages == 12 else 3)
     assert stats[-1].pages_used == 0
     assert all(pulse.pages_used + pulse.cached_pages <= pulse.total_pages for pulse in stats)
