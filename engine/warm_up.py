@@ -117,7 +117,7 @@ def warm_up(runner: Runner, memory: KVMemory) -> None:
 
     The pages are given back, and nothing is counted. A budget without so many pages is no error.
     """
-    table, other, counts = PageTable(), PageTable(), memory.counts
+    table, other, copied = PageTable(), PageTable(), memory.counts.copied_pages
     try:
         runner.prefill(table, [0] * _CHUNK)
         runner.prefill(table, [0] * _CHUNK)
@@ -129,7 +129,7 @@ def warm_up(runner: Runner, memory: KVMemory) -> None:
     finally:
         memory.free(table)
         memory.free(other)
-        memory.counts = counts
+        memory.counts.copied_pages = copied
         runner.launches.clear()
         runner.tokens = 0
 

@@ -34,7 +34,7 @@ class EvictionOrder:
         """Nodes that may go, one after the other: all idle ones that are not pinned."""
         if not self._tree.has_pins:
             return len(self._pager.idle_pages)
-        return sum(self._may_go(node) for node in self._idle_nodes())
+        return sum(self._may_go(node) for node in self._tree.idle_nodes())
 
     def restart(self) -> None:
         """Collect candidates anew: pins or owners have changed."""
@@ -51,14 +51,11 @@ class EvictionOrder:
             self._collect()
         return None
 
-    def _idle_nodes(self) -> list[Node]:
-        return [node for page in self._pager.idle_pages if (node := self._tree.node_at(page))]
-
     def _may_go(self, node: Node) -> bool:
         return node.page in self._pager.idle_pages and not self._tree.is_pinned(node)
 
     def _collect(self) -> None:
-        nodes = [node for node in self._idle_nodes() if self._may_go(node)]
+        nodes = [node for node in self._tree.idle_nodes() if self._may_go(node)]
         if self._tree.window is None:
             nodes = [node for node in nodes if not node.resident_children] or nodes
         self._candidates = [self._candidate(node) for node in nodes]

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 
 from engine.cache_events import ChatMemory
 from engine.kv.audit import check_tree
 from engine.kv.branches import let_go
 from engine.kv.chat_pages import PageCount
-from engine.kv.eviction import EvictionOrder
+from engine.kv.evictor import Evictor
 from engine.kv.node import Node
 from engine.kv.page_data import chain_keys
-from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
+from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.restoring import Ahead, Restoring, key_before
-from engine.kv.ssd_runs import spill_run
 from engine.kv.stores import Found, MemoryCounts, PageStore, StoredBytes, Tier
-
-_EVICTED_AT_ONCE = 16
-"""Most pages that make room for one that is missing."""
 
 
 class KVMemory:
@@ -42,15 +37,14 @@ class KVMemory:
         """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
         self._pager, self._store, self._tier, self._window = pager, store, tier, window
         self.tree = PrefixTree(pager, window)
-        self._order = EvictionOrder(self.tree, pager)
-        self._batch = max(1, min(_EVICTED_AT_ONCE, pager.total_pages // 64))
-        self._restoring = Restoring(pager, self.tree, tier, store.page_bytes) if tier else None
         self.counts = MemoryCounts()
+        self._evictor = Evictor(pager, self.tree, store, tier, self.counts)
+        self._restoring = Restoring(pager, self.tree, tier, store.page_bytes) if tier else None
 
     @property
     def available_pages(self) -> int:
         """Pages that `grow` could give now: free ones, and those it may evict."""
-        return self._pager.free_pages + self._order.count()
+        return self._evictor.available_pages
 
     @property
     def cached_pages(self) -> int:
@@ -126,7 +120,7 @@ class KVMemory:
             return 0
         table.length = (first + pages) * size
         self._claimed(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
-        self.counts = replace(self.counts, restored_pages=self.counts.restored_pages + pages)
+        self.counts.restored_pages += pages
         return table.length - before
 
     def settle(self, table: PageTable, tokens: Sequence[int], chat: str) -> None:
@@ -145,12 +139,12 @@ class KVMemory:
         missing = self._pager.missing(table, tokens)
         if not missing:
             return
-        self._make_room(table, missing)
+        self._evictor.make_room(table, missing)
         copied = self._pager.grow(table, tokens)
         self._store.reserve(self._pager.high_water, self._pager.total_pages)
         if copied is not None:
             self._store.copy(copied)
-            self.counts = replace(self.counts, copied_pages=self.counts.copied_pages + 1)
+            self.counts.copied_pages += 1
 
     def fork(self, table: PageTable) -> PageTable:
         """Another table with the same tokens, for one more answer behind them."""
@@ -182,22 +176,7 @@ class KVMemory:
 
         It stops after about `pages` pages, or when the SSD takes no more. Returns the pages that it took.
         """
-        if self._tier is None:
-            return 0
-        nodes = [node for page in self._pager.idle_pages if (node := self.tree.node_at(page)) and node.key]
-        nodes.sort(key=lambda node: (node.stamp, node.depth), reverse=True)
-        taken = 0
-        for node in nodes:
-            if pages is not None and taken >= pages:
-                break
-            if self._tier.find(node.key):
-                continue
-            run = spill_run(self._tier, self._store, node)
-            if not run:
-                break
-            taken += run
-        self.counts = replace(self.counts, spilled_pages=self.counts.spilled_pages + taken)
-        return taken
+        return self._evictor.spill(pages)
 
     def distrust(self, table: PageTable, tokens: Sequence[int], begin: int) -> None:
         """The pages of `table` from token `begin` on, a page's first, are wrong: they go, from SSD too.
@@ -221,8 +200,7 @@ class KVMemory:
 
     def evict_all(self) -> int:
         """Evict, and spill, every page that may go. Returns how many; the arena can then be built smaller."""
-        pages = self._order.count()
-        self._evict(pages)
+        pages = self._evictor.evict_all()
         self._pager.lower_high_water()
         return pages
 
@@ -236,7 +214,7 @@ class KVMemory:
         What runs for it keeps its pages until it is freed, and must not be kept then, or it is cached again.
         """
         self.tree.forget(chat)
-        self._order.restart()
+        self._evictor.restart()
         if self._tier is not None:
             self._tier.forget_chat(chat)
             for node in self.tree.nodes():
@@ -249,29 +227,17 @@ class KVMemory:
         """
         before = self._pager.free_pages
         let_go(self.tree, self._pager.page_size, chat, branches, kept)
-        self._order.restart()
+        self._evictor.restart()
         return self._pager.free_pages - before
 
     def put_away(self, chat: str) -> int:
         """Evict, and spill, the idle pages that only `chat` owns, unless it is pinned. Returns how many."""
-        own = [
-            node
-            for page in self._pager.idle_pages
-            if (node := self.tree.node_at(page))
-            and node.owners == frozenset({chat})
-            and not self.tree.is_pinned(node)
-        ]
-        for node in sorted(own, key=lambda node: node.depth, reverse=True):
-            self._spill(node)
-            self.tree.remove(node)
-        self._order.restart()
-        self.counts = replace(self.counts, evicted_pages=self.counts.evicted_pages + len(own))
-        return len(own)
+        return self._evictor.put_away(chat)
 
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the pages of `chat`, those of later too, must stay in memory."""
         self.tree.pin(chat, pinned)
-        self._order.restart()
+        self._evictor.restart()
 
     def chats(self, running: Iterable[tuple[PageTable, str]] = ()) -> Mapping[str, ChatMemory]:
         """Where the pages of each chat are, in bytes; of `running` ones, those too that are not kept yet."""
@@ -307,50 +273,3 @@ class KVMemory:
         """The nodes `new` are `chat`'s too, on SSD as well."""
         if new and self._tier is not None:
             self._tier.claim([node.key for node in new], chat)
-
-    def _make_room(self, table: PageTable, missing: int) -> None:
-        """Evict until `table` can have `missing` more pages, or raise OutOfPages.
-
-        A last page that `table` shares with the tree alone need not be copied: the tree can let go of it. It
-        does where the table goes on behind all that is cached in the page, so that a chat's pages stay
-        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena.
-        """
-        tail, size = self._own_last(table), self._pager.page_size
-        goes_on = tail is not None and len(tail.tokens) <= table.length % size
-        short = missing - goes_on - self._pager.free_pages
-        evictable = self._order.count() if short > 0 else 0
-        is_last_resort = short == evictable + 1 and not goes_on
-        if short > evictable and (tail is None or not is_last_resort):
-            raise OutOfPages(
-                f"KV memory is full: {missing} more pages are needed, and {self.available_pages} of "
-                f"{self._pager.total_pages} are free or can be evicted"
-            )
-        if short > 0:
-            self._evict(min(evictable, max(short, self._batch)))
-        if tail is not None and (goes_on or is_last_resort):
-            self._spill(tail)
-            self.tree.remove(tail)
-
-    def _own_last(self, table: PageTable) -> Node | None:
-        """The node of the page that `table` writes next, when only it and the tree hold that page."""
-        index = table.length // self._pager.page_size
-        page = table.pages[index] if index < len(table.pages) else NO_PAGE
-        node = self.tree.node_at(page)
-        if node is None or self._pager.references(page) > 2 or self.tree.is_pinned(node):
-            return None
-        return node
-
-    def _evict(self, pages: int) -> None:
-        for _ in range(pages):
-            node = self._order.next()
-            if node is None:
-                raise AssertionError("fewer pages can be evicted than were counted")
-            self._spill(node)
-            self.tree.remove(node)
-        self.counts = replace(self.counts, evicted_pages=self.counts.evicted_pages + pages)
-
-    def _spill(self, node: Node) -> None:
-        if self._tier is None or node.offered or not node.key:
-            return
-        taken = spill_run(self._tier, self._store, node)
-        self.counts = replace(self.counts, spilled_pages=self.counts.spilled_pages + taken)

@@ -79,6 +79,10 @@ class PrefixTree:
         """The node whose page is `page`."""
         return None if page == NO_PAGE else self._nodes[page]
 
+    def idle_nodes(self) -> list[Node]:
+        """The nodes whose pages nobody else holds."""
+        return [node for page in self._pager.idle_pages if (node := self._nodes[page])]
+
     def is_pinned(self, node: Node) -> bool:
         """Whether a pinned chat owns `node`."""
         return not self._pinned.isdisjoint(node.owners)

@@ -109,7 +109,7 @@ class Found:
     skipped_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MemoryCounts:
     """Pages since the start: that left memory, went to SSD, came back, were copied on write."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_looking_up_changes_nothing() -> None:
     world = world_of(4, has_tier=True)
     world.run(prompt(8), "a")
     world.run(prompt(8, 1), "b")
-    before, order = world.memory.counts, [(n.stamp, n.owners) for n in world.memory.tree.nodes()]
+    before, order = replace(world.memory.counts), [(n.stamp, n.owners) for n in world.memory.tree.nodes()]
     assert world.memory.lookup(prompt(9)) == Found(8, 0)
     assert (world.memory.counts, [(n.stamp, n.owners) for n in world.memory.tree.nodes()]) == (before, order)
     assert world.pager.pages_used == 0

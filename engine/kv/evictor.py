@@ -1,0 +1,119 @@
+"""What leaves memory: cached pages that make room for others, offered to the SSD before."""
+
+from __future__ import annotations
+
+from engine.kv.eviction import EvictionOrder
+from engine.kv.node import Node
+from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
+from engine.kv.prefix_tree import PrefixTree
+from engine.kv.ssd_runs import spill_run
+from engine.kv.stores import MemoryCounts, PageStore, Tier
+
+_EVICTED_AT_ONCE = 16
+"""Most pages that make room for one that is missing."""
+
+
+class Evictor:
+    """Makes room in the pager at the prefix tree's cost; what it evicts and spills is counted in `counts`."""
+
+    def __init__(
+        self, pager: Pager, tree: PrefixTree, store: PageStore, tier: Tier | None, counts: MemoryCounts
+    ) -> None:
+        self._pager, self._tree, self._store, self._tier, self._counts = pager, tree, store, tier, counts
+        self._order = EvictionOrder(tree, pager)
+        self._batch = max(1, min(_EVICTED_AT_ONCE, pager.total_pages // 64))
+
+    @property
+    def available_pages(self) -> int:
+        """Free pages, and those that may be evicted."""
+        return self._pager.free_pages + self._order.count()
+
+    def restart(self) -> None:
+        """Pins or owners have changed, or nodes went in another way."""
+        self._order.restart()
+
+    def make_room(self, table: PageTable, missing: int) -> None:
+        """Evict until `table` can have `missing` more pages. Raises OutOfPages, with nothing changed.
+
+        A last page that `table` shares with the tree alone need not be copied: the tree can let go of it. It
+        does where the table goes on behind all that is cached in the page, so that a chat's pages stay
+        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena.
+        """
+        tail, size = self._own_last(table), self._pager.page_size
+        goes_on = tail is not None and len(tail.tokens) <= table.length % size
+        short = missing - goes_on - self._pager.free_pages
+        evictable = self._order.count() if short > 0 else 0
+        is_last_resort = short == evictable + 1 and not goes_on
+        if short > evictable and (tail is None or not is_last_resort):
+            raise OutOfPages(
+                f"KV memory is full: {missing} more pages are needed, and {self.available_pages} of "
+                f"{self._pager.total_pages} are free or can be evicted"
+            )
+        if short > 0:
+            self._evict(min(evictable, max(short, self._batch)))
+        if tail is not None and (goes_on or is_last_resort):
+            self._let_go(tail)
+
+    def evict_all(self) -> int:
+        """Evict every page that may go; returns how many."""
+        pages = self._order.count()
+        self._evict(pages)
+        return pages
+
+    def put_away(self, chat: str) -> int:
+        """Evict the idle pages that only `chat` owns, unless it is pinned; returns how many."""
+        own = [
+            node
+            for node in self._tree.idle_nodes()
+            if node.owners == frozenset({chat}) and not self._tree.is_pinned(node)
+        ]
+        for node in sorted(own, key=lambda node: node.depth, reverse=True):
+            self._let_go(node)
+        self._order.restart()
+        self._counts.evicted_pages += len(own)
+        return len(own)
+
+    def spill(self, pages: int | None = None) -> int:
+        """Offer full idle pages to the SSD, the latest first, and leave them in memory.
+
+        It stops after about `pages` pages, or when the SSD takes no more. Returns the pages that it took.
+        """
+        if self._tier is None:
+            return 0
+        nodes = [node for node in self._tree.idle_nodes() if node.key]
+        nodes.sort(key=lambda node: (node.stamp, node.depth), reverse=True)
+        taken = 0
+        for node in nodes:
+            if pages is not None and taken >= pages:
+                break
+            if self._tier.find(node.key):
+                continue
+            run = spill_run(self._tier, self._store, node)
+            if not run:
+                break
+            taken += run
+        self._counts.spilled_pages += taken
+        return taken
+
+    def _own_last(self, table: PageTable) -> Node | None:
+        """The node of the page that `table` writes next, when only it and the tree hold that page."""
+        index = table.length // self._pager.page_size
+        page = table.pages[index] if index < len(table.pages) else NO_PAGE
+        node = self._tree.node_at(page)
+        if node is None or self._pager.references(page) > 2 or self._tree.is_pinned(node):
+            return None
+        return node
+
+    def _evict(self, pages: int) -> None:
+        for _ in range(pages):
+            node = self._order.next()
+            if node is None:
+                raise AssertionError("fewer pages can be evicted than were counted")
+            self._let_go(node)
+        self._counts.evicted_pages += pages
+
+    def _let_go(self, node: Node) -> None:
+        """Take the page of `node` out of memory; one that is full is offered to the SSD first, once."""
+        if self._tier is not None and not node.offered and node.key:
+            self._counts.spilled_pages += spill_run(self._tier, self._store, node)
+        self._tree.remove(node)
