@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from engine.admission import Capacity, check_capacity
-from engine.cache_events import MissReason
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.loading.model import LoadedModel
@@ -18,7 +17,7 @@ from engine.request import Clock, Request, Sequence
 from engine.sampling import Sampler
 from engine.scheduler import MAX_RUNNING, rank_of
 from engine.stopping import StopStrings
-from engine.tokenizer.history import chat_prompt
+from engine.tokenizer.history import ChatPrompt, chat_prompt
 
 
 def accept_command(
@@ -33,8 +32,8 @@ def accept_command(
     room for an answer within the model's context, Refused when KV memory has too few pages for it.
     """
     taken_up = time.perf_counter()
-    prompt, missed = _prompt_ids(command, model)
-    ids = _checked(prompt, model.config.vocab_size)
+    chat = _prompt_of(command, model)
+    prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
     context = model.config.context_length
     if len(prompt) >= context:
         raise PromptTooLong(
@@ -51,7 +50,8 @@ def accept_command(
         most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
         clock=Clock(arrived, taken_up),
         rank=rank_of(command.lane, arrived),
-        missed=missed,
+        missed=chat.reason,
+        history=chat.kept,
     )
     request.sequences += [_sequence(request, index, model) for index in range(command.n)]
     return request
@@ -84,8 +84,8 @@ def _checked(prompt: tuple[int, ...], vocab: int) -> array[int]:
     raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
 
 
-def _prompt_ids(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...], MissReason | None]:
-    """Its ids, and what has changed in a chat whose ids are not those it was computed as."""
+def _prompt_of(command: Generate, model: LoadedModel) -> ChatPrompt:
+    """Its ids, and how far they are those that its chat was computed as."""
     given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
     if sum(given) != 1:
         raise InvalidRequest("give exactly one of messages, prompt and tokens")
@@ -100,8 +100,7 @@ def _prompt_ids(command: Generate, model: LoadedModel) -> tuple[tuple[int, ...],
             raise InvalidRequest("messages is empty; give at least one")
         if model.tokenizer.chat_template is None:
             raise InvalidRequest(f"{model.info.name} has no chat template; give it a plain prompt instead")
-        chat = chat_prompt(model.tokenizer, command.messages, command.history, model.info.path)
-        return chat.ids, chat.reason
+        return chat_prompt(model.tokenizer, command.messages, command.history, model.info.path)
     if command.prompt is not None:
-        return tuple(model.tokenizer.encode(command.prompt, special=True)), None
-    return command.tokens or (), None
+        return ChatPrompt(tuple(model.tokenizer.encode(command.prompt, special=True)), 0, None)
+    return ChatPrompt(command.tokens or (), 0, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.batch import Sent
-from engine.cache_events import CacheReport, Predicted
+from engine.cache_events import CacheReport, MissReason, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.foresight import Foresight
 from engine.kv.pager import PageTable
@@ -100,7 +100,7 @@ class Finding:
         """What there was of its prompt, once nothing more is read back: `found` tokens."""
         request = sequence.request
         cached = min(sequence.begun_at, found)
-        begin, reason = self._prefixes.miss(request.command.chat, request.prompt, found, request.missed)
+        begin, reason = self._miss(request, found)
         return CacheReport(request.id, len(request.prompt), cached, found - cached, begin, reason)
 
     def predict(self, request: Request, ahead: Iterable[Sequence]) -> Predicted:
@@ -114,7 +114,7 @@ class Finding:
             self._memory.fetch(request.prompt)  # it is likely to be sent
         self._asked = _Asked(request) if stored and self._is_its_own(request) else None
         reused = cached + stored
-        begin, reason = self._prefixes.miss(request.command.chat, request.prompt, reused, request.missed)
+        begin, reason = self._miss(request, reused)
         steps = self._steps(reused, prompt - reused)
         seconds = self._foresight.first_token(prompt, reused, read, ahead, steps)
         return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
@@ -171,6 +171,10 @@ class Finding:
         size = self._model.pager.page_size
         gains, reads = (ahead.end - ahead.begin) * size, (ahead.end - ahead.first) * size
         return self._foresight.should_restore(gains, ahead.begin * size, reads)
+
+    def _miss(self, request: Request, reused: int) -> tuple[int | None, MissReason | None]:
+        chat = request.command.chat
+        return self._prefixes.miss(chat, request.ids, reused, request.missed, request.history)
 
     def _is_its_own(self, request: Request) -> bool:
         """Whether its chat has pages on SSD: who types in a new one owns none before it is sent.

@@ -173,6 +173,7 @@ class Request:
         rank: its place in the queue (see engine.scheduler).
         report: what it found in the cache, once its turn has come.
         missed: where and why its chat's template or model broke with what was computed before.
+        history: ids of the prompt, from the first on, that its chat says it was computed as.
         launched_before: launches until its prefill began.
         has_opened: whether its prompt was computed, and its answers have begun.
         came_alone: whether nobody else was there when it came.
@@ -187,6 +188,7 @@ class Request:
     clock: Clock
     rank: float
     missed: MissReason | None = None
+    history: int = 0
     sequences: list[Sequence] = field(default_factory=list[Sequence])
     report: CacheReport | None = None
     launched_before: Counter[str] | None = None

@@ -11,7 +11,7 @@ MISS_WORDS = {
     "edited": "the message was edited",
     "template changed": "the chat’s template changed",
     "system prompt changed": "the system prompt changed",
-    "evicted": "its memory was needed elsewhere",
+    "evicted": "it was no longer kept",
     "other model": "another model had read it",
 }
 

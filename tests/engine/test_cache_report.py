@@ -50,6 +50,52 @@ def test_a_chat_that_was_never_computed_misses_nothing() -> None:
     assert prefixes.miss("a", CHAIN, 0, None) == (None, None)
 
 
+def test_a_branch_that_had_been_left_is_evicted_not_edited() -> None:
+    prefixes, other = ChatPrefixes(16), (*CHAIN[:50], *range(200, 250))
+    prefixes.computed("a", CHAIN)
+    prefixes.computed("a", other)
+    for branch in (CHAIN, other):
+        assert prefixes.miss("a", (*branch, 1), 50, None) == (50, "evicted")
+        assert prefixes.miss("a", (*branch, 1), 80, None) == (80, "evicted")
+        assert prefixes.miss("a", (*branch, 1), 100, None) == (None, None)
+    assert prefixes.miss("a", (*CHAIN[:70], 7, 8), 70, None) == (70, "edited")
+    assert prefixes.miss("a", (*CHAIN[:30], 7, 8), 30, None) == (30, "edited")
+
+
+def test_of_many_branches_the_latest_are_known() -> None:
+    prefixes = ChatPrefixes(16)
+    branches = [(*CHAIN[:50], *range(100 * n, 100 * n + 50)) for n in range(2, 12)]
+    for branch in (*branches[:8], branches[0], *branches[8:]):  # back on the first, before two more
+        prefixes.computed("a", branch)
+    told = [prefixes.miss("a", (*branch, 1), 50, None) for branch in branches]
+    assert told == [(50, "edited" if place in (1, 2) else "evicted") for place in range(10)]
+
+
+def test_a_chat_that_goes_on_is_one_branch() -> None:
+    prefixes = ChatPrefixes(16)
+    for turn in range(1, 100):
+        prefixes.computed("a", CHAIN[:turn])
+    prefixes.computed("a", range(500, 600))
+    assert prefixes.miss("a", CHAIN, 0, None) == (0, "evicted")
+
+
+@pytest.mark.parametrize(
+    ("reused", "known", "told"),
+    [
+        (0, None, (0, "evicted")),
+        (64, None, (64, "evicted")),
+        (70, None, (None, None)),  # the last page was not full
+        (99, None, (None, None)),
+        (80, "template changed", (80, "template changed")),
+        (16, "template changed", (16, "evicted")),
+    ],
+)
+def test_a_chat_s_own_account_of_an_earlier_start_is_believed(
+    reused: int, known: MissReason | None, told: tuple[int | None, MissReason | None]
+) -> None:
+    assert ChatPrefixes(16).miss("a", CHAIN, reused, known, history=85) == told
+
+
 @given(a=st.lists(st.integers(0, 2)), b=st.lists(st.integers(0, 2)))
 def test_a_common_beginning_is_as_long_as_it_can_be(a: list[int], b: list[int]) -> None:
     length = common_length(a, b)

@@ -13,6 +13,8 @@ from engine import (
     Finished,
     Forget,
     Generate,
+    History,
+    Message,
     Pin,
     Predict,
     Predicted,
@@ -25,6 +27,7 @@ from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
+GUIDE = Path(__file__).resolve().parents[2] / "resources" / "guide" / "model"
 GREEDY = SamplingParams(temperature=0)
 
 
@@ -143,6 +146,40 @@ def test_without_a_disk_what_was_evicted_is_a_miss_with_its_reason(tiny: Path) -
         _, report = ask(listener, "b", PROMPT)
     assert report.reason == "evicted"
     assert report.missed_from == report.cached_tokens < 199
+
+
+def test_a_branch_that_was_evicted_while_another_went_on_is_a_miss_with_its_reason(tiny: Path) -> None:
+    left, right = (*PROMPT[:96], *PROMPT[:64]), (*PROMPT[:96], *PROMPT[100:164])
+    with running_engine(EngineSettings(kv_pages=13, prefill_chunk=64)) as listener:
+        listener.load(tiny)
+        for name, tokens in (("l", left), ("r", right)):
+            ask(listener, name, tokens)
+        _, report = ask(listener, "again", left)
+    assert report.reason == "evicted"
+    assert report.missed_from == report.cached_tokens < len(left) - 16
+
+
+@pytest.mark.parametrize("has_disk", [True, False])
+def test_a_chat_that_was_not_kept_over_a_restart_is_a_miss_with_its_reason(
+    has_disk: bool, tmp_path: Path
+) -> None:
+    question = Message("user", "What does MLXR keep of a chat when I quit it, and where?")
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(GUIDE)
+        listener.submit(Generate("a", messages=(question,), sampling=GREEDY, chat="c"))
+        first = listener.finished("a")
+    told = (question, Message("assistant", first.text), Message("user", "And then?"))
+    history = History((*first.prompt_tokens, *first.tokens), 2, str(GUIDE))
+    with running_engine(settings(tmp_path) if has_disk else EngineSettings()) as listener:
+        listener.load(GUIDE)
+        listener.submit(Generate("b", messages=told, history=history, max_tokens=4, chat="c"))
+        listener.finished("b")
+        (report,) = (event for event in listener.events if isinstance(event, CacheReport))
+    if has_disk:
+        assert report.restored_tokens > 0
+        assert (report.missed_from, report.reason) == (None, None)
+    else:
+        assert (report.missed_from, report.reason) == (0, "evicted")
 
 
 def test_a_pinned_chat_stays_in_memory_and_a_forgotten_one_does_not(tiny: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_miss_stands_on_a_line_of_its_own() -> None:
     missed = replace(DONE, missed_from=1512, miss_reason="evicted")
     numbers, reason = note_for(missed).split("\n")
     assert numbers == note_for(DONE)
-    assert reason == "Read again from token 1,512: its memory was needed elsewhere"
+    assert reason == "Read again from token 1,512: it was no longer kept"
 
 
 def test_nothing_is_said_while_it_is_written_or_unknown() -> None:
