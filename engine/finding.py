@@ -150,8 +150,8 @@ class Finding:
         if self._asked is not None and self._asked.request.command.chat == chat:
             self.let_go()
 
-    def close(self) -> None:
-        """Keep what was learned."""
+    def save(self) -> None:
+        """Keep what was learned, where that is anything new."""
         self._foresight.save()
 
     def _read_some(self, table: PageTable, tokens: tuple[int, ...], chat: str, is_alone: bool) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.batch import Sent
@@ -12,6 +14,10 @@ from engine.request import Sequence
 from engine.ways import Way
 
 log = logging.getLogger(__name__)
+
+_Lesson = Callable[[Rates], None]
+_MOST_NEWS = 1000
+"""Lessons that wait to be saved, where the file cannot be written."""
 
 
 class Foresight:
@@ -26,23 +32,28 @@ class Foresight:
         """
         self._file, self._about = file, about
         self._page_bytes, self._page_size = page_bytes, page_size
-        self._rates = Rates()
-        try:
-            self._rates = Rates.from_json(file.read_text(encoding="utf-8"), about)
-        except FileNotFoundError:
-            pass
-        except (OSError, UnicodeDecodeError) as error:
-            log.warning("%s cannot be read (%s); rates are measured anew", file, error)
+        self._news = deque[_Lesson](maxlen=_MOST_NEWS)
+        self._rates = self._stored() or Rates()
 
     def save(self) -> None:
-        """Keep what was learned; where that fails, it is learned again."""
+        """Keep what was learned since the last time, beside what others have kept. A failure is tried again."""
+        if not self._news:
+            return
+        rates = self._stored()
+        if rates is None:
+            rates = self._rates
+        else:
+            for lesson in self._news:
+                lesson(rates)
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            part = self._file.with_suffix(".part")
-            part.write_text(self._rates.to_json(self._about), encoding="utf-8")
+            part = self._file.with_suffix(f".{os.getpid()}.part")
+            part.write_text(rates.to_json(self._about), encoding="utf-8")
             part.replace(self._file)
         except OSError as error:
             log.warning("%s cannot be written (%s)", self._file, error)
+        else:
+            self._news.clear()
 
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done; of those that compute nothing but a prompt is learned.
@@ -53,23 +64,26 @@ class Foresight:
         if chunk is None or chunk.way is Way.ASIDE or chunk.share < 1 or sent.answers:
             return
         if not chunk.sequence.request.came_alone:
-            self._rates.prefilled(chunk.tokens, chunk.begin, seconds)
+            tokens, begin = chunk.tokens, chunk.begin
+            self._learn(lambda rates: rates.prefilled(tokens, begin, seconds))
 
     def answered(self, new: int, cached: int, steps: int, seconds: float) -> None:
         """The first token of a request that was alone came after `seconds`: see Rates.answered."""
-        self._rates.answered(new, cached, steps, seconds)
+        self._learn(lambda rates: rates.answered(new, cached, steps, seconds))
 
     def returned(self, restored: int, new: int, cached: int, steps: int, seconds: float) -> None:
         """The same of a request for which pages of `restored` of its cached tokens were read back."""
-        self._rates.returned(self._bytes(restored), new, cached, steps, seconds)
+        read = self._bytes(restored)
+        self._learn(lambda rates: rates.returned(read, new, cached, steps, seconds))
 
     def refused(self) -> None:
         """Pages were not read back, as `should_restore` said: see Rates.refused."""
-        self._rates.refused()
+        self._learn(Rates.refused)
 
     def restored(self, tokens: int, seconds: float) -> None:
         """Pages of so many tokens were read back from SSD."""
-        self._rates.restored(self._bytes(tokens), seconds)
+        read = self._bytes(tokens)
+        self._learn(lambda rates: rates.restored(read, seconds))
 
     def should_restore(self, tokens: int, context: int, read: int) -> bool:
         """Whether reading `read` tokens' pages is no slower than computing `tokens` behind `context`.
@@ -98,6 +112,20 @@ class Foresight:
         return self._rates.first_token_seconds(
             prompt - reused, reused, steps, sum(known), restored_bytes=self._bytes(read)
         )
+
+    def _learn(self, lesson: _Lesson) -> None:
+        lesson(self._rates)
+        self._news.append(lesson)
+
+    def _stored(self) -> Rates | None:
+        """What the file has; None where there is nothing to be had of it."""
+        try:
+            return Rates.from_json(self._file.read_text(encoding="utf-8"), self._about)
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            log.warning("%s cannot be read (%s); rates are measured anew", self._file, error)
+            return None
 
     def _bytes(self, tokens: int) -> int:
         return tokens // self._page_size * self._page_bytes

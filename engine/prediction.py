@@ -40,12 +40,14 @@ class CostFit:
     fit the rest, such as a step that compiled its kernels, loses its weight.
     """
 
-    def __init__(self, doubted: Features = ()) -> None:
-        """`doubted`: features that are taken to cost nothing, as far as measurements do not say otherwise.
-
-        What was measured with little of a feature says next to nothing of much of it.
+    def __init__(self, doubted: Features = (), fewest: int = _FEWEST) -> None:
         """
-        self._doubted = doubted
+        Args:
+            doubted: features that are taken to cost nothing, as far as measurements do not say otherwise:
+                what was measured with little of a feature says next to nothing of much of it.
+            fewest: measurements before which nothing is said.
+        """
+        self._doubted, self._fewest = doubted, fewest
         self._kept: dict[tuple[int, ...], deque[tuple[int, Features, float]]] = {}
         self._count = 0
         self._costs: Features | None = None
@@ -67,8 +69,8 @@ class CostFit:
             self._costs = None
 
     def seconds(self, features: Features) -> float | None:
-        """What work of these features takes; None before there were two measurements."""
-        if self._costs is None and sum(map(len, self._kept.values())) < _FEWEST:
+        """What work of these features takes; None while there are too few measurements."""
+        if self._costs is None and sum(map(len, self._kept.values())) < self._fewest:
             return None
         fresh = self._count - self._fitted_at
         if self._costs is None or fresh >= min(_STALE, max(1, self._fitted_at // 4)):
@@ -154,7 +156,7 @@ class Rates:
     def __init__(self) -> None:
         self._prefill = CostFit((0.0, 0.0, 8 * _HISTORY, _HISTORY))
         self._short = CostFit((0.0, 0.0, _HISTORY))
-        self._restore, self._returned = CostFit(), CostFit()
+        self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
         self._refusals = 0
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
@@ -258,18 +260,18 @@ class Rates:
         return json.dumps({"version": VERSION, "about": about, **fits})
 
     @classmethod
-    def from_json(cls, text: str, about: str) -> Rates:
-        """What `to_json` wrote; nothing is known when `text` is damaged, or of another version or `about`."""
+    def from_json(cls, text: str, about: str) -> Rates | None:
+        """What `to_json` wrote; None when `text` is damaged, or of another version or `about`."""
         rates = cls()
         try:
             data = cast("dict[str, object]", json.loads(text))
             if data["version"] != VERSION or data["about"] != about:
-                return cls()
+                return None
             for name, fit in rates._fits().items():
                 for features, seconds in cast("list[tuple[list[float], float]]", data[name]):
                     fit.add(_checked(features, _WIDTHS[name]), float(seconds))
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
-            return cls()
+            return None
         return rates
 
     def _fits(self) -> dict[str, CostFit]:

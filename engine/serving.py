@@ -34,7 +34,7 @@ from engine.speculation.model_drafter import DraftModel
 from engine.speculation.verify import Verdict
 from engine.step_times import Reading
 from engine.telling import Teller
-from engine.tidying import Tidying
+from engine.tidying import SPILL_AFTER, Tidying
 from engine.warm_up import STEPS
 from engine.warming import Warming
 
@@ -149,7 +149,7 @@ class Serving:
         """End every request, and put what is worth keeping on SSD."""
         self.cancel_all()
         self._tidying.close()
-        self._finding.close()
+        self._finding.save()
         self._memory.drop()
         self._tell.chats()
 
@@ -164,6 +164,8 @@ class Serving:
             self._finding.recall(self._live.runner)
         elif not self._warming.warm(idle_seconds):
             self._tidying.tidy(idle_seconds)
+            if idle_seconds >= SPILL_AFTER:
+                self._finding.save()
         self._tell.stats()
 
     def choose_kernels(self) -> None:

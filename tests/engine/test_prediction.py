@@ -198,6 +198,7 @@ def test_restoring_costs_what_requests_took_longer_and_not_what_the_reads_took(l
     told = learned.first_token_seconds(20, 300, restored_bytes=10**7)
     assert told == pytest.approx(truth(20, 300) + moved(10**7), rel=0.05)
     again = Rates.from_json(learned.to_json("here"), "here")
+    assert again is not None
     assert again.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
 
 
@@ -227,6 +228,7 @@ def test_what_is_lost_in_a_requests_own_work_says_nothing_of_restoring(learned: 
 
 def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
     again = Rates.from_json(learned.to_json("this machine"), "this machine")
+    assert again is not None
     assert again.prefill_seconds(700, 100) == pytest.approx(learned.prefill_seconds(700, 100), rel=0.02)
     assert again.restore_seconds(10**7) == pytest.approx(learned.restore_seconds(10**7), rel=0.02)
 
@@ -240,6 +242,7 @@ def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> No
     ]
     bad += [json.dumps(data | {"restore": [[[1, float("nan")], 1]]})]
     for damaged in bad:
-        assert Rates.from_json(damaged, "a").prefill_seconds(9, 0) is None
-    assert Rates.from_json(text, "b").prefill_seconds(9, 0) is None
-    assert Rates.from_json(text, "a").prefill_seconds(9, 0) is not None
+        assert Rates.from_json(damaged, "a") is None
+    assert Rates.from_json(text, "b") is None
+    assert (again := Rates.from_json(text, "a")) is not None
+    assert again.prefill_seconds(9, 0) is not None
