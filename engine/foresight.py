@@ -36,7 +36,7 @@ class Foresight:
         self._rates = self._stored() or Rates()
 
     def save(self) -> None:
-        """Keep what was learned since the last time, beside what others have kept. A failure is tried again."""
+        """Keep what was learned since the last time, beside what others have kept; or try again later."""
         if not self._news:
             return
         rates = self._stored()
