@@ -55,6 +55,8 @@ class ModelDrafter:
             right += 1
         self._table.length = min(self._table.length, len(self._tokens) + right)
         self._tokens += tokens
+        # The last one's logits are what is asked for: it is computed again where nothing came behind it.
+        self._table.length = max(0, min(self._table.length, len(self._tokens) - 1))
         self._guessed = ()
 
     def draft(self, most: int) -> Draft:
