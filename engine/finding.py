@@ -40,7 +40,8 @@ class Finding:
         """`steps`: how many compute tokens of a prompt, by the first and their number: Batcher.steps."""
         self._model, self._memory = model, model.memory
         self._prefixes = ChatPrefixes(settings.page_size)
-        self._check = SelfCheck(model, settings.ssd.check_share if settings.ssd else 0.0)
+        share = settings.ssd.check_share if settings.ssd else 0.0
+        self._check = SelfCheck(model, share, settings.kv_bits)
         self._steps = steps
         self._has_answered = False
         self._asked: _Asked | None = None

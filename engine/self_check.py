@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import mlx.core as mx
@@ -15,6 +15,9 @@ from engine.runner import Runner
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 8e-2}
 """Largest difference of two logits, relative to the largest logit: sums are formed in another order."""
 
+CODED_TOLERANCE: Mapping[int | None, float] = {8: 1e-2, 4: 5e-2}
+"""The same where pages hold codes of so many bits: a sum that differs in its last bit may be another code."""
+
 
 class SelfCheck:
     """Compares the logits that follow restored pages with those that follow their last page computed anew.
@@ -22,9 +25,12 @@ class SelfCheck:
     That page is computed from all the pages before it, so that one wrong page among them shows.
     """
 
-    def __init__(self, model: LoadedModel, share: float, seed: int | None = None) -> None:
-        """`share` of the restored prompts are checked, 0 to 1."""
+    def __init__(
+        self, model: LoadedModel, share: float, kv_bits: int | None = None, seed: int | None = None
+    ) -> None:
+        """`share` of the restored prompts are checked, 0 to 1; `kv_bits`: of a stored element."""
         self._model, self._share = model, share
+        self._tolerance = max(TOLERANCE[model.info.dtype], CODED_TOLERANCE.get(kv_bits, 0.0))
         self._random = random.Random(seed)
 
     def is_due(self) -> bool:
@@ -52,4 +58,4 @@ class SelfCheck:
             self._model.memory.free(stored)
             self._model.memory.free(anew)
         worst = mx.abs(ours - theirs).max() / mx.maximum(mx.abs(ours).max(), 1e-6)
-        return cast(float, worst.item()) <= TOLERANCE[self._model.info.dtype]
+        return cast(float, worst.item()) <= self._tolerance

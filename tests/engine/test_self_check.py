@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
 from engine import CacheReport, EngineSettings, Finished, Generate, SamplingParams, SsdSettings, Stats
+from engine.kv.pager import PageTable
 from engine.kv.restoring import Restoring
 from engine.kv.ssd_runs import StoredRun
 from engine.kv.stores import MemoryOf
+from engine.runner import Runner
+from engine.self_check import CODED_TOLERANCE
 from tests.engine.cold import Cold
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
@@ -23,9 +28,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
-def run(tiny: Path, home: Path, share: float) -> tuple[Finished, CacheReport, Stats]:
+def run(tiny: Path, home: Path, share: float, bits: int | None = None) -> tuple[Finished, CacheReport, Stats]:
     ssd = SsdSettings(home / "kv", cap_bytes=64 << 20, floor_bytes=0, check_share=share)
-    with running_engine(EngineSettings(ssd=ssd, cache=home / "cache")) as listener:
+    with running_engine(EngineSettings(ssd=ssd, cache=home / "cache", kv_bits=bits)) as listener:
         listener.load(tiny)
         greedy = SamplingParams(temperature=0)
         listener.submit(Generate("a", tokens=PROMPT, max_tokens=8, sampling=greedy, ignore_eos=True))
@@ -75,3 +80,31 @@ def test_a_share_of_none_checks_nothing(tiny: Path, tmp_path: Path, monkeypatch:
     _, report, stats = run(tiny, tmp_path, 0.0)
     assert report.restored_tokens == 192
     assert stats.cache.quarantined_files == 0
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Heads of 32 elements: these can be stored in fewer bits."""
+    return write_random_model(tmp_path_factory.mktemp("models") / "wide", hidden_size=128, head_dim=32)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize(("other", "is_right"), [(0.0, True), (0.5, True), (2.0, False)])
+def test_quantised_pages_may_differ_by_what_a_code_is_and_no_more(
+    bits: int, other: float, is_right: bool, wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logits that are off by a part, `other`, of what is granted, and by more."""
+    run(wide, tmp_path, 1.0, bits)
+    runs, next_logits = list[int](), Runner.next_logits
+
+    def differing(self: Runner, table: PageTable, tokens: Sequence[int]) -> mx.array:
+        logits = next_logits(self, table, tokens)
+        runs.append(len(tokens))
+        of_largest = mx.abs(logits).max() * CODED_TOLERANCE[bits] * other
+        return logits + of_largest if len(runs) == 1 else logits
+
+    monkeypatch.setattr(Runner, "next_logits", differing)
+    _, report, stats = run(wide, tmp_path, 1.0, bits)
+    assert runs[:2] == [1, 16]
+    assert (report.restored_tokens == 192) == is_right
+    assert stats.cache.quarantined_files == (0 if is_right else 1)
