@@ -124,6 +124,7 @@ class Tidying:
     def _grow(self, pages: int) -> None:
         """Have the arena of `pages` pages, unless memory is short."""
         arena = self._model.arena
+        pages = min(pages, self._model.pager.total_pages)  # its share may be less by now
         missing = pages - arena.pages
         if missing <= 0 or self._is_short(missing * arena.page_bytes):
             return

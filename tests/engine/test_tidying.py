@@ -261,6 +261,15 @@ def test_growth_at_rest_keeps_to_the_budget(pages: int, tmp_path: Path) -> None:
     assert model.serving.next_tidying == SPILL_AFTER
 
 
+def test_what_was_expected_before_a_share_became_less_keeps_to_the_share(tmp_path: Path) -> None:
+    model = Model(tmp_path, None, 100)
+    model.serving._tidying.expect(90)
+    model.serving.limit_pages(40)
+    model.rest(0.0)
+    assert model.model.arena.pages == 40
+    model.serving.close()
+
+
 def test_growth_at_rest_gives_way_where_memory_is_short_or_would_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
