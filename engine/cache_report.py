@@ -54,7 +54,8 @@ class ChatPrefixes:
         if min(max(common, history), len(prompt) - 1) - reused >= self._page_size:
             return reused, "evicted"
         if not nearest:
-            return (reused, known) if known else (None, None)
+            is_miss = known is not None and len(prompt) - 1 - reused >= self._page_size
+            return (reused, known) if is_miss else (None, None)
         if reused <= common < min(len(nearest), len(prompt)):
             return common, known or "edited"
         return None, None

@@ -45,6 +45,7 @@ def test_a_chat_that_was_never_computed_misses_nothing() -> None:
     prefixes.computed("", CHAIN)
     assert prefixes.miss("", CHAIN, 0, None) == (None, None)
     assert prefixes.miss("a", CHAIN, 3, "other model") == (3, "other model")
+    assert prefixes.miss("a", CHAIN, 90, "other model") == (None, None)  # all of it was found
     prefixes.computed("a", CHAIN)
     prefixes.forget("a")
     assert prefixes.miss("a", CHAIN, 0, None) == (None, None)
