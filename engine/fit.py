@@ -142,6 +142,21 @@ def page_shares(tenants: Sequence[Tenant], memory: int, settings: EngineSettings
     return [int(share * pages) for share, pages in zip(shares, alone, strict=True)]
 
 
+def pages_beside_draft(
+    target: Tenant, draft: Tenant, memory: int, settings: EngineSettings
+) -> tuple[int, int] | None:
+    """The most KV pages of a model and of the one that drafts for it; None: the budget has not one for each.
+
+    A draft goes along with one answer, so that it has as many pages as that has, and no more than a chat of
+    its whole context takes; the model has the rest.
+    """
+    budget = kv_budget(target.weight_bytes + draft.weight_bytes, memory, settings)
+    together = budget // (target.page_bytes + draft.page_bytes)
+    drafts = budget_pages(min(together, draft.needed_pages) * draft.page_bytes, draft.page_bytes, settings)
+    pages = budget_pages(budget - drafts * draft.page_bytes, target.page_bytes, settings)
+    return (pages, drafts) if drafts >= 1 and pages >= 1 else None
+
+
 def resident_tokens(context: int, largest_window: int | None, settings: EngineSettings) -> int:
     """Tokens of a chat of `context` tokens that are in pages at once."""
     if largest_window is None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.commands import AS_SET, LoadModel
-from engine.errors import EngineClosed
+from engine.errors import EngineClosed, ModelError
 from engine.events import Event, LoadProgress
+from engine.fit import Tenant, check_weights, pages_beside_draft
 from engine.loading.model import LoadedModel, load_model
+from engine.machine import memory_bytes
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.speculation.model_drafter import DraftModel
@@ -51,7 +53,20 @@ def _load_draft(target: LoadedModel, settings: EngineSettings) -> DraftModel | N
     if settings.draft_model is None:
         return None
     own = replace(settings, ssd=None, kv_bits=None, context=None)
-    return DraftModel(load_model(settings.draft_model, own, lambda done, total: None), target)
+    draft = load_model(settings.draft_model, own, lambda done, total: None)
+    shares = pages_beside_draft(_tenant(target), _tenant(draft), memory_bytes(), settings)
+    names = f"{target.info.name} with {draft.info.name}, which guesses for it"
+    check_weights(names, target.info.weight_bytes + draft.info.weight_bytes, memory_bytes())
+    if shares is None:
+        raise ModelError(f"{names}: their KV pages do not fit together; leave the draft model out")
+    for model, pages in zip((target, draft), shares, strict=True):
+        model.limit_pages(pages)
+    return DraftModel(draft, target)
+
+
+def _tenant(model: LoadedModel) -> Tenant:
+    needed = model.pager.pages_for(model.most_resident)
+    return Tenant(model.info.weight_bytes, model.arena.page_bytes, needed)
 
 
 def own_settings(command: LoadModel, settings: EngineSettings) -> EngineSettings:

@@ -215,8 +215,8 @@ class Residents:
         return None
 
     def _shares(self, residents: list[Resident], *newcomer: Tenant) -> list[int] | None:
-        if newcomer and self._settings.draft_model is not None:
-            return None  # it drafts for one
+        if self._settings.draft_model is not None:
+            return None  # it drafts for one, which has what the draft leaves
         tenants = [*(tenant_of(resident.at_work) for resident in residents), *newcomer]
         return page_shares(tenants, memory_bytes(), self._settings)
 

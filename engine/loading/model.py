@@ -86,7 +86,8 @@ class LoadedModel:
             self.memory.evict_all()
             self.arena.release()
         self.pager.limit(pages)
-        self.info = replace(self.info, total_pages=pages)
+        context = _usable_context(self.config, self.pager, self.most_resident)
+        self.info = replace(self.info, total_pages=pages, context_length=context)
 
     def prove_block_kernels(self, begin: Callable[[], None], stop: Callable[[], bool]) -> None:
         """Try the kernels without which products make floats of their blocks at each use, and choose.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import EngineSettings, ModelError, inspect_model, machine, model_fit
-from engine.fit import Tenant, page_shares
+from engine.fit import Tenant, page_shares, pages_beside_draft
 from engine.loading import model as loading
 from engine.loading.model import load_model
 from tests.fakes.random_model import write_random_model
@@ -174,3 +174,23 @@ def test_shares_never_exceed_the_budget_and_cover_what_is_needed_and_held(
     assert kv_pages is None or sum(shares) <= kv_pages
     for pages, tenant in zip(shares, tenants, strict=True):
         assert pages >= max(tenant.needed_pages, tenant.held_pages)
+
+
+@pytest.mark.parametrize(
+    ("memory", "settings", "shares"),
+    [
+        (6_000 + 2 * 10**6, EngineSettings(), ((10**6 - 20 * 10) // 20, 20)),
+        (6_000 + 2 * 900, EngineSettings(), (30, 30)),  # not a whole context: both reach as far
+        (6_000, EngineSettings(kv_bytes=900), (30, 30)),
+        (6_000, EngineSettings(kv_bytes=10_000, kv_pages=7), (7, 7)),
+        (6_000, EngineSettings(kv_bytes=30), (1, 1)),
+        (6_000, EngineSettings(kv_bytes=29), None),
+    ],
+)
+def test_a_draft_model_has_pages_for_one_answer_out_of_the_same_budget(
+    memory: int, settings: EngineSettings, shares: tuple[int, int] | None
+) -> None:
+    target, draft = Tenant(5_000, 20, 500), Tenant(1_000, 10, 20 if memory > 10**6 else 500)
+    assert pages_beside_draft(target, draft, memory, settings) == shares
+    if shares and settings.kv_bytes:
+        assert shares[0] * 20 + shares[1] * 10 <= settings.kv_bytes

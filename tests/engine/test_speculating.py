@@ -12,7 +12,10 @@ import pytest
 from engine import EngineSettings, Finished, Generate, LoadModel, Message, SamplingParams, Stats
 from engine.batch import Sent
 from engine.batcher import Batcher
+from engine.loading.model import load_model
+from engine.opening import open_model
 from engine.runner import Runner
+from engine.speculation.model_drafter import DraftModel, ModelDrafter
 from tests.engine.watched import guess_always
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
@@ -108,6 +111,45 @@ def test_a_draft_model_that_is_wrong_changes_nothing_either(tmp_path: Path) -> N
     plain, _ = without_repetition(None, sampling=SAMPLINGS["greedy"])
     guessed, _ = without_repetition(other, sampling=SAMPLINGS["greedy"])
     assert guessed.tokens == plain.tokens
+
+
+def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
+    model = load_model(GUIDE, EngineSettings(), lambda done, total: None)
+    drafter = ModelDrafter(DraftModel(model, model))
+    drafter.add(model.tokenizer.encode(TEXT))
+    first = drafter.draft(3)
+    for _ in range(2):
+        drafter.add(())
+        assert drafter.draft(3) == first
+    drafter.add(first.tokens)
+    drafter.add(())
+    assert drafter.draft(1).tokens
+    drafter.close()
+    model.memory.check([])
+
+
+@pytest.mark.parametrize("budget", [7_000_000, 700_000])
+def test_a_model_and_its_draft_model_share_one_budget(budget: int, tmp_path: Path) -> None:
+    models = [write_random_model(tmp_path / name, max_position_embeddings=4096) for name in ("own", "draft")]
+    settings = EngineSettings(draft_model=models[1], kv_bytes=budget, cache=tmp_path / "cache")
+    serving = open_model(LoadModel("load", str(models[0])), settings, lambda event: None, lambda: False)
+    draft = serving._speculations._model
+    assert draft is not None
+    both = (serving.model, draft.model)
+    taken = [model.pager.total_pages * model.arena.page_bytes for model in both]
+    assert budget - 2 * both[0].arena.page_bytes < sum(taken) <= budget
+    assert serving.model.info.context_length == min(4096, 16 * both[0].pager.total_pages)
+    assert both[1].pager.total_pages == min(256, both[0].pager.total_pages)
+    serving.close()
+
+
+def test_a_budget_that_has_no_page_for_a_draft_model_is_refused_in_one_line(tmp_path: Path) -> None:
+    own, draft = (write_random_model(tmp_path / name) for name in ("own", "draft"))
+    with running_engine(EngineSettings(draft_model=draft, kv_bytes=20_000)) as listener:
+        listener.submit(LoadModel("load", str(own)))
+        error = listener.failed("load").error
+        assert "leave the draft model out" in error
+        assert "\n" not in error
 
 
 def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Path) -> None:
