@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 from engine.batch import Sent, send, send_draft
+from engine.beginning import Beginning
 from engine.chunking import ChunkSizer
-from engine.failure import GOOD_STEPS
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager, PageTable
 from engine.parts import Filling, Part
@@ -41,6 +41,8 @@ class Batcher:
         self.preemptions = 0
         self._memory, self._pager, self._is_warm = memory, pager, is_warm
         self._scheduler = Scheduler[Sequence]()
+        self._beginning = Beginning(memory, pager, self._scheduler)
+        self._is_awaited = False  # the step in flight, by one that begins when others have given way
         self._aside: Sequence | None = None
         self._aside_at = 0.0
 
@@ -72,11 +74,22 @@ class Batcher:
         """Queue an accepted request; its other answers join when its prompt is computed."""
         self._scheduler.add(request.sequences[0])
 
-    def start(self) -> Sequence | None:
-        """Let the next one begin, on what memory has of its tokens; None when nobody can."""
-        sequence = self._scheduler.next
-        if sequence is None or not self._may_start(sequence):
+    def start(self, before: Sent | None) -> Sequence | None:
+        """Let the next one begin, on what memory has of its tokens; None when nobody can.
+
+        Those ranked behind it give way where their pages are enough for it: as soon as `before`, the step
+        that is in flight, was read.
+        """
+        sequence, self._is_awaited = self._scheduler.next, False
+        if sequence is None:
             return None
+        if not self._beginning.is_possible(sequence):
+            victims = self._beginning.victims(sequence)
+            self._is_awaited = bool(victims)
+            if before is not None or not victims:
+                return None
+            for victim in victims:
+                self._give_way(victim)
         sequence.table = self._memory.begin(sequence.known, sequence.request.command.chat)
         sequence.may_restore, sequence.kept = True, sequence.table.length
         self._scheduler.start(sequence)
@@ -87,6 +100,8 @@ class Batcher:
 
         Raises OutOfPages when the only sequence that runs cannot get on.
         """
+        if before is not None and self._is_awaited:
+            return None
         if before is not None and not runner.queues_prompts and (before.slice or self._scheduler.filling):
             return None
         decoding = self._decoding(runner, before)
@@ -163,17 +178,6 @@ class Batcher:
         keys.rewind(min(keys.drawn, len(sequence.generated)))  # what was drawn and not read
         self._memory.free(sequence.table)
         self._scheduler.give_way(sequence)
-
-    def _may_start(self, sequence: Sequence) -> bool:
-        """Whether it can begin beside those that run: alone it can always."""
-        running = self._scheduler.running
-        if not running:
-            return True
-        if any(other.request.suspicion for other in running):
-            return False
-        trial = GOOD_STEPS * sequence.request.command.n if sequence.request.suspicion else 0
-        needed = self._pager.pages_for(sequence.length + 1) + len(running) + trial
-        return needed <= self._memory.available_pages
 
     def _decoding(self, runner: Runner, before: Sent | None) -> list[Sequence]:
         """Who decodes in the next step: first those whose last token is in flight, in that step's order."""

@@ -80,7 +80,7 @@ def step_costs(model: LoadedModel, batch: int, steps: int) -> StepCosts:
     accepting: list[float] = []
     while len(scheduling) < steps:
         began = time.perf_counter()
-        started = batcher.start()
+        started = batcher.start(None)
         if started is not None:
             started.may_restore = False
         sent = batcher.send(runner, None)

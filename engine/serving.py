@@ -218,7 +218,7 @@ class Serving:
         flying = self._sent
         self._live.first_runs.begin()
         try:
-            if sequence := self._batcher.start():
+            if sequence := self._batcher.start(self._sent):
                 self._started(sequence)
             settled = self._restore_some()
             before, self._sent = self._sent, None

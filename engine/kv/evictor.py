@@ -100,9 +100,12 @@ class Evictor:
         index = table.length // self._pager.page_size
         page = table.pages[index] if index < len(table.pages) else NO_PAGE
         node = self._tree.node_at(page)
-        if node is None or self._pager.references(page) > 2 or self._tree.is_pinned(node):
+        if node is None or self._pager.references(page) > 2:
             return None
-        return node
+        is_kept = self._tree.is_pinned(node) and node.owners != frozenset(
+            (table.chat,)
+        )  # a chat goes on in its own
+        return None if is_kept else node
 
     def _evict(self, pages: int) -> None:
         for _ in range(pages):

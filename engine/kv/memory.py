@@ -76,7 +76,7 @@ class KVMemory:
         if full := match.length // self._pager.page_size:
             self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
         pages = [node.page for node in match.nodes[match.first :]]
-        return self._pager.share([NO_PAGE] * match.first + pages, match.length)
+        return self._pager.share([NO_PAGE] * match.first + pages, match.length, chat)
 
     def prepare(self, table: PageTable, tokens: int) -> None:
         """Build the arena for the first `tokens` tokens of `table` at once, not by and by; takes no page."""

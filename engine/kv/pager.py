@@ -46,12 +46,14 @@ class PageTable:
 
     Attributes:
         length: the tokens whose keys and values are in pages (or were, before release_before).
+        chat: whose tokens they are; "" is nobody's.
         is_read: whether launches that are still to be sent read these very pages: none is exchanged.
     """
 
     pages: list[int] = field(default_factory=list[int])
     length: int = 0
     is_read: bool = False
+    chat: str = ""
 
 
 class Pager:
@@ -178,11 +180,11 @@ class Pager:
         """Another table of the same tokens on the same pages; pages beyond its length are not shared."""
         pages = table.pages[: self.pages_for(table.length)]
         self.retain(pages)
-        return PageTable(pages, table.length)
+        return PageTable(pages, table.length, chat=table.chat)
 
-    def share(self, pages: Iterable[int], length: int) -> PageTable:
+    def share(self, pages: Iterable[int], length: int, chat: str = "") -> PageTable:
         """A table of `length` tokens on `pages` that others hold already, NO_PAGE where there is none."""
-        table = PageTable(list(pages), length)
+        table = PageTable(list(pages), length, chat=chat)
         self.retain(table.pages)
         return table
 

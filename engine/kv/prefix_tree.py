@@ -87,6 +87,10 @@ class PrefixTree:
         """Whether a pinned chat owns `node`."""
         return not self._pinned.isdisjoint(node.owners)
 
+    def keeps(self, chat: str) -> bool:
+        """Whether `chat` is pinned."""
+        return chat in self._pinned
+
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the nodes of `chat`, those of later too, must stay in memory."""
         (self._pinned.add if pinned else self._pinned.discard)(chat)
