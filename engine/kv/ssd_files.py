@@ -68,7 +68,7 @@ class SsdFiles:
     def open(self) -> None:
         """Index what is there, remove leftovers, and come down to the cap."""
         try:
-            self._settings.folder.mkdir(parents=True, exist_ok=True)
+            self._folder.make()
             with self._folder.locked():
                 self._catch_up(self._folder.read_ledger())
                 self._come_down_to(self._settings.cap_bytes)

@@ -5,21 +5,28 @@
     FOLDER/IDENTITY/KEY.safetensors     a run of pages, named by the key of its last page
     FOLDER/IDENTITY/.KEY.tmp            the same while it is written; without the lock's holder, a leftover
 
+Pages hold the ids of chats: folders and files are their owner's alone, whatever the umask.
+
 Whatever else lies there is not ours: it is neither read, counted nor removed.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import logging
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
+
+log = logging.getLogger(__name__)
 
 SUFFIX = ".safetensors"
 DAY_S = 86_400
@@ -28,6 +35,8 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _FILE = re.compile(r"[0-9a-f]{32}\.safetensors")
 _LEFTOVER = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _LOCK, _LEDGER = "lock", "ledger.json"
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+_OTHERS = 0o077
 _LOCK_S = 2.0
 _KEPT_DAYS = 32
 
@@ -89,10 +98,23 @@ class SsdFolder:
         """Bytes that the folder's disk can still take."""
         return self._disk_usage(self.root).free
 
+    def make(self) -> None:
+        """Make the folder where it is not there; what older versions left open to others is closed."""
+        self.root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        ours = [entry for entry in _entries(self.root) if _is_ours(entry)]
+        if ours and len(ours) == len(_entries(self.root)):  # not one with other things in it
+            _close_to_others(self.root.resolve())
+        for entry in ours:
+            _close_to_others(Path(entry.path))
+        for folder in self._identities():
+            for entry in _entries(folder):
+                if _FILE.fullmatch(entry.name):
+                    _close_to_others(Path(entry.path))
+
     @contextmanager
     def locked(self) -> Generator[None]:
         """Hold the lock that writers of all processes share. Raises FolderBusy after two seconds."""
-        lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, _FILE_MODE)
         try:
             _wait_for(lock)
             yield
@@ -112,7 +134,8 @@ class SsdFolder:
 
     def write(self, path: Path, buffers: Sequence[memoryview]) -> None:
         """Write the file whole or not at all. Removes what it began when that fails."""
-        path.parent.mkdir(exist_ok=True)  # not its parents: a folder that was taken away stays away
+        # Not its parents: a folder that was taken away stays away.
+        path.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         _replace(path, path.with_name(f".{path.stem}.tmp"), buffers, is_durable=True)
 
     def read_ledger(self) -> Ledger:
@@ -152,7 +175,8 @@ def remove(path: Path) -> None:
 
 def _replace(path: Path, temporary: Path, buffers: Sequence[memoryview], *, is_durable: bool) -> None:
     try:
-        with temporary.open("wb", buffering=0) as file:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE)
+        with os.fdopen(handle, "wb", buffering=0) as file:
             for buffer in buffers:
                 while buffer:
                     buffer = buffer[file.write(buffer) :]
@@ -162,6 +186,24 @@ def _replace(path: Path, temporary: Path, buffers: Sequence[memoryview], *, is_d
     except OSError:
         remove(temporary)
         raise
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    return entry.name in (_LOCK, _LEDGER) or _IDENTITY.fullmatch(entry.name) is not None
+
+
+def _close_to_others(path: Path) -> None:
+    """Take from everybody but its owner what they may do with `path`; a link is not followed."""
+    try:
+        mode = path.lstat().st_mode
+        if mode & _OTHERS and not stat.S_ISLNK(mode):
+            path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+    except FileNotFoundError:
+        return  # another process has removed it
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            return  # what wants to write there says so
+        log.warning("%s stays open to other accounts: %s", path, error.strerror)
 
 
 def _wait_for(lock: int) -> None:
@@ -188,7 +230,7 @@ def _page_files(folder: Path) -> Iterator[FoundFile]:
         try:
             if not _FILE.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
                 continue
-            stat = entry.stat(follow_symlinks=False)
+            about = entry.stat(follow_symlinks=False)
         except OSError:
             continue  # another process has removed it
-        yield FoundFile(Path(entry.path), stat.st_size, stat.st_mtime_ns)
+        yield FoundFile(Path(entry.path), about.st_size, about.st_mtime_ns)

@@ -9,9 +9,11 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 from collections import namedtuple
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +99,45 @@ def test_pages_come_back_from_files_in_this_run_and_the_next(tmp_path: Path) -> 
     assert len(page_files(tmp_path)) == 2
     assert tier.written_pages == 8
     assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+
+
+@pytest.fixture
+def no_umask() -> Generator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Permissions of a folder and of all in it."""
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_pages_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    run = chain(1)[0]
+    home = tmp_path / "data" / "kv"
+    stored(opened(home), run)
+    file = f"{run.keys[-1].hex()}.safetensors"
+    private = {"kv": 0o700, IDENTITY.digest: 0o700, file: 0o600, "ledger.json": 0o600, "lock": 0o600}
+    assert modes(home) == private
+
+
+def test_what_older_versions_left_open_is_closed_and_nothing_else(tmp_path: Path) -> None:
+    run, other = chain(1)[0], tmp_path / "kept" / "notes.txt"
+    home, shared = tmp_path / "kv", tmp_path / "kept"
+    for folder in (home, shared):
+        stored(opened(folder), run)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    other.write_text("of somebody else")
+    other.chmod(0o644)
+    for folder in (home, shared):
+        assert found(opened(folder), [run]) == [True]
+    file = f"{run.keys[-1].hex()}.safetensors"
+    private = {IDENTITY.digest: 0o700, file: 0o600, "ledger.json": 0o600, "lock": 0o600}
+    assert modes(home) == {"kv": 0o700, **private}
+    assert modes(shared) == {"kept": 0o755, "notes.txt": 0o644, **private}
 
 
 def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) -> None:
