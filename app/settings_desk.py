@@ -14,7 +14,7 @@ from app.chat.disk_use import DiskUseViewModel
 from app.chosen_settings import ChosenSettings
 from app.downloads.lanes import Lanes
 from app.engine_settings import unload_seconds
-from app.settings import FilesAtOnce, Switch, Theme, UnloadAfter
+from app.settings import FilesAtOnce, KvCache, Switch, Theme, UnloadAfter
 from app.widgets.settings_dialog import SettingsDialog
 from engine import Command, LetRest
 
@@ -48,7 +48,7 @@ class SettingsDesk(QObject):
         dialog = SettingsDialog(self._appearance, self._chosen.values, data_folder, window)
         dialog.theme_chosen.connect(self._choose_theme)
         dialog.cache.disk_cache_chosen.connect(lambda choice: self._keep(ssd_cache=choice))
-        dialog.cache.kv_cache_chosen.connect(lambda choice: self._keep(kv_cache=choice))
+        dialog.cache.kv_cache_chosen.connect(self.choose_kv_cache)
         dialog.model.chosen.connect(self._choose_unload_after)
         dialog.downloads.chosen.connect(self._choose_files_at_once)
         dialog.updates.chosen.connect(self._choose_updates)
@@ -58,9 +58,9 @@ class SettingsDesk(QObject):
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
-    def store_in_bits(self, bits: int) -> None:
-        """Let what chats compute be kept in `bits` bits, from the next start on."""
-        self._keep(kv_cache="8" if bits == 8 else "4")
+    def choose_kv_cache(self, choice: KvCache) -> None:
+        """Let what chats compute be kept in so many bits, from the next start on."""
+        self._keep(kv_cache=choice)
 
     def _choose_theme(self, choice: Theme) -> None:
         self._appearance.choose(choice)

@@ -31,6 +31,7 @@ from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
 from app.engine_settings import kv_bits, unload_seconds
 from app.event_inbox import EventInbox
+from app.fewer_bits import FewerBits
 from app.first_run.trials_strip import TrialsStrip
 from app.first_run.trials_view_model import TrialsViewModel
 from app.garbage import GarbageCollector
@@ -118,7 +119,6 @@ class Desktop:
             EngineSettings(kv_bits=bits),
             lanes,
         )
-        self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, self._store_in_bits)
         self.dashboard = DashboardDoor(
             self.appearance,
             self.window,
@@ -135,6 +135,8 @@ class Desktop:
             self.queue.post,
         )
         self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
+        fewer = FewerBits(self._own_settings, self.models, self._settings, self.window.toast)
+        self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, fewer.store)
         self.about = AboutDoor(
             self.appearance, self.window, paths, self.queue.post, self.chosen, self.models, self._settings
         )
@@ -286,10 +288,6 @@ class Desktop:
 
     def _show_settings(self) -> None:
         self._settings.show_dialog(str(self._paths.home), self.disk_use, self.window)
-
-    def _store_in_bits(self, bits: int) -> None:
-        self._settings.store_in_bits(bits)
-        self.window.toast.say(text.QUANTISED.format(amount=bits))
 
     def _tell_problem(self, of: str, problem: str) -> None:
         """Show what is wrong with the chats, else the settings, else the history; "": it is over."""

@@ -11,7 +11,8 @@ from app.chat.pins import PinsViewModel
 class WaysOut:
     """Takes the ways that the engine named.
 
-    `edit` opens the editor of a message; `store_in_bits` keeps the wish for KV memory of so many bits.
+    `edit` opens the editor of a message; `store_in_bits` keeps the wish for KV memory of so many
+    bits for the model at a path.
     """
 
     def __init__(
@@ -19,7 +20,7 @@ class WaysOut:
         conversation: ConversationViewModel,
         pins: PinsViewModel,
         edit: Callable[[str], None],
-        store_in_bits: Callable[[int], None],
+        store_in_bits: Callable[[int, str], None],
     ) -> None:
         self._conversation, self._pins = conversation, pins
         self._edit, self._store_in_bits = edit, store_in_bits
@@ -35,7 +36,7 @@ class WaysOut:
                 self._edit(self._question_of(message_id))
                 return
             case "quantise":
-                self._store_in_bits(way.amount)
+                self._store_in_bits(way.amount, self._model_of(message_id))
                 return
             case "fewer answers":
                 answers = way.amount
@@ -44,6 +45,9 @@ class WaysOut:
             case "evict":
                 self._pins.pin(way.chat, False)
         self._conversation.regenerate(message_id, answers, limit)
+
+    def _model_of(self, message_id: str) -> str:
+        return next(message.model for message in self._conversation.messages if message.id == message_id)
 
     def _question_of(self, message_id: str) -> str:
         path = [message.id for message in self._conversation.messages]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from app.library.library import open_library
 from app.library.records import NOTHING_SET, LibraryError, Model, ModelSettings
 from app.paths import Paths
+from app.settings import KvCache
 
 _UNKNOWN = "the library is still empty; `mlxr models` looks for models"
 
@@ -36,6 +38,22 @@ def settings_at(path: Path, paths: Paths) -> ModelSettings:
         return NOTHING_SET
     with open_library(paths) as library:
         return library.settings_at(path)
+
+
+def choose_kv_cache(path: Path, paths: Paths, choice: KvCache) -> ModelSettings | None:
+    """Let a KV cache that is set for the model at `path` alone be `choice`; returns all that is set then.
+
+    None where nothing is set for it alone: what is set for all models holds for it. Raises LibraryError.
+    """
+    if settings_at(path, paths).kv_cache is None:
+        return None
+    with open_library(paths, must_save=True) as library:
+        model = library.model_at(path)
+        if model is None:
+            return None
+        own = replace(model.settings, kv_cache=choice)
+        library.save_settings(model, own)
+    return own
 
 
 def note_use(path: Path, paths: Paths) -> str:

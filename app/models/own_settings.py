@@ -1,4 +1,4 @@
-"""What a person set for one model alone, found before it is opened, off the GUI thread."""
+"""What a person set for one model alone, found before it is opened and changed, off the GUI thread."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from app.library.records import NOTHING_SET, ModelSettings
 from app.models.background import Background, Post
 from app.paths import Paths
+from app.settings import KvCache
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,25 @@ class OwnSettings:
             then(NOTHING_SET)
 
         self._background.ask(work, then, without)
+
+    def choose_kv_cache(
+        self,
+        path: str,
+        choice: KvCache,
+        then: Callable[[ModelSettings | None], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Change the KV cache that is set for the model at `path` alone, if any is.
+
+        `then` gets all that is set for it, or None; `failed` a line on why it could not be kept.
+        """
+
+        def work() -> ModelSettings | None:
+            from app.library.lookup import choose_kv_cache
+
+            return choose_kv_cache(Path(path), self._paths, choice)
+
+        self._background.ask(work, then, failed)
 
     def quit(self) -> None:
         """Ask for nothing any more; the thread ends when it can."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,15 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer_view import AnswerView
 from app.chat.user_message_view import UserMessageView
+from app.library.library import open_library
+from app.library.look import look
+from app.library.lookup import settings_at
+from app.library.records import ModelSettings
 from app.model_location import GUIDE
+from app.paths import Paths
 from app.settings import SettingsFile
-from app.wiring import Desktop
-from engine import Engine, EngineSettings
+from app.wiring import Desktop, MakeEngine
+from engine import Engine, EngineSettings, inspect_model
 from tests.app.conftest import OpenDesktop
 
 PATIENCE = 30_000  # ms
@@ -25,8 +31,14 @@ LONG = SENTENCE * 5
 
 @pytest.fixture
 def desktop(open_desktop: OpenDesktop, tmp_path: Path) -> Desktop:
-    settings = EngineSettings(kv_pages=PAGES, cache=tmp_path / "cache")
-    return open_desktop(lambda emit: Engine(emit, settings), GUIDE, tmp_path / "home")
+    return open_desktop(few_pages(tmp_path), GUIDE, tmp_path / "home")
+
+
+def few_pages(folder: Path, bits: int | None = None) -> MakeEngine:
+    """A real engine whose budget is PAGES pages of the guide's as computed."""
+    budget = PAGES * EngineSettings().page_size * inspect_model(GUIDE).kv_bytes_per_token
+    settings = EngineSettings(kv_bytes=budget, kv_bits=bits, cache=folder / "cache")
+    return lambda emit: Engine(emit, settings)
 
 
 def ended(qtbot: QtBot, desktop: Desktop) -> str:
@@ -91,9 +103,29 @@ def test_shortening_opens_the_editor_and_storing_in_bits_is_a_setting(
     assert question.editor
     assert question.editor.text == desktop.conversation.messages[0].text
     qtbot.mouseClick(way(qtbot, desktop, "Store"), Qt.MouseButton.LeftButton)
-    assert "8 bits" in desktop.window.toast.text
+    qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text, timeout=PATIENCE)
     file = SettingsFile(tmp_path / "home" / "settings.json")
     qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8", timeout=PATIENCE)
+
+
+def test_storing_in_bits_holds_for_a_model_with_a_kv_cache_of_its_own(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    SettingsFile(Paths(home).settings).update(lambda settings: replace(settings, kv_cache="8"))
+    with open_library(Paths(home)) as library:
+        library.refresh(look)
+        library.save_settings(library.named("guide"), ModelSettings(context=2000, kv_cache="full"))
+    desktop = open_desktop(few_pages(tmp_path, 8), GUIDE, home)
+    assert desktop.conversation.send(LONG * 3)
+    assert ended(qtbot, desktop) == "failed"
+    qtbot.mouseClick(way(qtbot, desktop, "Store"), Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text, timeout=PATIENCE)
+    assert settings_at(GUIDE, Paths(home)) == ModelSettings(context=2000, kv_cache="8")
+    desktop.close()
+    again = open_desktop(few_pages(tmp_path, 8), GUIDE, home)
+    assert again.conversation.send(LONG * 3)
+    assert ended(qtbot, again) in ("complete", "length")
 
 
 def test_an_answer_within_a_smaller_context(desktop: Desktop, qtbot: QtBot) -> None:

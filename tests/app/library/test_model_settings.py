@@ -10,6 +10,7 @@ import pytest
 from app.library.importing import take_in
 from app.library.library import open_library
 from app.library.look import look
+from app.library.lookup import choose_kv_cache, settings_at
 from app.library.model_settings import ENTRIES, from_json, to_json, with_setting
 from app.library.records import NOTHING_SET, LibraryError, ModelSettings
 from app.library.schema import LIBRARY
@@ -76,6 +77,23 @@ def test_they_stay_with_the_model(account: Account, gguf_bytes: bytes, tmp_path:
         library.refresh(look)
         assert library.settings_at(tmp_path / "m.gguf") == library.named("m").settings == own
         assert library.settings_at(tmp_path / "other.gguf") == NOTHING_SET
+
+
+def test_a_kv_cache_of_its_own_is_changed_and_nothing_is_set_where_there_is_none(
+    account: Account, gguf_bytes: bytes, tmp_path: Path
+) -> None:
+    place = tmp_path / "m.gguf"
+    place.write_bytes(gguf_bytes)
+    assert choose_kv_cache(place, account.paths, "8") is None, "there is no library yet"
+    with open_library(account.paths) as library:
+        take_in(library, place, look)
+        library.save_settings(library.named("m"), ModelSettings(context=64))
+    assert choose_kv_cache(place, account.paths, "8") is None
+    assert settings_at(place, account.paths) == ModelSettings(context=64)
+    with open_library(account.paths) as library:
+        library.save_settings(library.named("m"), ModelSettings(context=64, kv_cache="full"))
+    assert choose_kv_cache(place, account.paths, "8") == ModelSettings(context=64, kv_cache="8")
+    assert settings_at(place, account.paths) == ModelSettings(context=64, kv_cache="8")
 
 
 def test_a_library_of_the_first_version_is_brought_up_with_what_it_holds(account: Account) -> None:
