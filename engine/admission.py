@@ -17,14 +17,14 @@ class Capacity:
         pages: in all; `page_size` tokens each.
         pinned: pages that are kept for chats, by chat; what chats share counts for each of them.
         pinned_pages: how many pages that is.
-        may_quantise: whether its elements are stored as computed, and could be in 8 bits.
+        pages_in_8_bits: in all if its elements were stored in 8 bits; `pages` where that changes nothing.
     """
 
     pages: int
     page_size: int
     pinned: Mapping[str, int]
     pinned_pages: int
-    may_quantise: bool
+    pages_in_8_bits: int
 
     @property
     def available(self) -> int:
@@ -72,6 +72,6 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tup
         ways.append(WayOut("shorten", over))
     if needed <= capacity.pages:
         ways += [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
-    if capacity.may_quantise:
+    if needed <= capacity.pages_in_8_bits - capacity.pinned_pages:
         ways.append(WayOut("quantise", 8))
     return tuple(ways)

@@ -9,7 +9,8 @@ from engine.cache_events import ChatMemory, Freed
 from engine.commands import Keep
 from engine.events import Event
 from engine.finding import Finding
-from engine.kv.coding import takes_bits
+from engine.fit import budget_pages
+from engine.kv.coding import coding, head_bytes, takes_bits
 from engine.loading.model import LoadedModel
 from engine.request import Request
 from engine.settings import EngineSettings
@@ -68,8 +69,15 @@ class ChatPages:
             for other in others & chats.keys()
         }
         held = self._memory.tree.held_for_pins(chat, prompt)
-        may_quantise = self._settings.kv_bits is None and takes_bits(self._model.config.head_dim)
-        return Capacity(pages.total_pages, pages.page_size, pinned, held, may_quantise)
+        return Capacity(pages.total_pages, pages.page_size, pinned, held, self._pages_in_8_bits())
+
+    def _pages_in_8_bits(self) -> int:
+        """What the memory of all pages would be cut into; as many as there are where they cannot change."""
+        arena, pages, head_dim = self._model.arena, self._model.pager.total_pages, self._model.config.head_dim
+        if self._settings.kv_bits is not None or not takes_bits(head_dim):
+            return pages
+        smaller = head_bytes(coding(head_dim, arena.coding.dtype, 8))
+        return budget_pages(pages * head_bytes(arena.coding), smaller, self._settings)
 
     def refusal(self, request: Request) -> Exception:
         """It ran alone, and pages that are pinned stand in its way."""
