@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, QUrl, Signal, Slot
+from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
@@ -13,10 +13,14 @@ from app.updates.updates_section import UpdatesSection
 from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
 from app.widgets.choice_section import ChoiceSection
+from app.widgets.fitting_scroll import FittingScroll
 
 CHOICES = (("system", "Like the system"), ("light", "Light"), ("dark", "Dark"))
 UNLOAD_CHOICES = (("5", "5"), ("15", "15"), ("30", "30"), ("60", "60"), ("off", "Never"))
 FILES_CHOICES = tuple((count, count) for count in ("1", "2", "3", "5", "8"))
+
+TITLE_BAR = 40
+"""Pixels that a desktop may put above a dialog."""
 
 UNLOAD_AFTER = "Minutes until it leaves memory"
 UNLOAD_NOTE = "It comes back by itself when you write. A chat that you keep in memory keeps its model there."
@@ -27,6 +31,9 @@ FILES_NOTE = "More may be faster; fewer leave more of your network to others. A 
 
 class SettingsDialog(QDialog):
     """Shows `settings` and where data is kept.
+
+    Attributes:
+        scrolled: all but the buttons.
 
     Intents: `theme_chosen(choice)`, `about_wanted`, and those of the sections `cache`, `model`, `downloads`
     and `updates`.
@@ -47,17 +54,18 @@ class SettingsDialog(QDialog):
         self._model = ChoiceSection(UNLOAD_AFTER, UNLOAD_CHOICES, settings.unload_after, UNLOAD_NOTE)
         self._downloads = ChoiceSection(FILES_AT_ONCE, FILES_CHOICES, settings.files_at_once, FILES_NOTE)
         self._updates = UpdatesSection(appearance, settings.check_updates, can_check=RELEASES.can_check)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(24, 24, 24, 24)
+        sections = QWidget()
+        column = QVBoxLayout(sections)
+        column.setContentsMargins(24, 24, 24, 12)
         column.setSpacing(8)
-        sections = (
+        titled = (
             ("Look", self._look),
             ("What chats have computed", self._cache),
             ("A model that nobody uses", self._model),
             ("Downloads", self._downloads),
             ("Updates", self._updates),
         )
-        for title, section in sections:
+        for title, section in titled:
             column.addWidget(_heading(title))
             column.addWidget(section)
             column.addSpacing(10)
@@ -66,8 +74,16 @@ class SettingsDialog(QDialog):
         where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         where.setWordWrap(True)
         column.addWidget(where)
-        column.addSpacing(16)
-        column.addLayout(self._make_buttons(data_folder))
+        column.addStretch(1)
+        self.scrolled = FittingScroll(sections)
+        self.scrolled.grown.connect(self._fit)
+        self._wanted = 0
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self.scrolled, 1)
+        self._buttons = self._make_buttons(data_folder)
+        whole.addLayout(self._buttons)
         self._fit()
 
     @property
@@ -100,15 +116,16 @@ class SettingsDialog(QDialog):
         """Say what the disk cache takes."""
         self._cache.show_disk_use(words)
 
-    def event(self, event: QEvent) -> bool:
-        """Grow where words take more lines than before."""
-        is_known = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._fit()
-        return is_known
-
+    @Slot()
     def _fit(self) -> None:
-        self.resize(self.width(), max(self.height(), self.heightForWidth(self.width())))
+        """Grow where words take more lines than before, within the screen and the window below."""
+        before, self._wanted = self._wanted, self.scrolled.wanted_height()
+        if self._wanted > before:
+            most = self.screen().availableGeometry().height() - TITLE_BAR
+            below = self.parentWidget()
+            if below is not None:
+                most = min(most, below.window().height())
+            self.resize(self.width(), min(most, self._wanted + self._buttons.sizeHint().height()))
 
     def _make_buttons(self, data_folder: str) -> QHBoxLayout:
         show = QPushButton("Show the folder")
@@ -119,6 +136,8 @@ class SettingsDialog(QDialog):
         close.setDefault(True)
         close.clicked.connect(self.accept)
         buttons = QHBoxLayout()
+        buttons.setContentsMargins(24, 12, 24, 24)
+        buttons.setSpacing(8)
         buttons.addWidget(show)
         buttons.addWidget(about)
         buttons.addStretch(1)

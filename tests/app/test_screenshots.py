@@ -360,11 +360,10 @@ def test_settings_with_a_full_disk(desktop: Desktop, qtbot: QtBot, look: str) ->
     dialog = desktop.window.findChild(SettingsDialog)
     assert dialog
     qtbot.waitUntil(dialog.isVisible)
-    before = dialog.height()
     problem = "/data/kv-cache cannot be written (No space left on device); free space there or choose another"
     cache = CacheCounts(ssd_bytes=2_147_000_000, ssd_problem=problem)
     desktop.disk_use.handle(Stats("", 0, 0, 0.0, 0.0, 0, 512, 0, 0, cache=cache))
-    qtbot.waitUntil(lambda: dialog.height() > before)
+    qtbot.waitUntil(lambda: problem in dialog.cache.disk_use)
     FOLDER.mkdir(parents=True, exist_ok=True)
     assert dialog.grab().save(str(FOLDER / f"{look}-settings-full-disk.png"))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
@@ -29,6 +30,37 @@ def test_the_look_is_shown_and_told(qtbot: QtBot, appearance: Appearance, name: 
         dialog.look.button(other).click()
     assert chosen.args == [other]
     assert any("/data/mlxr" in label.text() for label in dialog.findChildren(QLabel))
+
+
+@pytest.mark.parametrize("height", [560, 1200])
+def test_done_is_in_sight_and_all_else_can_be_scrolled_to(
+    qtbot: QtBot, appearance: Appearance, height: int
+) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(900, height)
+    window.show()
+    dialog = SettingsDialog(appearance, Settings(), "/data/mlxr", window)
+    dialog.show()
+    qtbot.waitUntil(dialog.isVisible)
+    most = min(height, dialog.screen().availableGeometry().height())
+    done = next(button for button in dialog.findChildren(QPushButton) if button.text() == "Done")
+    assert dialog.height() <= most
+    assert dialog.rect().contains(QRect(done.mapTo(dialog, QPoint()), done.size()))
+    bar = dialog.scrolled.verticalScrollBar()
+    last = next(label for label in dialog.findChildren(QLabel) if "/data/mlxr" in label.text())
+    bar.setValue(bar.maximum())
+    viewport = dialog.scrolled.viewport()
+    assert viewport.rect().contains(QRect(last.mapTo(viewport, QPoint()), last.size()))
+
+
+def test_it_grows_with_its_words(qtbot: QtBot, appearance: Appearance) -> None:
+    dialog = make(qtbot, appearance, Settings())
+    dialog.show()
+    before = dialog.scrolled.wanted_height()
+    with qtbot.waitSignal(dialog.scrolled.grown):
+        dialog.show_disk_use("On disk now: 2.1 GB\n" + "It cannot be written. " * 20)
+    assert dialog.scrolled.wanted_height() > before
 
 
 def test_every_value_of_a_setting_can_be_chosen() -> None:
