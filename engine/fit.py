@@ -108,8 +108,9 @@ def _verdict(weight_bytes: int, memory: int, pages: int, needed: int) -> Verdict
 
 
 def kv_budget(weight_bytes: int, memory: int, settings: EngineSettings) -> int:
-    """Bytes that KV pages may grow to beside so many bytes of weights."""
-    return settings.kv_bytes or int(KV_SHARE * max(0, memory - weight_bytes))
+    """Bytes that KV pages may grow to beside so many bytes of weights: never more than these leave."""
+    free = max(0, memory - weight_bytes)
+    return int(KV_SHARE * free) if settings.kv_bytes is None else min(settings.kv_bytes, free)
 
 
 def budget_pages(budget: int, page_bytes: int, settings: EngineSettings) -> int:

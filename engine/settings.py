@@ -25,7 +25,8 @@ class EngineSettings:
 
     Attributes:
         page_size: tokens per KV page.
-        kv_bytes: most bytes the KV arena may take; None derives it from the machine's memory.
+        kv_bytes: most bytes the KV arena may take, within what weights leave of the machine's memory; None
+            derives it from that.
         kv_pages: the same in pages; both together: the smaller.
         context: most tokens of one chat, prompt and answer together; None is as many as the model allows.
         kv_bits: bits of a stored key or value element: None as computed, or 8 or 4, quantised.

@@ -63,6 +63,10 @@ def test_a_budget_that_was_set_counts() -> None:
     assert model_fit(Sizes(), 10**9, settings=EngineSettings(kv_bytes=15_999)).verdict == "does not fit"
 
 
+def test_a_budget_is_never_more_than_the_weights_leave() -> None:
+    assert model_fit(Sizes(), 1_224_000, settings=EngineSettings(kv_bytes=10**9)).kv_budget == 224_000
+
+
 @pytest.mark.parametrize("bits", [None, 8])
 def test_loading_finds_what_was_foretold(
     bits: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,8 +135,9 @@ def test_two_fit_where_each_has_room_for_its_whole_context(memory: int, fits: bo
 
 def test_two_do_not_fit_where_their_weights_do_not() -> None:
     settings = EngineSettings(kv_bytes=10_000)
-    assert page_shares([SMALL, LARGE], 6_667, settings)
-    assert page_shares([SMALL, LARGE], 6_666, settings) is None  # a tenth must stay free
+    both = [replace(tenant, needed_pages=1) for tenant in (SMALL, LARGE)]
+    assert page_shares(both, 6_667, settings)
+    assert page_shares(both, 6_666, settings) is None  # a tenth must stay free
 
 
 def test_what_is_held_is_not_given_away() -> None:
