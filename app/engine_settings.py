@@ -8,8 +8,10 @@ from pathlib import Path
 
 from app.library.records import ModelSettings
 from app.paths import Paths
-from app.settings import KvCache, Settings, UnloadAfter
+from app.settings import KvCache, KvMemory, Settings, SettingsFile, SsdCap, UnloadAfter
 from engine import AS_SET, EngineSettings, LoadModel, SsdSettings
+
+GB = 10**9
 
 
 def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
@@ -21,9 +23,17 @@ def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
         shutil.rmtree(paths.kv_cache, ignore_errors=True)
     return EngineSettings(
         cache=paths.kernels,
-        ssd=SsdSettings(paths.kv_cache) if settings.ssd_cache == "on" else None,
+        ssd=_ssd(paths.kv_cache, settings.ssd_cap) if settings.ssd_cache == "on" else None,
         kv_bits=kv_bits(settings.kv_cache),
+        kv_bytes=_bytes(settings.kv_memory),
+        speculation=settings.speculation == "on",
     )
+
+
+def fit_settings(paths: Paths) -> EngineSettings:
+    """What of the settings that are kept says whether a model fits, for the engine's `model_fit`."""
+    settings = SettingsFile(paths.settings).load().settings
+    return EngineSettings(kv_bits=kv_bits(settings.kv_cache), kv_bytes=_bytes(settings.kv_memory))
 
 
 def window_settings(paths: Paths, settings: Settings) -> EngineSettings:
@@ -39,6 +49,16 @@ def unload_seconds(choice: UnloadAfter) -> float | None:
 def kv_bits(choice: KvCache) -> int | None:
     """Bits of an element of the KV cache; None: as computed."""
     return None if choice == "full" else int(choice)
+
+
+def _ssd(folder: Path, cap: SsdCap) -> SsdSettings:
+    cap_bytes = _bytes(cap)
+    return SsdSettings(folder) if cap_bytes is None else SsdSettings(folder, cap_bytes)
+
+
+def _bytes(choice: SsdCap | KvMemory) -> int | None:
+    """Bytes of a choice in GB; None: automatic."""
+    return None if choice == "automatic" else int(choice) * GB
 
 
 def load_command(request: str, path: Path, own: ModelSettings) -> LoadModel:

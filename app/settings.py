@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from app.whole_file import write_whole
 
@@ -15,6 +15,8 @@ Switch = Literal["on", "off"]
 KvCache = Literal["full", "8", "4"]
 UnloadAfter = Literal["5", "15", "30", "60", "off"]
 FilesAtOnce = Literal["1", "2", "3", "5", "8"]
+SsdCap = Literal["automatic", "1", "2", "5", "10", "20", "50", "100", "200"]
+KvMemory = Literal["automatic", "1", "2", "4", "6", "8", "12", "16", "24", "32", "48", "64", "96", "128"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Setting:
 _LAST_MODEL = Setting("The model to open: a folder or a Hugging Face repository", optional=True)
 _THEME = Setting("Light or dark", choices=("system", "light", "dark"))
 _SSD_CACHE = Setting("Keep on disk what chats have computed, so that they reopen at once", ("on", "off"))
+_SSD_CAP = Setting("Most GB that it takes on disk; automatic is 17", get_args(SsdCap))
+_KV_MEMORY = Setting(
+    "Most GB of memory for what chats have computed; automatic is half of what models leave free",
+    get_args(KvMemory),
+)
+_SPECULATION = Setting("Guess words ahead where text repeats, and check several at once", ("on", "off"))
 _UNLOAD_AFTER = Setting(
     "Minutes without a request until a model leaves memory, up to the next one",
     ("5", "15", "30", "60", "off"),
@@ -57,7 +65,10 @@ class Settings:
     last_model: str | None = field(default=None, metadata={"setting": _LAST_MODEL})
     theme: Theme = field(default="system", metadata={"setting": _THEME})
     ssd_cache: Switch = field(default="on", metadata={"setting": _SSD_CACHE})
+    ssd_cap: SsdCap = field(default="automatic", metadata={"setting": _SSD_CAP})
     kv_cache: KvCache = field(default="full", metadata={"setting": _KV_CACHE})
+    kv_memory: KvMemory = field(default="automatic", metadata={"setting": _KV_MEMORY})
+    speculation: Switch = field(default="on", metadata={"setting": _SPECULATION})
     unload_after: UnloadAfter = field(default="30", metadata={"setting": _UNLOAD_AFTER})
     files_at_once: FilesAtOnce = field(default="3", metadata={"setting": _FILES_AT_ONCE})
     check_updates: Switch = field(default="off", metadata={"setting": _CHECK_UPDATES})

@@ -29,7 +29,7 @@ from app.chat.ways_out import WaysOut
 from app.chosen_settings import ChosenSettings
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
-from app.engine_settings import kv_bits, unload_seconds
+from app.engine_settings import fit_settings, kv_bits, unload_seconds
 from app.event_inbox import EventInbox
 from app.fewer_bits import FewerBits
 from app.first_run.trials_strip import TrialsStrip
@@ -50,7 +50,7 @@ from app.settings_desk import SettingsDesk
 from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.window import MainWindow
-from engine import Command, EngineSettings, Event, Failed, Freed
+from engine import Command, Event, Failed, Freed
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Desktop:
             self.window,
             paths,
             self.queue.post,
-            EngineSettings(kv_bits=bits),
+            fit_settings(paths),
             lanes,
         )
         self.dashboard = DashboardDoor(

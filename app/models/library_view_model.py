@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from app.downloads.journal import waiting_repos
+from app.engine_settings import fit_settings
 from app.library.importing import Imported, checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
 from app.library.records import LeftOut, Model, ModelSettings
 from app.models.background import Background
 from app.paths import Paths
-from engine import Fit, machine_report, model_fit
+from engine import EngineSettings, Fit, machine_report, model_fit
 
 if TYPE_CHECKING:
     from app.library.removal import Removal
@@ -181,7 +182,7 @@ class LibraryViewModel(QObject):
         def job() -> tuple[T, Shelf]:
             problems: list[str] = []
             with open_library(self._paths, problems.append) as library:
-                answer = work(library), _shelf(library)
+                answer = work(library), _shelf(library, fit_settings(self._paths))
             for problem in problems:
                 self._background.tell(lambda problem=problem: self.failed.emit(problem))
             return answer
@@ -198,7 +199,7 @@ class LibraryViewModel(QObject):
         self._background.ask(job, show, tell)
 
 
-def _shelf(library: Library) -> Shelf:
+def _shelf(library: Library, settings: EngineSettings) -> Shelf:
     models, memory = tuple(library.models()), machine_report().memory_bytes
-    fits = {model.key: model_fit(model, memory) for model in models if model.is_runnable}
+    fits = {model.key: model_fit(model, memory, settings=settings) for model in models if model.is_runnable}
     return Shelf(models, fits, tuple(library.left_out()), memory)

@@ -14,6 +14,7 @@ from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
 from app.widgets.choice_section import ChoiceSection
 from app.widgets.fitting_scroll import FittingScroll
+from app.widgets.switch_section import SwitchSection
 
 CHOICES = (("system", "Like the system"), ("light", "Light"), ("dark", "Dark"))
 UNLOAD_CHOICES = (("5", "5"), ("15", "15"), ("30", "30"), ("60", "60"), ("off", "Never"))
@@ -22,6 +23,10 @@ FILES_CHOICES = tuple((count, count) for count in ("1", "2", "3", "5", "8"))
 TITLE_BAR = 40
 """Pixels that a desktop may put above a dialog."""
 
+GUESSES = "Guess ahead where a text repeats itself"
+GUESSES_NOTE = (
+    "Each guess is checked: answers come sooner, and are no others. It holds from the next start on."
+)
 UNLOAD_AFTER = "Minutes until it leaves memory"
 UNLOAD_NOTE = "It comes back by itself when you write. A chat that you keep in memory keeps its model there."
 ABOUT = "About MLXR"
@@ -35,8 +40,8 @@ class SettingsDialog(QDialog):
     Attributes:
         scrolled: all but the buttons.
 
-    Intents: `theme_chosen(choice)`, `about_wanted`, and those of the sections `cache`, `model`, `downloads`
-    and `updates`.
+    Intents: `theme_chosen(choice)`, `about_wanted`, and those of the sections `cache`, `guesses`, `model`,
+    `downloads` and `updates`.
     """
 
     theme_chosen = Signal(str)
@@ -50,7 +55,8 @@ class SettingsDialog(QDialog):
         self.setMinimumWidth(540)
         self._look = ChoiceRow("Look", CHOICES, settings.theme)
         self._look.chosen.connect(self.theme_chosen)
-        self._cache = CacheSection(appearance, settings.ssd_cache, settings.kv_cache)
+        self._cache = CacheSection(appearance, settings)
+        self._guesses = SwitchSection(appearance, GUESSES, settings.speculation, GUESSES_NOTE)
         self._model = ChoiceSection(UNLOAD_AFTER, UNLOAD_CHOICES, settings.unload_after, UNLOAD_NOTE)
         self._downloads = ChoiceSection(FILES_AT_ONCE, FILES_CHOICES, settings.files_at_once, FILES_NOTE)
         self._updates = UpdatesSection(appearance, settings.check_updates, can_check=RELEASES.can_check)
@@ -61,6 +67,7 @@ class SettingsDialog(QDialog):
         titled = (
             ("Look", self._look),
             ("What chats have computed", self._cache),
+            ("Answers", self._guesses),
             ("A model that nobody uses", self._model),
             ("Downloads", self._downloads),
             ("Updates", self._updates),
@@ -95,6 +102,11 @@ class SettingsDialog(QDialog):
     def cache(self) -> CacheSection:
         """The settings of what chats have computed."""
         return self._cache
+
+    @property
+    def guesses(self) -> SwitchSection:
+        """Whether answers are guessed ahead."""
+        return self._guesses
 
     @property
     def model(self) -> ChoiceSection:

@@ -49,6 +49,18 @@ def test_a_value_that_makes_no_sense_is_named_and_the_others_hold(path: Path) ->
     assert "\n" not in loaded.problem
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ssd_cap", "3"), ("ssd_cap", 20), ("kv_memory", "1000"), ("kv_memory", "-1"), ("speculation", True)],
+)
+def test_a_size_or_switch_out_of_its_range_is_named_in_one_line(path: Path, name: str, value: object) -> None:
+    path.parent.mkdir()
+    path.write_text(json.dumps({name: value, "theme": "dark"}))
+    loaded = SettingsFile(path).load()
+    assert loaded.settings == Settings(theme="dark")
+    assert loaded.problem == f"{path}: {name} has no valid value; the default is used"
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"null", b"[" * 100_000])
 def test_a_broken_file_is_moved_aside(path: Path, content: bytes) -> None:
     path.parent.mkdir()

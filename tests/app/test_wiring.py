@@ -167,6 +167,9 @@ def test_the_cache_settings_are_shown_as_chosen_and_kept(open_desktop: OpenDeskt
     dialog = open_settings(desktop)
     dialog.cache.disk_cache.click()
     dialog.cache.kv_cache.button("8").click()
+    dialog.cache.ssd_cap.choose("50")
+    dialog.cache.kv_memory.choose("4")
+    dialog.guesses.switch.click()
     dialog.accept()
     QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
     again = open_settings(desktop)
@@ -174,8 +177,11 @@ def test_the_cache_settings_are_shown_as_chosen_and_kept(open_desktop: OpenDeskt
     desktop.close()
     told = json.loads(Paths(tmp_path / "home").settings.read_text())
     assert (told["ssd_cache"], told["kv_cache"]) == ("off", "8")
+    assert (told["ssd_cap"], told["kv_memory"], told["speculation"]) == ("50", "4", "off")
     later = open_settings(open_desktop(home=tmp_path / "home"))
     assert (later.cache.disk_cache.isChecked(), later.cache.kv_cache.current) == (False, "8")
+    assert (later.cache.ssd_cap.current, later.cache.kv_memory.current) == ("50", "4")
+    assert not later.guesses.switch.isChecked()
     assert later.cache.disk_use == text.DISK_UNUSED
 
 

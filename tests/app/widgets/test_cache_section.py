@@ -7,13 +7,13 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
-from app.settings import KvCache
+from app.settings import KvCache, Settings
 from app.settings import Switch as OnOff
 from app.widgets.cache_section import CacheSection
 
 
 def make(qtbot: QtBot, appearance: Appearance, ssd: OnOff = "on", kv: KvCache = "full") -> CacheSection:
-    section = CacheSection(appearance, ssd, kv)
+    section = CacheSection(appearance, Settings(ssd_cache=ssd, kv_cache=kv))
     qtbot.addWidget(section)
     section.resize(460, section.sizeHint().height())
     section.show()

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.settings import SETTINGS, Settings
-from app.widgets.cache_section import KV_CHOICES
+from app.widgets.cache_section import KV_CHOICES, KV_MEMORY_CHOICES, SSD_CAP_CHOICES
 from app.widgets.settings_dialog import CHOICES, FILES_CHOICES, UNLOAD_CHOICES, SettingsDialog
 
 
@@ -66,6 +66,8 @@ def test_it_grows_with_its_words(qtbot: QtBot, appearance: Appearance) -> None:
 def test_every_value_of_a_setting_can_be_chosen() -> None:
     assert tuple(name for name, _ in CHOICES) == SETTINGS["theme"].choices
     assert tuple(name for name, _ in KV_CHOICES) == SETTINGS["kv_cache"].choices
+    assert tuple(name for name, _ in SSD_CAP_CHOICES) == SETTINGS["ssd_cap"].choices
+    assert tuple(name for name, _ in KV_MEMORY_CHOICES) == SETTINGS["kv_memory"].choices
     assert tuple(name for name, _ in UNLOAD_CHOICES) == SETTINGS["unload_after"].choices
     assert tuple(name for name, _ in FILES_CHOICES) == SETTINGS["files_at_once"].choices
 
