@@ -186,10 +186,10 @@ def test_shares_never_exceed_the_budget_and_cover_what_is_needed_and_held(
     [
         (6_000 + 2 * 10**6, EngineSettings(), ((10**6 - 20 * 10) // 20, 20)),
         (6_000 + 2 * 900, EngineSettings(), (30, 30)),  # not a whole context: both reach as far
-        (6_000, EngineSettings(kv_bytes=900), (30, 30)),
-        (6_000, EngineSettings(kv_bytes=10_000, kv_pages=7), (7, 7)),
-        (6_000, EngineSettings(kv_bytes=30), (1, 1)),
-        (6_000, EngineSettings(kv_bytes=29), None),
+        (10**5, EngineSettings(kv_bytes=900), (30, 30)),
+        (10**5, EngineSettings(kv_bytes=10_000, kv_pages=7), (7, 7)),
+        (10**5, EngineSettings(kv_bytes=30), (1, 1)),
+        (10**5, EngineSettings(kv_bytes=29), None),
     ],
 )
 def test_a_draft_model_has_pages_for_one_answer_out_of_the_same_budget(
