@@ -19,6 +19,8 @@ _HISTORY: Keeping[RequestStore, RequestRecord] = Keeping(
     begin=RequestStore.trim,
     save=RequestStore.add,
     cannot_save="The history of requests cannot be saved right now ({reason}); MLXR keeps trying.",
+    not_saved="The history of requests could not be saved ({reason}).",
+    lost="One entry of the history of requests cannot be saved ({reason}). Others are saved.",
     cannot_read="The history of requests cannot be read right now ({reason}).",
     ended="The history of requests is no longer saved ({reason}). Start MLXR again.",
 )

@@ -36,7 +36,12 @@ class Store(Protocol):
         """Answer later, on this thread."""
         ...
 
-    def change(self, change: Callable[[ChatStore], None]) -> None:
+    def change(
+        self,
+        change: Callable[[ChatStore], None],
+        then: Callable[[], None] | None = None,
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
         """Change what is stored, later."""
         ...
 
@@ -88,15 +93,11 @@ class ChatFiles(QObject):
 
     def _keep(self, found: tuple[Chat, tuple[ChatMessage, ...]]) -> None:
         chat, messages = found
-        self._store.change(lambda store: store.add(chat, messages))  # in a transaction
-
-        def tell(kept: Chat | None) -> None:
-            if kept is None:
-                self.failed.emit(IMPORT_FAILED.format(title=chat.title))
-            else:
-                self.imported.emit(kept)
-
-        self._store.ask(lambda store: store.find(chat.id), tell, self.failed.emit)
+        self._store.change(
+            lambda store: store.add(chat, messages),  # in a transaction
+            lambda: self.imported.emit(chat),
+            lambda reason: self.failed.emit(IMPORT_FAILED.format(title=chat.title, reason=reason)),
+        )
 
 
 def file_name(title: str) -> str:

@@ -21,5 +21,5 @@ SYSTEM_SHOWN = 120
 
 NOTHING_TO_EXPORT = "This chat has no message yet; there is nothing to export"
 NOT_WRITTEN = "{path} cannot be written ({reason}); choose another folder or free some space"
-IMPORT_FAILED = "“{title}” could not be stored; make room on the disk of MLXR's data, then import it again"
+IMPORT_FAILED = "“{title}” could not be stored ({reason})"
 NO_SUCH_CHAT = "The chat of this link is not on this machine; chats are exported and imported as files"

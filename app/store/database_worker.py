@@ -8,25 +8,20 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from app.store.database import Kind, open_database
+from app.store.transaction import run_together
+from app.store.waiting import Change, Named, Waiting
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 3.0
+_HAS_ENDED = "its thread has ended; start MLXR again"
 Post = Callable[[Callable[[], None]], None]
-
-
-class Named(Protocol):
-    """A value to be saved; one of the same `id` that is newer takes its place."""
-
-    @property
-    def id(self) -> str:
-        """A name that no other value has."""
-        ...
 
 
 S = TypeVar("S")
@@ -44,6 +39,8 @@ class Keeping(Generic[S, V]):
         begin: is run once, in a transaction, before everything else.
         save: writes one value.
         cannot_save: for people, with {reason}: it is tried again.
+        not_saved: for people, with {reason}: MLXR ends without it.
+        lost: for people, with {reason}: one value or change is not written, and not tried again.
         cannot_read: for people, with {reason}.
         ended: for people, with {reason}: it is not.
     """
@@ -53,15 +50,10 @@ class Keeping(Generic[S, V]):
     begin: Callable[[S], object]
     save: Callable[[S, V], None]
     cannot_save: str
+    not_saved: str
+    lost: str
     cannot_read: str
     ended: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Change(Generic[S]):
-    """What is to be run in a transaction."""
-
-    run: Callable[[S], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +68,8 @@ class DatabaseWorker(Generic[S, V]):
     """Saves and reads on a thread of its own.
 
     `post` runs a callable on the caller's thread later; results and problems come back through it.
-    `on_problem` gets one line for people, or "" when a problem is over. What could not be saved is tried
-    again.
+    `on_problem` gets one line for people, or "" when a problem is over. What a database that is full or held
+    by another program did not take is tried again, in order; what fails by itself is left out, and told.
     """
 
     def __init__(
@@ -87,11 +79,13 @@ class DatabaseWorker(Generic[S, V]):
         self._path = path
         self._post = post
         self._on_problem = on_problem
-        self._jobs: SimpleQueue[V | _Change[S] | _Question[S] | None] = SimpleQueue()
-        self._unsaved: dict[str, V] = {}
+        self._jobs: SimpleQueue[V | Change[S] | _Question[S] | None] = SimpleQueue()
+        self._waiting: Waiting[S, V] = Waiting()
         self._is_over = False
         self._trouble = ""
+        self._reason = ""
         self._standing_problem = ""
+        self._loss = ""
         self._thread = threading.Thread(target=self._run, name=f"mlxr-{path.stem}", daemon=True)
 
     def start(self) -> None:
@@ -99,12 +93,23 @@ class DatabaseWorker(Generic[S, V]):
         self._thread.start()
 
     def save(self, value: V) -> None:
-        """Save the value; a newer one of the same id replaces one that still waits."""
+        """Save the value; it replaces one of the same id that still waits behind the last change."""
         self._jobs.put(value)
 
-    def change(self, change: Callable[[S], None]) -> None:
-        """Run a change after everything saved so far."""
-        self._jobs.put(_Change(change))
+    def change(
+        self,
+        change: Callable[[S], object],
+        then: Callable[[], None] | None = None,
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run a change after everything saved so far, and before everything that is saved later.
+
+        `then` is called on the caller's thread when it is written. Where it never will be, `failed` gets the
+        reason there, and `on_problem` a line.
+        """
+        self._jobs.put(Change(change, then, failed))
+        if self._is_over:
+            self._give_up()
 
     def ask(
         self,
@@ -127,7 +132,10 @@ class DatabaseWorker(Generic[S, V]):
             self._give_up()
 
     def close(self, timeout: float | None = None) -> bool:
-        """Save what waits, close the database and join. Returns whether the thread ended in time."""
+        """Try once more to save what waits, close the database and join.
+
+        Returns whether the thread ended in time; what it could not save is told and logged.
+        """
         if self._thread.ident is None:
             return True
         self._jobs.put(None)
@@ -151,7 +159,9 @@ class DatabaseWorker(Generic[S, V]):
             except Empty:  # the other thread gives up as well
                 return
             if isinstance(job, _Question) and job.failed is not None:
-                self._refuse(job, "its thread has ended; start MLXR again")
+                self._refuse(job, _HAS_ENDED)
+            elif isinstance(job, Change) and job.failed is not None:
+                self._post(partial(job.failed, _HAS_ENDED))
 
     def _work(self) -> None:
         opened = open_database(self._path, self._keeping.kind)
@@ -160,45 +170,68 @@ class DatabaseWorker(Generic[S, V]):
             self._tell(opened.problem)
         with closing(opened.connection):
             store = self._keeping.store(opened.connection)
-            self._guard(opened.connection, lambda: self._keeping.begin(store))
+            self._waiting.add(Change(self._keeping.begin))
+            self._write(opened.connection, store)
             running = True
             while running:
                 running = self._serve(opened.connection, store)
+            if self._waiting:
+                log.error("%s was closed without what could not be saved: %s", self._path.name, self._waiting)
+                self._tell(self._keeping.not_saved.format(reason=self._reason))
 
     def _serve(self, connection: sqlite3.Connection, store: S) -> bool:
-        """Handle everything queued, saves first and in one transaction. False when it is time to end."""
-        jobs, running = self._gather()
-        if self._unsaved:
-            saved = self._guard(connection, lambda: self._save_all(store))
-            if saved:
-                self._unsaved.clear()
-        for job in jobs:
-            if isinstance(job, _Question):
-                self._answer(connection, store, job)
-            else:
-                self._guard(connection, lambda job=job: job.run(store))
+        """Handle everything queued up to and including a question. False when it is time to end."""
+        question, running = self._gather()
+        self._write(connection, store)
+        if question is not None:
+            self._answer(connection, store, question)
         return running
 
-    def _gather(self) -> tuple[list[_Change[S] | _Question[S]], bool]:
-        """Wait for a job, then take saves up to and including the next job, so that order is kept."""
+    def _gather(self) -> tuple[_Question[S] | None, bool]:
+        """Wait for a job, then take what is to be written, up to a question, so that order is kept."""
         try:
-            job = self._jobs.get(timeout=RETRY_SECONDS if self._unsaved else None)
-        except Empty:
-            return [], True
-        while True:
-            if job is None:
-                return [], False
-            if isinstance(job, _Change | _Question):
-                return [job], True
-            self._unsaved[job.id] = job
-            try:
+            job = self._jobs.get(timeout=RETRY_SECONDS if self._waiting else None)
+            while job is not None:
+                if isinstance(job, _Question):
+                    return job, True
+                self._waiting.add(job)
                 job = self._jobs.get_nowait()
-            except Empty:
-                return [], True
+        except Empty:
+            return None, True
+        return None, False
 
-    def _save_all(self, store: S) -> None:
-        for value in self._unsaved.values():
-            self._keeping.save(store, value)
+    def _write(self, connection: sqlite3.Connection, store: S) -> None:
+        """Write what waits, in order; what the database does not take stays, with all that is behind it."""
+        if not self._waiting:
+            return
+        while self._waiting:
+            first = self._waiting.first()
+            if isinstance(first, Change):
+                works = [partial(first.run, store)]
+            else:
+                works = [partial(self._keeping.save, store, value) for value in first]
+            try:
+                errors = run_together(connection, works)
+            except sqlite3.Error as error:
+                self._reason = str(error)
+                self._note_trouble(self._keeping.cannot_save.format(reason=error))
+                return
+            self._waiting.written()
+            for error in errors:
+                self._note_loss(error)
+            if isinstance(first, Change):
+                self._report(first, errors)
+        if self._trouble:
+            self._trouble = ""
+            self._tell(self._standing())
+
+    def _report(self, change: Change[S], errors: list[Exception]) -> None:
+        then, failed = change.then, change.failed
+        if not errors and then is not None:
+            self._post(then)
+        if errors and failed is not None:
+            reason = str(errors[0])
+            self._post(lambda: failed(reason))
 
     def _answer(self, connection: sqlite3.Connection, store: S, question: _Question[S]) -> None:
         """Run a question; one that fails hurts nobody but who asked."""
@@ -220,30 +253,23 @@ class DatabaseWorker(Generic[S, V]):
         else:
             self._post(lambda: failed(words))
 
-    def _guard(self, connection: sqlite3.Connection, work: Callable[[], object]) -> bool:
-        """Run `work` in a transaction; a failing database is told, not raised."""
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                work()
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            self._note_trouble(self._keeping.cannot_save.format(reason=error))
-            return False
-        if self._trouble:
-            self._trouble = ""
-            self._tell(self._standing_problem)
-        return True
+    def _note_loss(self, error: Exception) -> None:
+        words = self._keeping.lost.format(reason=error)
+        if words != self._loss:  # once: a value may be saved several times a second
+            log.error("%s: %s", self._path.name, words, exc_info=error)
+            self._loss = words
+            if not self._trouble:
+                self._tell(self._standing())
 
     def _note_trouble(self, words: str) -> None:
         if words != self._trouble:  # once: it is tried again several times a second
             log.warning("%s: %s", self._path.name, words)
             self._tell(words)
         self._trouble = words
+
+    def _standing(self) -> str:
+        """What stays true until MLXR ends."""
+        return " ".join(filter(None, (self._standing_problem, self._loss)))
 
     def _tell(self, problem: str) -> None:
         self._post(lambda: self._on_problem(problem))

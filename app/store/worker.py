@@ -23,12 +23,14 @@ def _save(store: ChatStore, value: Chat | ChatMessage) -> None:
         store.save_message(value)
 
 
-_CHATS: Keeping[ChatStore, Chat | ChatMessage] = Keeping(
+CHATS_KEPT: Keeping[ChatStore, Chat | ChatMessage] = Keeping(
     kind=CHATS,
     store=ChatStore,
     begin=_begin,
     save=_save,
-    cannot_save="Chats cannot be saved right now ({reason}). This chat is kept in memory; MLXR keeps trying.",
+    cannot_save="Chats cannot be saved right now ({reason}). What is new is in memory; MLXR keeps trying.",
+    not_saved="What was changed last in the chats could not be saved ({reason}).",
+    lost="One change to the chats cannot be saved ({reason}); it is lost when MLXR ends. Others are saved.",
     cannot_read="Chats cannot be read right now ({reason}).",
     ended="Chats can no longer be saved ({reason}). Start MLXR again; the screen's are in memory only.",
 )
@@ -38,4 +40,4 @@ class StoreWorker(DatabaseWorker[ChatStore, Chat | ChatMessage]):
     """Saves and reads conversations on a thread of its own (see DatabaseWorker)."""
 
     def __init__(self, path: Path, post: Post, on_problem: Callable[[str], None]) -> None:
-        super().__init__(_CHATS, path, post, on_problem)
+        super().__init__(CHATS_KEPT, path, post, on_problem)

@@ -12,19 +12,25 @@ import pytest
 
 from app.store.chats import ChatStore
 from app.store.database import open_database
+from app.store.database_worker import DatabaseWorker
 from app.store.records import Chat, ChatMessage
 from app.store.worker import StoreWorker
 
 PATIENCE = 20.0
+NO_NAME = "chats\0.sqlite3"
+"""What no system takes as a file's name: the thread ends before it begins."""
 
 
 class Owner:
     """The thread that asks: runs what the worker posts when it waits for it."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.problems: list[str] = []
-        self.worker = StoreWorker(path, self.calls.put, self.problems.append)
+        self.worker: DatabaseWorker[ChatStore, Chat | ChatMessage] = StoreWorker(
+            path, self.calls.put, self.problems.append
+        )
 
     def run_until(self, done: Callable[[], bool]) -> None:
         """Run posted calls until `done`."""
@@ -94,9 +100,7 @@ def test_a_full_disk_is_told_and_what_waits_is_saved_when_there_is_room(owner: O
     owner.run_until(lambda: bool(owner.problems))
     assert "full" in owner.problems[0]
     assert "memory" in owner.problems[0]
-    owner.worker.change(
-        lambda store: store._db.execute("PRAGMA max_page_count = 1000000").fetchall() and None
-    )
+    owner.answer(lambda store: store._db.execute("PRAGMA max_page_count = 1000000").fetchall())
     later = Chat("later")
     owner.worker.save(later)
     owner.run_until(lambda: owner.problems[-1] == "")
@@ -142,8 +146,7 @@ def test_a_question_that_writes_changes_nothing(owner: Owner) -> None:
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_question_to_a_thread_that_has_ended_is_told(path: Path, is_early: bool) -> None:
-    owner, told = Owner(path), list[str]()
-    owner.worker.change(lambda store: [][0])
+    owner, told = Owner(path.with_name(NO_NAME)), list[str]()
     if is_early:
         owner.worker.ask(lambda store: store.chats(), lambda answer: None, told.append)
     owner.worker.start()
@@ -156,9 +159,45 @@ def test_a_question_to_a_thread_that_has_ended_is_told(path: Path, is_early: boo
 
 
 def test_an_unforeseen_error_is_told(path: Path) -> None:
-    owner = Owner(path)
+    owner = Owner(path.with_name(NO_NAME))
     owner.worker.start()
-    owner.worker.change(lambda store: [][0])
     owner.run_until(lambda: bool(owner.problems))
     assert "no longer be saved" in owner.problems[0]
     assert owner.worker.close(PATIENCE)
+
+
+@pytest.mark.parametrize("is_change", [True, False])
+def test_what_cannot_be_written_is_left_out_alone_and_told(
+    owner: Owner, caplog: pytest.LogCaptureFixture, is_change: bool
+) -> None:
+    before, broken, after = Chat("before"), Chat("half of a pair: \ud83d"), Chat("after")
+    owner.worker.save(before)
+    if is_change:
+        owner.worker.change(lambda store: store.rename(before.id, broken.title))
+    else:
+        owner.worker.save(broken)
+        owner.worker.save(ChatMessage(broken.id, "user", "of a chat that there is not"))
+    owner.worker.save(after)
+    assert owner.answer(lambda store: {chat.title for chat in store.chats()}) == {"before", "after"}
+    assert any("One change to the chats cannot be saved ('utf-8' codec" in line for line in owner.problems)
+    assert "Traceback" in caplog.text
+    told = len(owner.problems)
+    owner.worker.save(replace(after, title="later"))
+    assert owner.answer(lambda store: {chat.title for chat in store.chats()}) == {"before", "later"}
+    assert "" not in owner.problems[told:], "it stays true"
+
+
+def test_who_changes_is_told_why_it_never_will_be(owner: Owner) -> None:
+    told: list[str] = []
+    owner.worker.change(lambda store: [][0], lambda: told.append("done"), told.append)
+    owner.run_until(lambda: bool(told))
+    assert told == ["list index out of range"]
+
+
+def test_a_change_for_a_thread_that_has_ended_is_told(path: Path) -> None:
+    owner, told = Owner(path.with_name(NO_NAME)), list[str]()
+    owner.worker.start()
+    assert owner.worker.close(PATIENCE)
+    owner.worker.change(lambda store: None, failed=told.append)
+    owner.run_until(lambda: bool(told))
+    assert told == ["its thread has ended; start MLXR again"]
