@@ -57,6 +57,8 @@ def run(args: Namespace) -> int:
         raise UsageError("--logprobs needs --json: the text alone has no place for them")
     if "" in args.stop:
         raise UsageError("--stop is empty; give the text to stop at")
+    for text in args.stop:
+        checked_argument(text, "--stop")
     sampling = sampling_params(args, SamplingParams())
     prompt = _prompt(args)
     with open_terminal() as terminal, open_session(args, terminal) as (session, model):

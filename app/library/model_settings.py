@@ -28,10 +28,18 @@ def _real(least: float, most: float = math.inf, *, above: bool = False) -> Calla
     return lambda value: math.isfinite(value) and least <= value <= most and not (above and value == least)
 
 
+def _unicode(words: str) -> str:
+    """`words` as they are. Raises ValueError for bytes of another encoding that a shell handed over."""
+    words.encode()
+    return words
+
+
 ENTRIES: Mapping[str, Entry] = {
     "context": Entry(int, lambda value: value >= 1, "a whole number of tokens, 1 or more"),
     "kv_cache": Entry(str, lambda value: value in ("full", "8", "4"), "full, 8 or 4"),
-    "system": Entry(str, lambda value: len(value) <= MOST_SYSTEM, f"at most {MOST_SYSTEM:,} characters"),
+    "system": Entry(
+        _unicode, lambda value: len(value) <= MOST_SYSTEM, f"UTF-8 text of at most {MOST_SYSTEM:,} characters"
+    ),
     "temperature": Entry(float, _real(0), "0 or more"),
     "top_k": Entry(int, lambda value: value >= 0, "a whole number, 0 or more (0: all)"),
     "top_p": Entry(float, _real(0, 1, above=True), "above 0 and at most 1"),

@@ -177,6 +177,7 @@ def test_end_tokens_can_be_ignored(mlxr_here: Run, random_model: Path) -> None:
         (("--prompt", "a", "--stop", ""), "--stop is empty"),
         (("--prompt", "a", "--max", "3"), "--max"),
         (("--prompt", b"\xff"), "--prompt is not UTF-8"),
+        (("--prompt", "a", "--stop", "b", "--stop", b"h\xf6"), "--stop is not UTF-8"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(

@@ -294,10 +294,15 @@ def test_settings_of_one_model_hold_in_the_chat(mlxr: Run, mlxr_here: Run, mine:
 
 @pytest.mark.parametrize(
     ("setting", "says"),
-    [("context=0", "must be a whole number of tokens"), ("context", "KEY=VALUE"), ("x=1", "no such setting")],
+    [
+        ("context=0", "must be a whole number of tokens"),
+        ("context", "KEY=VALUE"),
+        ("x=1", "no such setting"),
+        (b"system=Sei h\xf6flich", "system is 'Sei h\\udcf6flich'; it must be UTF-8 text"),
+    ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(
-    mlxr_here: Run, mine: Path, setting: str, says: str
+    mlxr_here: Run, mine: Path, setting: str | bytes, says: str
 ) -> None:
     done = mlxr_here("models", "--set", "random", setting)
     assert done.returncode > 0
