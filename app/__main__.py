@@ -22,7 +22,10 @@ from app.paths import default_paths
 MLX = "mlx.core"
 """Not imported here: `mlxr --version` is to be there at once."""
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED = 130
+SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a program."""
+
 BROKEN_PIPE = 141
 """What a shell reports for a program ended by SIGPIPE."""
 
@@ -35,7 +38,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Terminated(SystemExit):
-    """SIGTERM has come: what is open closes as it does at any end."""
+    """SIGTERM has come, or the terminal was closed: what is open closes as it does at any end.
+
+    Attributes:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 def program() -> NoReturn:
@@ -67,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except _Terminated:
-        return TERMINATED
+    except _Terminated as end:
+        return SIGNALLED + end.number
     except BrokenPipeError:
         _drop_output()
         return BROKEN_PIPE
@@ -95,17 +106,20 @@ def _run(argv: list[str]) -> int:
 
 
 def _end_well() -> None:
-    """Let SIGTERM end a command as an end of its own would.
+    """Let SIGTERM, and SIGHUP of a closed terminal, end a command as an end of its own would.
 
-    Killed at once, it would leave kernels marked as in their first runs: twice, and they are disabled.
+    Killed at once, it would leave kernels marked as in their first runs (twice, and they are disabled), and a
+    chat's pages on disk. What `nohup` began hears nothing of a closed terminal.
     """
 
     def terminated(number: int, _frame: FrameType | None) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)  # whoever asks again is heard at once
-        raise _Terminated
+        raise _Terminated(number)
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, terminated)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, terminated)
 
 
 def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None]:

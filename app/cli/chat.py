@@ -70,9 +70,12 @@ def _run(args: Namespace, terminal: Terminal) -> int:
         sampling = sampling_params(args, chat_sampling(Path(model.path), own=own))
         system = own.system if args.system is None else args.system
         chat = Conversation(session, model, terminal, sampling, system, args.max_tokens)
-        if question is not None:
-            return INTERRUPTED if chat.ask(question).reason == "cancelled" else 0
-        _converse(chat, terminal)
+        try:
+            if question is not None:
+                return INTERRUPTED if chat.ask(question).reason == "cancelled" else 0
+            _converse(chat, terminal)
+        finally:
+            chat.forget()
     return 0
 
 

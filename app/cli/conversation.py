@@ -36,8 +36,13 @@ class Conversation:
         self._history: History | None = None
         self._id = uuid.uuid4().hex
 
+    def forget(self) -> None:
+        """Nothing of what was said is to stay, on disk neither: this chat's id is never used again."""
+        self._session.forget(self._id)
+
     def restart(self) -> None:
-        """Forget what was said."""
+        """Forget what was said, and begin anew."""
+        self.forget()
         self._messages, self._history, self._id = self._start, None, uuid.uuid4().hex
 
     def ask(self, text: str) -> Finished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -63,7 +64,12 @@ def run(args: Namespace) -> int:
     prompt = _prompt(args)
     with open_terminal() as terminal, open_session(args, terminal) as (session, model):
         request = _request(args, prompt, sampling, model, terminal)
-        finished = session.complete(request, lambda event: None if args.json else _stream(event, terminal))
+        try:
+            finished = session.complete(
+                request, lambda event: None if args.json else _stream(event, terminal)
+            )
+        finally:
+            session.forget(request.chat)
         if args.json:
             terminal.answer(json_line(as_json(finished, model)))
     return INTERRUPTED if finished.reason == "cancelled" else 0
@@ -121,6 +127,7 @@ def _request(
         stop=tuple(args.stop),
         logprobs=args.logprobs,
         ignore_eos=args.ignore_eos,
+        chat=uuid.uuid4().hex,
     )
 
 

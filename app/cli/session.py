@@ -23,6 +23,7 @@ from engine import (
     Event,
     Failed,
     Finished,
+    Forget,
     Generate,
     ModelInfo,
     ModelReady,
@@ -95,6 +96,10 @@ class Session:
         if not isinstance(finished, Finished):
             raise TypeError(f"a request ended in {type(finished).__name__}")
         return finished
+
+    def forget(self, chat: str) -> None:
+        """Drop what was computed for `chat`, from memory and from disk: nobody goes on with it."""
+        self._engine.submit(Forget(chat))
 
     def profile(self) -> StepProfile:
         """Measure a decode step of the model part by part. Raises RequestFailed."""

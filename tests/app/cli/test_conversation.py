@@ -11,7 +11,7 @@ import pytest
 from app.cli.conversation import Conversation
 from app.cli.terminal import Terminal
 from app.errors import RequestFailed
-from engine import Command, Event, Failed, Generate, Message, ModelInfo, SamplingParams, TextChunk
+from engine import Command, Event, Failed, Forget, Generate, Message, ModelInfo, SamplingParams, TextChunk
 from tests.app.cli.instant_engine import finished, scripted
 
 MODEL = ModelInfo("/m", "m", "llama", 1, 1, "float32", 99, 16, 9, 1, "reference", "asked for", "CPU", True)
@@ -90,6 +90,9 @@ def test_a_conversation_goes_on_from_its_exact_ids_until_a_new_one_begins() -> N
     assert second.history.messages == 2
     assert third.history is None
     assert first.chat == second.chat != third.chat
+    assert commands.index(Forget(first.chat)) == commands.index(third) - 1
+    chat.forget()
+    assert commands[-1] == Forget(third.chat)
 
 
 def test_a_stopped_answer_is_kept_as_far_as_it_went() -> None:
