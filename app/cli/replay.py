@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from app.amounts import size
 from app.cli.generate import INTERRUPTED, json_line
 from app.cli.inputs import natural, positive
 from app.cli.model_option import add_draft_option, add_model_option
@@ -47,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     group.add_argument("--kv-bits", type=int, choices=(4, 8), help="keep keys and values in so many bits")
     group.add_argument(
-        "--ssd", type=Path, metavar="FOLDER", help="let pages spill to FOLDER (default: they do not)"
+        "--ssd", type=_folder, metavar="FOLDER", help="let pages spill to FOLDER (default: they do not)"
     )
     group.add_argument(
         "--ssd-cap",
@@ -59,6 +61,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--ssd-floor", type=byte_count, metavar="BYTES", help="space on that disk that stays free"
     )
     group.add_argument("--no-speculation", action="store_true", help="never guess tokens ahead")
+
+
+def _folder(text: str) -> Path:
+    """An argparse type; no name at all, as of a variable that is not set, would be the current folder."""
+    if not text.strip():
+        raise ArgumentTypeError("no folder is named")
+    return Path(text)
 
 
 def byte_count(text: str) -> int:
@@ -79,6 +88,7 @@ def run(args: Namespace) -> int:
     with Player(lambda emit: Engine(emit, settings)) as player:
         loaded = player.load(path, lambda event: show_progress(event, terminal))
         model = replace(loaded, name=model_title(path))
+        _check_cap(args.ssd_cap, model)
         totals = _play(player, steps, model, terminal, args.json)
     if player.interrupted:
         return INTERRUPTED
@@ -95,6 +105,7 @@ def engine_settings(args: Namespace) -> EngineSettings:
         limits = {"cap_bytes": args.ssd_cap, "floor_bytes": args.ssd_floor}
         given = {name: value for name, value in limits.items() if value is not None}
         ssd = SsdSettings(_usable(args.ssd.expanduser()), **given)
+        _check_floor(ssd)
     sizes = {"page_size": args.page_size, "prefill_chunk": args.prefill_chunk}
     return EngineSettings(
         kv_pages=args.pages,
@@ -117,6 +128,23 @@ def _usable(folder: Path) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise AppError(f"--ssd {folder} cannot be written; give another folder")
     return folder
+
+
+def _check_floor(ssd: SsdSettings) -> None:
+    disk = shutil.disk_usage(ssd.folder).total
+    if ssd.floor_bytes >= disk:
+        raise AppError(
+            f"the disk of {ssd.folder} has {size(disk)} in all, and {size(ssd.floor_bytes)} are to stay free "
+            "there, so that nothing could spill; give a smaller --ssd-floor"
+        )
+
+
+def _check_cap(cap: int | None, model: ModelInfo) -> None:
+    if cap is not None and cap <= model.page_bytes:
+        raise AppError(
+            f"--ssd-cap is {size(cap)}, and one page of {model.name} takes more than "
+            f"{size(model.page_bytes)} there, so that nothing could spill; give a larger one"
+        )
 
 
 def _model_path(args: Namespace, terminal: Terminal) -> Path:

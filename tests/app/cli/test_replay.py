@@ -227,6 +227,27 @@ def test_a_folder_for_pages_that_cannot_be_one_is_named(mlxr_here: Run, tmp_path
     assert done.stderr == f"error: --ssd {file} cannot be used: File exists; give a folder\n"
 
 
+def test_a_floor_above_the_disk_is_refused(mlxr_here: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, {"tokens": [1]})
+    done = mlxr_here("replay", file, "--ssd", tmp_path, "--ssd-floor", "999999T")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: the disk of {tmp_path} has ")
+    assert done.stderr.endswith(
+        " TB are to stay free there, so that nothing could spill; give a smaller --ssd-floor\n"
+    )
+
+
+@pytest.mark.parametrize("cap", [0, 1, "1K"])
+def test_a_cap_below_one_page_is_refused(
+    mlxr_here: Run, random_model: Path, tmp_path: Path, cap: object
+) -> None:
+    file = write(tmp_path, {"tokens": [1]})
+    done = mlxr_here("replay", file, "--model", random_model, "--ssd", tmp_path / "p", "--ssd-cap", cap)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: --ssd-cap is ")
+    assert done.stderr.endswith(" there, so that nothing could spill; give a larger one\n")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
 def test_a_read_only_folder_for_pages_is_named(mlxr_here: Run, tmp_path: Path) -> None:
     folder = tmp_path / "pages"
@@ -262,6 +283,7 @@ def test_settings_reach_the_engine(mlxr_here: Run, random_model: Path, tmp_path:
         (("f", "--ssd", "d", "--ssd-cap", "2Q"), "'2Q' is not a number of bytes"),
         (("f", "--ssd", "d", "--ssd-cap", "-1"), "--ssd-cap"),
         (("f", "--ssd", "d", "--ssd-cap", ""), "--ssd-cap"),
+        (("f", "--ssd", ""), "argument --ssd: no folder is named"),
         (("f", "--sp"), "--sp"),
     ],
 )
