@@ -15,7 +15,7 @@ from app.cli.opening import open_session
 from app.cli.prompt_line import PromptLine
 from app.cli.sampling_options import add_sampling_options, sampling_params
 from app.cli.terminal import Terminal, open_terminal
-from app.errors import AppError, RequestFailed
+from app.errors import AppError, RequestFailed, UsageError
 from app.library.lookup import settings_at
 from app.model_location import remembered
 from app.paths import default_paths
@@ -28,6 +28,7 @@ HELP = (
     "/stats    what the chat holds in memory",
     "/quit     leave; Ctrl-D does too",
     "Ctrl-C stops an answer. A line that ends in \\ goes on in the next one.",
+    "A message that begins with / is written with a blank before it; a path needs none.",
 )
 
 
@@ -40,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_sampling_options(parser, CHAT_SAMPLING)
     parser.add_argument(
         "text",
-        nargs="?",
+        nargs="*",
         metavar="PROMPT",
         help="answer this and end; text from a pipe is added to it. Without it and a pipe: a conversation",
     )
@@ -56,9 +57,8 @@ def run(args: Namespace) -> int:
 
 def _run(args: Namespace, terminal: Terminal) -> int:
     question = _question(args)
-    if question == "":
-        terminal.say("there is nothing to answer: the prompt is empty")
-        return 0
+    if question is not None and not question.strip():
+        raise UsageError("there is nothing to answer: the prompt is empty")
     with open_session(args, terminal) as (session, model):
         if not model.has_chat_template:
             raise AppError(
@@ -81,7 +81,10 @@ def _run(args: Namespace, terminal: Terminal) -> int:
 
 def _question(args: Namespace) -> str | None:
     """The only question of this run, or None for a conversation."""
-    given = checked_argument(args.text, "the prompt")
+    words: list[str] = args.text
+    if len(words) > 1:
+        raise UsageError(f'the prompt came in {len(words)} pieces; put it in quotes: mlxr chat "…"')
+    given = checked_argument(words[0] if words else None, "the prompt")
     if sys.stdin.isatty():
         return given
     piped = read_standard_input().strip("\r\n")
@@ -102,8 +105,8 @@ def _converse(chat: Conversation, terminal: Terminal) -> None:
     terminal.note(f"{chat.model.name}: type a message; /help lists what else there is")
     prompt = PromptLine(terminal.interactive)
     while (text := prompt.read()) is not None:
-        match text.strip():
-            case "":
+        match text.rstrip():
+            case blank if not blank.strip():
                 continue
             case "/quit" | "/exit":
                 return
@@ -115,10 +118,16 @@ def _converse(chat: Conversation, terminal: Terminal) -> None:
                 terminal.note("a new chat")
             case "/stats":
                 terminal.say(chat.stats())
-            case command if command.startswith("/") and " " not in command and command[1:].isalpha():
-                terminal.say(f"there is no {command}; /help lists what there is")
+            case command if is_command(command):
+                terminal.say(f"there is no {command.splitlines()[0]}; /help lists what there is")
             case _:
                 _answer(chat, text, terminal)
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is meant for the chat, not for the model: it begins with / and is no path."""
+    first, *_ = line.split(maxsplit=1)
+    return line.startswith("/") and "/" not in first[1:]
 
 
 def _answer(chat: Conversation, text: str, terminal: Terminal) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.chat import is_command
 from tests.app.cli.conftest import NO_END, Run, StartTerminal
 from tests.fakes.random_model import write_random_model
 
@@ -47,10 +48,27 @@ def test_the_guide_answers_where_nothing_was_ever_opened(mlxr: Run) -> None:
     assert done.stdout == greedy.stdout
 
 
-def test_an_empty_pipe_asks_nothing(mlxr: Run, random_model: Path) -> None:
-    done = mlxr("chat", "--model", random_model)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing to answer" in done.stderr
+@pytest.mark.parametrize(("given", "piped"), [((), ""), (("",), ""), (("   ",), ""), ((), " \n\n")])
+def test_an_empty_prompt_is_refused(mlxr: Run, given: tuple[str, ...], piped: str) -> None:
+    done = mlxr("chat", *given, stdin=piped)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: there is nothing to answer: the prompt is empty\n"
+
+
+def test_a_prompt_without_quotes_is_refused(mlxr_here: Run) -> None:
+    done = mlxr_here("chat", "hi", "there")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == 'error: the prompt came in 2 pieces; put it in quotes: mlxr chat "…"\n'
+
+
+@pytest.mark.parametrize("line", ["/nonsense", "/system be short", "/new chat", "/?", "/"])
+def test_what_begins_like_a_command_is_one(line: str) -> None:
+    assert is_command(line)
+
+
+@pytest.mark.parametrize("line", ["/etc/hosts is what?", "//a comment", " /system is a word", "1/2", "a /b"])
+def test_paths_and_what_a_blank_begins_are_for_the_model(line: str) -> None:
+    assert not is_command(line)
 
 
 def test_the_model_is_remembered(mlxr: Run, random_model: Path) -> None:
@@ -98,9 +116,10 @@ def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(terminal: StartTerminal, r
     chat.wait_for("> ")
     chat.type("/stats\n")
     assert "pages" in chat.wait_for("> ")
-    chat.type("/new\n/nonsense\n")
+    chat.type("/new\n/nonsense\n/system be short\n")
     chat.wait_for("a new chat")
     chat.wait_for("there is no /nonsense")
+    chat.wait_for("there is no /system be short")
     chat.type("/quit\n")
     assert chat.end() == 0
     assert "Traceback" not in chat.screen
