@@ -43,6 +43,7 @@ def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report
             f"{model_title(model)} has a context of {info.context_length} tokens, and {FEWEST + ROOM} are "
             f"needed; give another --model"
         )
+    _check_asked(args, info, model_title(model))
     peer = _peer(args.vs, args.peer or Path(info.path), info, terminal)
     subject = Subject(args.shape or "", args.quant or "none", info.device, machine.device_name)
     with tempfile.TemporaryDirectory(prefix="mlxr-bench-cache-") as scratch:
@@ -63,6 +64,16 @@ def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report
             raise AppError(str(error)) from None
     version = peer.version if peer else None
     return Report(info, args.shape, subject, machine, version, plan, began, rows)
+
+
+def _check_asked(args: Namespace, info: ModelInfo, name: str) -> None:
+    """Raises AppError where more was asked for than the model takes; without being asked it is less."""
+    for option, asked in (("--context", args.context), ("--long", args.long)):
+        if asked is not None and asked + ROOM > info.context_length:
+            raise AppError(
+                f"{option} {asked} and {ROOM} more do not fit {name}'s context of {info.context_length} "
+                f"here; give at most {info.context_length - ROOM}"
+            )
 
 
 def _info(model: Path, settings: EngineSettings) -> ModelInfo:

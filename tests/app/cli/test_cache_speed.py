@@ -203,6 +203,18 @@ def test_a_context_that_is_too_short_is_one_line(mlxr_here: Run, tmp_path: Path)
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("option", "most"), [("--context", 72), ("--long", 72)])
+def test_more_than_the_context_is_refused_where_it_was_asked_for(
+    mlxr_here: Run, tmp_path: Path, option: str, most: int
+) -> None:
+    model = write_random_model(tmp_path / "short", max_position_embeddings=200)
+    done = mlxr_here("bench", "--cache", "--model", model, option, most + 1)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"error: {option} 73 and 128 more do not fit short's context of 200 here; give at most {most}\n"
+    )
+
+
 @pytest.mark.parametrize(
     "options",
     [
