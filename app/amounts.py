@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 
+def counted(number: int, noun: str) -> str:
+    """So many things: 1 page, 2,000 pages."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def size(count: float) -> str:
     """Bytes in decimal units: 8.8 MB."""
     value = float(count)
+    if value == 1:
+        return "1 byte"
     for unit in ("bytes", "kB", "MB", "GB"):
         if value < 1000:
             return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app import text
+from app.amounts import counted
 from engine import Failed, WayOut
 
 LONGEST_TITLE = 32
@@ -15,14 +16,16 @@ def failure_words(failed: Failed) -> str:
     refusal = failed.refusal
     if refusal is None:
         return failed.error
-    return text.REFUSED.format(available=refusal.available_pages, needed=refusal.needed_pages)
+    return text.REFUSED.format(
+        available=counted(refusal.available_pages, "page"), needed=refusal.needed_pages
+    )
 
 
 def way_words(way: WayOut, title_of: Callable[[str], str]) -> str:
     """What a way out does; `title_of` gives a chat's title for its id, "" for unknown ones."""
     match way.kind:
         case "shorten":
-            return text.WAY_SHORTEN.format(amount=way.amount)
+            return text.WAY_SHORTEN.format(amount=counted(way.amount, "token"))
         case "fewer answers":
             return text.WAY_FEWER.format(amount=way.amount) if way.amount > 1 else text.WAY_ONE
         case "evict":
@@ -30,8 +33,8 @@ def way_words(way: WayOut, title_of: Callable[[str], str]) -> str:
             if len(title) > LONGEST_TITLE:  # a button is one line
                 title = title[: LONGEST_TITLE - 1].rstrip() + "…"
             chat = f"“{title}”" if title else "another chat"
-            return text.WAY_EVICT.format(chat=chat, amount=way.amount)
+            return text.WAY_EVICT.format(chat=chat, amount=counted(way.amount, "page"))
         case "smaller context":
-            return text.WAY_CONTEXT.format(amount=way.amount)
+            return text.WAY_CONTEXT.format(amount=counted(way.amount, "token"))
         case "quantise":
             return text.WAY_QUANTISE.format(amount=way.amount)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from app import VERSION
+from app.amounts import counted
 from app.cli.cache_speed_scene import CachePlan
 from app.cli.rows import Row, table
 from app.cli.speed import Plan
@@ -73,7 +74,7 @@ class Report:
         chip = f" ({self.machine.device_name})" if self.machine.device_name else ""
         yield (
             f"{self.model.name} on {self.model.device}{chip} in {self.model.dtype}{against}; "
-            f"{self.plan.pairs} pairs, median (lowest–highest)"
+            f"{counted(self.plan.pairs, 'pair')}, median (lowest–highest)"
         )
         yield from table(self.rows)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.amounts import size
+from app.amounts import counted, size
 from app.cli.generate import INTERRUPTED, json_line
 from app.cli.inputs import natural, positive
 from app.cli.model_option import add_draft_option, add_model_option
@@ -178,16 +178,18 @@ def _play(
 
 def _judge(totals: Totals) -> None:
     """Raises AppError when pages leaked, or a request did not end as its line says."""
-    if totals.leaked_pages:
+    if pages := totals.leaked_pages:
+        are = "is" if pages == 1 else "are"
         raise AppError(
-            f"{totals.leaked_pages} pages are still held although every request has ended; "
+            f"{counted(pages, 'page')} {are} still held although every request has ended; "
             "this is a mistake of MLXR: please report it with the file"
         )
     wrong = totals.unexpected
     if wrong:
         named = ", ".join(f"{result.end.id} ({_how(result)})" for result in wrong[:_NAMED])
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-        raise AppError(f"{len(wrong)} of the requests did not end as they should: {named}{more}; see above")
+        they = "it" if len(wrong) == 1 else "they"
+        raise AppError(f"{len(wrong)} of the requests did not end as {they} should: {named}{more}; see above")
 
 
 def _how(result: Result) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.amounts import counted
 from app.cli.replay_result import Result
 from engine import (
     CacheCounts,
@@ -116,15 +117,16 @@ class Totals:
             f"{count} {_STATES[state]}" for state in _STATES if (count := self.states.get(state, 0))
         )
         left_out = f"; {self.left_out} never began" if self.left_out else ""
-        requests = _count(sum(self.states.values()), "request")
+        requests = counted(sum(self.states.values()), "request")
         yield f"{requests} in {self.seconds:.2f} s: {ends or 'none ended'}{left_out}"
         stats = self.tally.stats
         if stats is None:
             yield "nothing ran, so that there is nothing to say of pages"
             return
+        each = f"{counted(self.model.page_size, 'token')} and {size(self.model.page_bytes)} each"
         yield (
             f"pages at the end: {stats.cached_pages:,} cached, {self.leaked_pages:,} leaked, of "
-            f"{stats.total_pages:,} ({self.model.page_size} tokens and {size(self.model.page_bytes)} each); "
+            f"{stats.total_pages:,} ({each}); "
             f"requests were seen to hold {self.tally.most_pages:,} at most, to share "
             f"{self.tally.most_shared:,}, {self.tally.most_running:,} running at once"
         )
@@ -140,7 +142,7 @@ def _cache_lines(cache: CacheCounts) -> Iterator[str]:
     yield (
         f"pages: {cache.evicted_pages:,} evicted, {cache.spilled_pages:,} spilled to SSD, "
         f"{cache.restored_pages:,} restored, {cache.copied_pages:,} copied on write; "
-        f"{_count(cache.preemptions, 'preemption')}"
+        f"{counted(cache.preemptions, 'preemption')}"
     )
     if cache.drafted_tokens:
         yield f"drafted tokens: {cache.accepted_tokens:,} of {cache.drafted_tokens:,} accepted"
@@ -149,7 +151,7 @@ def _cache_lines(cache: CacheCounts) -> Iterator[str]:
     if cache.ssd_bytes or cache.spilled_bytes_today or cache.quarantined_files:
         yield (
             f"SSD: {size(cache.ssd_bytes)} kept, {size(cache.spilled_bytes_today)} written today, "
-            f"{_count(cache.quarantined_files, 'file')} refused"
+            f"{counted(cache.quarantined_files, 'file')} refused"
         )
 
 
@@ -163,8 +165,4 @@ def size(count: int) -> str:
         if value < 1024:
             break
         value, unit = value / 1024, larger
-    return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return counted(count, "byte") if unit == "bytes" else f"{value:.1f} {unit}"

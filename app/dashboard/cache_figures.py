@@ -72,9 +72,9 @@ def facts(stats: Stats | None) -> list[Fact]:
         f"{number_words(100 * saved / read)} %" if read else NONE,
         f"{saved:,}",
         seconds,
-        f"{cache.evicted_pages:,} pages",
-        f"{cache.spilled_pages:,} pages",
-        f"{cache.restored_pages:,} pages",
+        amounts.counted(cache.evicted_pages, "page"),
+        amounts.counted(cache.spilled_pages, "page"),
+        amounts.counted(cache.restored_pages, "page"),
         cap if cache.ssd_cap_bytes else "off",
         amounts.size(cache.spilled_bytes_today) if cache.ssd_cap_bytes else "off",
     )

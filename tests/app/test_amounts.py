@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.amounts import count, tokens
+from app.amounts import count, counted, size, tokens
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,13 @@ def test_counts_in_short(number: int, words: str) -> None:
 )
 def test_lengths_of_contexts(number: int, words: str) -> None:
     assert tokens(number) == words
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 pages"), (1, "1 page"), (2000, "2,000 pages")])
+def test_one_is_not_many(number: int, words: str) -> None:
+    assert counted(number, "page") == words
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 byte"), (2, "2 bytes"), (1000, "1.0 kB")])
+def test_sizes_in_decimal_units(number: int, words: str) -> None:
+    assert size(number) == words

@@ -124,7 +124,7 @@ def test_more_than_fits_waits_and_loses_nothing(mlxr_here: Run, random_model: Pa
     assert {name: result["tokens"] for name, result in tight.items()} == {
         name: alone[name]["tokens"] for name in tight
     }
-    assert roomy.stderr.startswith("error: 1 of the requests did not end as they should: too long (length, ")
+    assert roomy.stderr.startswith("error: 1 of the requests did not end as it should: too long (length, ")
 
 
 def test_what_spilled_comes_back_in_the_next_run(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_people_get_a_table_and_the_totals(mlxr_here: Run, random_model: Path, t
     )
     done = mlxr_here("replay", file, "--model", random_model)
     assert done.returncode == 1
-    assert done.stderr == "error: 1 of the requests did not end as they should: bad (failed); see above\n"
+    assert done.stderr == "error: 1 of the requests did not end as it should: bad (failed); see above\n"
     heading, *rows = done.stdout.splitlines()[:3]
     assert heading.split()[:2] == ["id", "state"]
     fine, bad = sorted(rows, reverse=True)
@@ -203,21 +203,22 @@ def test_without_options_the_engine_is_as_it_always_is_and_spills_nothing() -> N
     assert settings.ssd is None
 
 
+@pytest.mark.parametrize(("leaked", "says"), [(1, "1 page is"), (3, "3 pages are")])
 def test_pages_that_leak_are_an_error(
-    mlxr_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mlxr_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaked: int, says: str
 ) -> None:
     def script(command: Command) -> Iterable[Event]:
         if isinstance(command, LoadModel):
             yield ModelReady(command.id, model_info(command.path))
         elif isinstance(command, Generate):
             yield finished(command.id)
-            yield Stats("", 0, 0, 0, 0, 3, 9, 0, 0)
+            yield Stats("", 0, 0, 0, 0, leaked, 9, 0, 0)
 
     monkeypatch.setattr("app.cli.replay.Engine", lambda emit, settings: InstantEngine(emit, script))
     done = mlxr_here("replay", write(tmp_path, {"tokens": [1]}), "--model", tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: 3 pages are still held although every request has ended; ")
-    assert "0 cached, 3 leaked, of 9" in done.stdout
+    assert done.stderr.startswith(f"error: {says} still held although every request has ended; ")
+    assert f"0 cached, {leaked} leaked, of 9" in done.stdout
 
 
 def test_a_folder_for_pages_that_cannot_be_one_is_named(mlxr_here: Run, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_where_nothing_ran_there_are_no_figures() -> None:
 
 @pytest.mark.parametrize(
     ("count", "shown"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 kB"), (3 << 20, "3.0 MB"), (5 << 40, "5120.0 GB")],
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 kB"), (3 << 20, "3.0 MB"), (5 << 40, "5120.0 GB")],
 )
 def test_bytes_for_people(count: int, shown: str) -> None:
     assert size(count) == shown
