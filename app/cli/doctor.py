@@ -84,6 +84,7 @@ def examine(spec: str | None, paths: Paths, kv_bits: int | None = None) -> Exami
         # Imported here: where MLX does not load, the rest of the report is what helps.
         from app.cli.engine_checks import check_engine, check_kernels, check_model
         from app.cli.kv_checks import check_kv_loss
+        from app.engine_settings import fit_settings
     except (ImportError, OSError) as error:
         advice = "run `make setup`"
         findings.append(Finding("Engine", "MLX", f"cannot be loaded ({error})", "broken", advice))
@@ -94,7 +95,7 @@ def examine(spec: str | None, paths: Paths, kv_bits: int | None = None) -> Exami
     model, gone, path, loss = None, list[str](), None, None
     try:
         path = locate(spec, SettingsFile(paths.settings).load().settings.last_model, gone.append)
-        model_findings, model = check_model(path, machine, kv_bits)
+        model_findings, model = check_model(path, machine, kv_bits, fit_settings(paths))
         if kv_bits is not None and all(finding.state != "broken" for finding in model_findings):
             loss_findings, loss = check_kv_loss(path, kv_bits)
             model_findings += loss_findings

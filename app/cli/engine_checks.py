@@ -49,18 +49,21 @@ def check_engine() -> tuple[list[Finding], MachineReport | None]:
 
 
 def check_model(
-    path: Path, report: MachineReport | None, kv_bits: int | None = None
+    path: Path,
+    report: MachineReport | None,
+    kv_bits: int | None = None,
+    settings: EngineSettings | None = None,
 ) -> tuple[list[Finding], ModelSummary | None]:
     """What the model at `path` is and needs, with a KV cache in `kv_bits` bits or as computed.
 
-    The summary is None when it cannot be used.
+    `settings`: what is set for KV memory; the usual without it. The summary is None when it cannot be used.
     """
     area = "Model"
     try:
         model = inspect_model(path, kv_bits)
     except EngineError as error:
         if kv_bits is not None and not isinstance(error, ModelError):
-            return check_model(path, report)  # such bits are not for it; the rest is
+            return check_model(path, report, settings=settings)  # such bits are not for it; the rest is
         return [Finding(area, "files", str(error), "broken")], None
     page = model.kv_bytes_per_token * EngineSettings().page_size
     findings = [
@@ -81,7 +84,7 @@ def check_model(
         _template(model, area),
     ]
     if report is not None:
-        findings.append(_fit(model, report, area))
+        findings.append(_fit(model, report, area, settings))
     return findings, model
 
 
@@ -148,8 +151,8 @@ def _stored(kind: StoredKind, area: str) -> Finding:
     return Finding(area, "stored", f"{kind.name}: {tensors}, {size(kind.file_bytes)}{memory}{runs}")
 
 
-def _fit(model: ModelSummary, report: MachineReport, area: str) -> Finding:
-    fit = model_fit(model, report.memory_bytes)
+def _fit(model: ModelSummary, report: MachineReport, area: str, settings: EngineSettings | None) -> Finding:
+    fit = model_fit(model, report.memory_bytes, settings=settings)
     weights, memory = size(fit.weight_bytes), size(fit.memory_bytes)
     if fit.verdict == "does not fit":
         is_ = f"does not fit: {weights} of weights in {memory} of memory"

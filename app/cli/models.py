@@ -13,6 +13,7 @@ from typing import Any
 
 from app.amounts import count, size, tokens
 from app.cli.columns import Column, table, terminal_width
+from app.cli.model_fits import fit_cell, fit_of, fit_words
 from app.cli.terminal import Terminal, one_line, open_terminal
 from app.errors import AppError, UsageError
 from app.library.library import Library, open_library
@@ -22,7 +23,7 @@ from app.library.names import folded
 from app.library.records import SOURCES, LeftOut, Model, ModelSettings
 from app.paths import default_paths
 from app.settings import SettingsFile
-from engine import Fit, machine_report, model_fit
+from engine import Fit, machine_report
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -126,11 +127,6 @@ def _rename(library: Library, model: Model, new: str) -> None:
             raise AppError(problem)
 
 
-def fit_of(model: Model, memory: int) -> Fit | None:
-    """How the model goes into `memory` bytes; None where it is not run here or not there."""
-    return model_fit(model, memory, context=model.settings.context) if model.is_runnable else None
-
-
 def listing(
     models: Sequence[Model],
     left_out: Sequence[LeftOut],
@@ -148,7 +144,7 @@ def listing(
         Column("PARAMS", [_told(count, model.facts.parameters) for model in shown], is_number=True, weight=5),
         Column("QUANT", [_quant(model) for model in shown], weight=6),
         Column("CONTEXT", [_told(tokens, model.context_length) for model in shown], is_number=True, weight=2),
-        Column("FITS", [_fits(model, memory) for model in shown], weight=7),
+        Column("FITS", [fit_cell(model, memory) for model in shown], weight=7),
         Column("FROM", [SOURCES[model.source] for model in shown], weight=4),
         Column("LAST USED", [_when(model.last_used) for model in shown], weight=1),
     )
@@ -214,7 +210,7 @@ def details(model: Model, memory: int) -> Iterable[str]:
         ("quantised", facts.quantization or "no"),
         ("context", f"{facts.context_length:,} tokens" if facts.context_length else ""),
         ("memory", size(facts.weight_bytes) if facts.weight_bytes else ""),
-        ("fits here", _fit_words(fit)),
+        ("fits here", fit_words(fit)),
         ("set for it", _settings_words(model.settings)),
         ("licence", facts.licence),
         ("fingerprint", facts.fingerprint),
@@ -227,14 +223,6 @@ def details(model: Model, memory: int) -> Iterable[str]:
 def _settings_words(settings: ModelSettings) -> str:
     there = {name: value for name, value in asdict(settings).items() if value not in (None, "")}
     return ", ".join(f"{shown(name)}={value}" for name, value in there.items())
-
-
-def _fit_words(fit: Fit | None) -> str:
-    if fit is None:
-        return ""
-    if fit.verdict == "does not fit":
-        return f"no: {size(fit.weight_bytes)} of weights in {size(fit.memory_bytes)} of memory"
-    return f"{'yes' if fit.verdict == 'fits' else 'tight'}: up to {fit.most_context:,} tokens in one chat"
 
 
 def as_json(models: Sequence[Model], left_out: Sequence[LeftOut], memory: int) -> dict[str, Any]:
@@ -281,13 +269,6 @@ def _told(words: Callable[[int], str], number: int) -> str:
 
 def _quant(model: Model) -> str:
     return one_line((model.facts.quantization or "–").partition(",")[0])
-
-
-def _fits(model: Model, memory: int) -> str:
-    if model.state != "here":
-        return "gone" if model.state == "gone" else "damaged"
-    fit = fit_of(model, memory)
-    return "not run" if fit is None else {"fits": "yes", "tight": "tight", "does not fit": "no"}[fit.verdict]
 
 
 def _when(seconds: float | None) -> str:

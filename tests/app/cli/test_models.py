@@ -100,6 +100,17 @@ def test_files_that_went_away_are_shown_as_gone(mlxr_here: Run, mine: Path) -> N
     assert "is not whole any more" in opened()
 
 
+def test_the_memory_that_is_set_for_chats_decides_what_fits(mlxr_here: Run, mine: Path) -> None:
+    def budgets() -> list[int]:
+        told = json.loads(mlxr_here("models", "--json").stdout)
+        return [model["fits"]["kv_budget"] for model in told["models"] if model["fits"]]
+
+    before = budgets()
+    SettingsFile(default_paths().settings).update(lambda values: replace(values, kv_memory="1"))
+    assert len(budgets()) == len(before)
+    assert set(budgets()) == {10**9} != set(before)
+
+
 def test_json_tells_everything(mlxr_here: Run, mine: Path) -> None:
     report = json.loads(mlxr_here("models", "--json").stdout)
     models = {model["name"]: model for model in report["models"]}
