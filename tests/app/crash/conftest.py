@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from app.crash.boot import boot_id, memory_kills
-from app.crash.inquest import Inquest, inquire
+from app.crash.inquest import SIGNALS, Inquest, inquire
 from app.crash.session import RUNNING
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +42,12 @@ class Run:
     def send(self, number: signal.Signals) -> None:
         """Send it a signal."""
         self.process.send_signal(number)
+
+    def wait_for_a_signal(self) -> None:
+        """Until it has noted one."""
+        signals, until = self.folder / RUNNING / SIGNALS, time.monotonic() + PATIENCE
+        while not signals.stat().st_size:
+            assert time.monotonic() < until, "it noted none"
 
     def end(self) -> int:
         """Wait for its end; returns its code."""

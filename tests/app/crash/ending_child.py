@@ -18,6 +18,8 @@ from app.crash.session import MOST_OUTPUT, Session
 from app.errors import AppError
 
 SECRET = "my diagnosis is private"
+MUTEX_BYTES = 256
+"""More than a pthread_mutex_t takes on any system."""
 
 
 def fail(kind: type[Exception]) -> None:
@@ -25,10 +27,15 @@ def fail(kind: type[Exception]) -> None:
     raise kind(f"line one\n{SECRET}")
 
 
-def stuck(_: Session) -> None:
-    """Hold the interpreter for good, as a device that does not answer does."""
+def stuck(session: Session) -> None:
+    """Hold the interpreter for good, as a device that does not answer does: no signal ends the wait."""
+    session.ask_to_end(lambda: None)  # as with a window: what comes before it is stuck does not end it either
+    mutex = ctypes.create_string_buffer(MUTEX_BYTES)
+    c = ctypes.PyDLL(None)
+    c.pthread_mutex_init(mutex, None)
+    c.pthread_mutex_lock(mutex)
     print("stuck", flush=True)
-    ctypes.PyDLL(None).usleep(60_000_000)
+    c.pthread_mutex_lock(mutex)
 
 
 def much(session: Session) -> None:

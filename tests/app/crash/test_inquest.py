@@ -112,10 +112,7 @@ def test_who_is_asked_to_end_and_is_stuck_is_no_crash_when_it_is_killed(
     run = Run(folder, "stuck")
     assert run.said() == "stuck"
     run.send(number)
-    signals = folder / RUNNING / "signals.bin"
-    for _ in range(10_000):
-        if signals.stat().st_size:
-            break
+    run.wait_for_a_signal()
     run.send(signal.SIGKILL)
     assert run.end() == -signal.SIGKILL
     assert run.inquest().ending is None
