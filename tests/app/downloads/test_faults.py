@@ -131,14 +131,15 @@ def test_offline_is_said_as_such(open_stage: OpenStage) -> None:
 
 
 def test_a_network_that_comes_back_is_noticed(open_stage: OpenStage) -> None:
-    patience = Patience(first_wait=0.1, longest_wait=0.1, stall=0.5)
+    patience = Patience(attempts=10_000, first_wait=0.1, longest_wait=0.1)
     stage = open_stage(model_repo(weights=SIZE), patience=patience)
-    stall = Fault(FILE, "stall", at=100_000)
-    stage.hub.faults.add(stall)
+    cut = Fault(FILE, "cut", at=100_000, times=None)  # it cannot be whole before the network goes
+    stage.hub.faults.add(cut)
     id_ = stage.begin(Wanted("org/model"))
-    stage.hub.faults.wait(stall)
+    stage.hub.faults.wait(cut)
     stage.hub.is_offline = True
     stage.wait_for(lambda event: isinstance(event, Retrying) and "refuses" in event.why)
+    stage.hub.faults.clear()
     stage.hub.is_offline = False
     assert isinstance(stage.end_of(id_), Finished)
 

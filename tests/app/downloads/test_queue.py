@@ -94,7 +94,7 @@ def test_after_a_restart_the_same_commit_goes_on(open_stage: OpenStage) -> None:
 
 
 def test_giving_up_removes_parts_and_leaves_what_is_whole(open_stage: OpenStage) -> None:
-    stage = open_stage(gguf_repo())
+    stage = open_stage(gguf_repo(), patience=replace(QUICK, stall=20.0))
     whole = stage.finished("org/model-GGUF:q2_k").path
     stage.hub.faults.add(Fault("m-Q4_K_M.gguf", "stall", at=100_000))
     id_ = stage.queue.add(Wanted("org/model-GGUF", "q4_k_m"))
@@ -118,7 +118,7 @@ def test_giving_up_a_paused_one_leaves_no_empty_folders(open_stage: OpenStage) -
 
 
 def test_one_after_the_other_and_a_second_request_for_the_same_joins_the_first(open_stage: OpenStage) -> None:
-    stage = open_stage(model_repo("org/one"), model_repo("org/two"))
+    stage = open_stage(model_repo("org/one"), model_repo("org/two"), patience=replace(QUICK, stall=20.0))
     stall = Fault("model.safetensors", "stall", at=100)
     stage.hub.faults.add(stall)
     first = stage.queue.add(Wanted("org/one"))
@@ -133,7 +133,7 @@ def test_one_after_the_other_and_a_second_request_for_the_same_joins_the_first(o
 
 
 def test_one_that_waits_can_be_paused(open_stage: OpenStage) -> None:
-    stage = open_stage(model_repo("org/one"), model_repo("org/two"))
+    stage = open_stage(model_repo("org/one"), model_repo("org/two"), patience=replace(QUICK, stall=20.0))
     stage.hub.faults.add(Fault("model.safetensors", "stall", at=100))
     first = stage.queue.add(Wanted("org/one"))
     second = stage.queue.add(Wanted("org/two"))
