@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from app.errors import RequestFailed
 from app.measure.engine_client import Answer, EngineClient, Mark
-from engine import EngineSettings, Generate, SamplingParams
+from engine import Cancel, Command, Engine, EngineSettings, Event, Generate, SamplingParams, TextChunk
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(range(10, 60))
+PATIENCE = 30.0  # seconds
 WARM = SamplingParams(temperature=1.0, seed=3)
 
 
@@ -43,12 +45,34 @@ def test_answers_that_run_together_keep_their_own_tokens(client: EngineClient) -
         assert answer.restored == 0
 
 
-def test_an_answer_is_ended_after_some_tokens(client: EngineClient) -> None:
-    answer = client.send(asked(200))
-    client.wait_for_tokens(answer, 5)
-    client.cancel(answer)
+class Held(Engine):
+    """Waits at the fifth token of an answer until it is asked to end one."""
+
+    def __init__(self, emit: Callable[[Event], None], settings: EngineSettings) -> None:
+        self._is_asked = threading.Event()
+
+        def emit_and_wait(event: Event) -> None:
+            emit(event)
+            if isinstance(event, TextChunk) and event.generated_tokens >= 5:
+                self._is_asked.wait(PATIENCE)
+
+        super().__init__(emit_and_wait, settings)
+
+    def submit(self, command: Command) -> None:
+        super().submit(command)
+        if isinstance(command, Cancel):
+            self._is_asked.set()
+
+
+def test_an_answer_is_ended_after_some_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.measure.engine_client.Engine", Held)
+    with EngineClient(EngineSettings(cache=tmp_path / "kernels")) as client:
+        client.load(write_random_model(tmp_path / "model"))
+        answer = client.send(asked(200))
+        client.wait_for_tokens(answer, 5)
+        client.cancel(answer)
     assert answer.end.reason == "cancelled"
-    assert len(answer.end.tokens) >= 5
+    assert 5 <= len(answer.end.tokens) < 200
 
 
 def test_what_is_forgotten_is_computed_again(client: EngineClient) -> None:
