@@ -233,14 +233,15 @@ def test_a_proxy_that_does_not_work_is_blamed(
 def answering(answer: bytes) -> Iterator[str]:
     """A server that sends `answer` to whatever comes; its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(5)
+        listener.settimeout(0.05)
+        is_over = threading.Event()
 
         def serve() -> None:
-            while True:
+            while not is_over.is_set():
                 try:
                     connection, _ = listener.accept()
-                except OSError:
-                    return
+                except TimeoutError:
+                    continue
                 with connection:
                     connection.settimeout(5)
                     connection.recv(1 << 16)
@@ -251,5 +252,5 @@ def answering(answer: bytes) -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
+            is_over.set()
             thread.join()
