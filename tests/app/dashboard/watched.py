@@ -55,10 +55,18 @@ class Watched:
         """What the engine told last."""
         return next(event for event in reversed(self.events) if isinstance(event, Stats))
 
-    def settle(self) -> None:
-        """Until what the engine said last, at rest, has reached the window."""
+    def settle(self) -> Stats:
+        """Until what the engine said last, at rest, has reached the window: this."""
         live = self.desktop.dashboard.live
-        self.wait(lambda: self.last_stats().running == 0 and live.figures.stats == self.last_stats())
+
+        def is_settled() -> bool:
+            last = self.last_stats()
+            return last.running == 0 and live.figures.stats == last
+
+        self.wait(is_settled)
+        shown = live.figures.stats
+        assert shown is not None
+        return shown
 
     def look(self, tab: str) -> None:
         """Open the dashboard as a click on its button does, and one of its panes."""
