@@ -37,9 +37,11 @@ def say(qtbot: QtBot, desktop: Desktop, question: str) -> str:
 
 
 def rest(qtbot: QtBot, desktop: Desktop) -> None:
-    """Wait until nothing runs; while it does, chats' bytes grow."""
-    qtbot.waitUntil(lambda: desktop.status.status.running == 0, timeout=PATIENCE)
-    qtbot.wait(300)  # where chats lie is told behind that, if it has changed
+    """Wait until the window knows where chats lie: it is told that before what a draft would find."""
+    desktop.prediction.draft("And then?")
+    qtbot.waitUntil(lambda: desktop.prediction.words != "", timeout=PATIENCE)
+    desktop.prediction.draft("")
+    assert desktop.status.status.running == 0
 
 
 def held(desktop: Desktop, chat_id: str) -> int:
