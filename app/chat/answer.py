@@ -37,6 +37,12 @@ class Answer:
     sample: int = 0
 
     @property
+    def context_tokens(self) -> int | None:
+        """Tokens of its prompt and of what it has so far; None until the engine has told of its prompt."""
+        prompt = self.cached + self.prefill_total
+        return prompt + self.message.generated_tokens if prompt else None
+
+    @property
     def over(self) -> bool:
         """Whether the engine has ended it."""
         return self.message.status != "streaming"

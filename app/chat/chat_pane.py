@@ -168,6 +168,7 @@ class ChatPane(QWidget):
         self._stack.setCurrentWidget(self.transcript)
         self.transcript.show_asked(messages)
         self._prediction.restart(self.composer.text)
+        self._show_status()
         self.composer.setFocus()
 
     @Slot(object)
@@ -191,6 +192,7 @@ class ChatPane(QWidget):
         self.transcript.show_activity(activity(state, self._models.state, self._models.is_guide))
         if self._models.state.phase != "resting":  # words that lie about must not bring a model back
             self._prediction.renew()
+        self._show_status()
 
     @Slot()
     def _show_model(self) -> None:
@@ -207,14 +209,13 @@ class ChatPane(QWidget):
         else:
             self.model_banner.say("")
         self._show_state()
-        self._show_status()
 
     @Slot()
     def _show_status(self) -> None:
         model = self._models.state
         if model.phase == "ready":
             name = text.model_title(model.name, self._models.is_guide)
-            texts = status_texts(self._status.status)
+            texts = status_texts(self._status.status, self._conversation.context_tokens)
             predicted = texts if texts.activity else replace(texts, activity=self._prediction.words)
             self.status_line.show_texts(name, predicted)
         else:

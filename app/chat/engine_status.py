@@ -1,4 +1,4 @@
-"""What the status line shows, folded from engine events and from nothing else; without Qt."""
+"""What the status line shows of the engine, folded from its events and from nothing else; without Qt."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from app.amounts import size
 from app.chat.cache_words import reading_words
+from app.text import UNKNOWN
 from engine import (
     Event,
     Failed,
@@ -27,7 +28,6 @@ class EngineStatus:
         model: the loaded model; None while there is none.
         decode_tps: tokens a second, now while it writes, else of the last answer; 0 before the first.
         decoding: whether `decode_tps` is live.
-        context_tokens: tokens in the context of the request that runs, or of the last one.
         pages_held, total_pages: KV pages that requests hold or that are kept for the next one, and in all.
         prefill_done, prefill_total: prompt tokens read while the first word is awaited, without the cached
             ones; 0 of 0 otherwise.
@@ -41,7 +41,6 @@ class EngineStatus:
     model: ModelInfo | None = None
     decode_tps: float = 0.0
     decoding: bool = False
-    context_tokens: int = 0
     pages_held: int = 0
     total_pages: int = 0
     prefill_done: int = 0
@@ -87,7 +86,6 @@ def _finished(status: EngineStatus, event: Finished) -> EngineStatus:
         decoding=False,
         decode_tps=event.timing.decode_tps or status.decode_tps,
         ttft_ms=event.timing.ttft_ms or status.ttft_ms,
-        context_tokens=len(event.prompt_tokens) + len(event.tokens),
     )
 
 
@@ -96,7 +94,6 @@ def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
     return replace(
         status,
         decode_tps=event.decode_tps or status.decode_tps,
-        context_tokens=event.context_tokens if event.active_id else status.context_tokens,
         pages_held=event.pages_used + event.cached_pages,
         total_pages=event.total_pages or status.total_pages,
         queued=event.queued,
@@ -118,8 +115,12 @@ class StatusTexts:
     memory: str = ""
 
 
-def status_texts(status: EngineStatus) -> StatusTexts:
-    """The words for a status. Nothing is shown that no event has said."""
+def status_texts(status: EngineStatus, context_tokens: int | None = 0) -> StatusTexts:
+    """The words for a status. Nothing is shown that no event has said.
+
+    Args:
+        context_tokens: of the chat on show; None where the model has not told them.
+    """
     if status.model is None:
         return StatusTexts()
     activity = ""
@@ -127,10 +128,11 @@ def status_texts(status: EngineStatus) -> StatusTexts:
         activity = reading_words(status.prefill_done, status.prefill_total, status.prefill_cached)
     elif status.queued:
         activity = f"{status.queued} waiting"
+    context = UNKNOWN if context_tokens is None else f"{context_tokens:,}"
     return StatusTexts(
         activity=activity,
         speed=_speed(status),
-        context=f"{status.context_tokens:,} / {status.model.context_length:,} tokens",
+        context=f"{context} / {status.model.context_length:,} tokens",
         pages=f"{status.pages_held:,} / {status.total_pages:,} pages",
         first=f"first token {_seconds(status.ttft_ms / 1000)}" if status.ttft_ms else "",
         memory=size(status.process_bytes) if status.process_bytes else "",

@@ -33,7 +33,7 @@ class StatusLine(QWidget):
         self._first = QLabel()
         self._first.setToolTip("From sending to the first token, in the last answer")
         self._context = QLabel()
-        self._context.setToolTip("Tokens in context, of those the model can hold")
+        self._context.setToolTip("Tokens in this chat's context, of those there may be")
         self._pages = QLabel()
         self._pages.setToolTip("Pages of the KV cache that hold chats, running or kept, of those there are")
         self._memory = QLabel()

@@ -19,6 +19,21 @@ def tokens_along(path: Iterable[ChatMessage]) -> tuple[int, ...]:
     return tuple(chain)
 
 
+def count_along(path: Sequence[ChatMessage], model: str) -> int | None:
+    """How many tokens those of `path` are for the model in folder `model`; None where it has not told them.
+
+    The last answer with words stands for all above it: its question's tokens make up for what was not told.
+    """
+    worded = [message for message in path if message.role == "assistant" and message.text]
+    if worded and (worded[-1].tokens is None or worded[-1].model != model):
+        return None
+    count = 0
+    for message in path:
+        if message.tokens is not None:
+            count = len(message.tokens) + (count if message.kept_tokens is None else message.kept_tokens)
+    return count
+
+
 def added_tokens(before: tuple[int, ...], prompt: tuple[int, ...]) -> tuple[int | None, tuple[int, ...]]:
     """What a user's message adds to the tokens `before` it, so that together they are exactly `prompt`.
 

@@ -59,6 +59,26 @@ def test_chats_survive_a_restart(open_desktop: OpenDesktop, qtbot: QtBot, tmp_pa
     assert titles(again) == ["first question", "second question"]
 
 
+def test_the_status_line_has_the_context_of_the_chat_on_show(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    first = open_desktop(home=tmp_path / "home")
+    line = first.pane.status_line
+    say(qtbot, first, "first question")
+    asked = len("<user>first question")
+    assert f"{asked + 4} / 2,048 tokens" in line.words
+    first.conversation.new_chat()
+    assert "0 / 2,048 tokens" in line.words.split("  ")
+    first.close()
+    again = open_desktop(home=tmp_path / "home")
+    line = again.pane.status_line
+    assert "0 / 2,048 tokens" in line.words.split("  ")
+    qtbot.waitUntil(lambda: len(titles(again)) == 1)
+    again.window.sidebar.chosen.emit(again.chats.rows[0].chat.id)
+    qtbot.waitUntil(lambda: len(again.conversation.messages) == 2)
+    assert f"{asked + 4} / 2,048 tokens" in line.words
+
+
 def test_the_chat_that_is_deleted_can_be_brought_back(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
     desktop = open_desktop()
     say(qtbot, desktop, "to be deleted")

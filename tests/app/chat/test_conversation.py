@@ -42,6 +42,24 @@ def test_nothing_is_sent_while_an_answer_is_on_its_way_or_without_a_model(stage:
     assert not Stage().chat.send("hello")
 
 
+def test_tokens_in_context_are_those_of_the_chat_on_show(stage: Stage) -> None:
+    assert stage.chat.context_tokens == 0
+    request = stage.ask("hello")
+    stage.play(finished(request, "Hi", prompt=(1, 2, 3)))
+    assert stage.chat.context_tokens == 5
+    first = stage.chat.chat
+    assert first
+    stage.chat.new_chat()
+    assert stage.chat.context_tokens == 0
+    request = stage.ask("and here?")
+    stage.play(PrefillProgress(request.id, 10, 40, 8), TextChunk(request.id, "Hi", 1))
+    assert stage.chat.context_tokens == 41
+    stage.chat.open(first)
+    assert stage.chat.context_tokens == 5, "an answer runs, and it is another chat's"
+    stage.models.open("/models/another")
+    assert stage.chat.context_tokens is None, "its ids are another tokenizer's"
+
+
 def test_blank_messages_are_not_sent(stage: Stage) -> None:
     assert not stage.chat.send(" \n ")
     assert stage.chat.messages == ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.chat.engine_status import EngineStatus, StatusTexts, fold, status_texts
 from engine import (
     Event,
@@ -61,18 +63,24 @@ def test_prefill_counts_what_is_not_cached() -> None:
 
 def test_decoding_shows_the_pulse() -> None:
     texts = status_texts(after(READY, PrefillProgress("r", 9, 1800, 0), TextChunk("r", "a", 1), stats()))
-    assert texts == StatusTexts("", "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages")
+    assert texts == StatusTexts("", "31 tok/s", "0 / 2,048 tokens", "3 / 512 pages")
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(1234, "1,234"), (None, "–")])
+def test_the_context_is_that_of_the_chat_on_show(tokens: int | None, said: str) -> None:
+    busy_elsewhere = after(READY, stats(tokens=40))
+    assert status_texts(busy_elsewhere, tokens).context == f"{said} / 2,048 tokens"
 
 
 def test_slow_models_get_a_decimal() -> None:
     assert status_texts(after(READY, stats(tps=2.345))).speed == "2.3 tok/s"
 
 
-def test_a_finished_answer_leaves_its_speed_and_context() -> None:
+def test_a_finished_answer_leaves_its_speed() -> None:
     end = Finished("r", "stop", "a b", (1, 2), (3, 4, 5), None, Timing(81.0, 3, 0, 1.0, 55.0))
     kept = replace(stats("", tokens=0, tps=0.0, pages=0), cached_pages=4)
     texts = status_texts(after(READY, stats(), end, kept))
-    assert texts == StatusTexts("", "55 tok/s", "5 / 2,048 tokens", "4 / 512 pages", "first token 81 ms")
+    assert texts == StatusTexts("", "55 tok/s", "0 / 2,048 tokens", "4 / 512 pages", "first token 81 ms")
 
 
 def test_several_answers_the_first_token_and_memory_are_told_while_they_run() -> None:

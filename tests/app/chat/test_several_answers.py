@@ -103,6 +103,7 @@ def test_every_answer_has_its_tokens_behind_the_question(stage: Stage) -> None:
     stage.play(end(ask(stage, 2), "A", "B"))
     stage.chat.keep(ids(stage)[1])
     assert tokens_along(stage.chat.messages) == (*PROMPT, 20, 21)
+    assert stage.chat.context_tokens == len(PROMPT) + 2
     stage.chat.switch(stage.chat.messages[-1].id, -1)
     assert tokens_along(stage.chat.messages) == (*PROMPT, 10, 11)
 

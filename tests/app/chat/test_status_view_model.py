@@ -45,7 +45,7 @@ def test_the_end_of_an_answer_is_its_model_s(status: StatusViewModel) -> None:
     status.handle(Finished("nobody", "stop", "x", (1,), (2, 3), None, timing))
     assert status.status.decode_tps == 0
     status.show(B)
-    assert (status.status.decode_tps, status.status.context_tokens) == (62, 3)
+    assert (status.status.decode_tps, status.status.ttft_ms) == (62, 1.0)
 
 
 def test_another_choice_is_told_at_once_and_what_is_unloaded_is_empty(status: StatusViewModel) -> None:

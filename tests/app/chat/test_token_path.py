@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.token_path import added_tokens, tokens_along, with_tokens
+from app.chat.token_path import added_tokens, count_along, tokens_along, with_tokens
 from app.store.records import ChatMessage
 
 tokens = st.lists(st.integers(0, 3), max_size=12).map(tuple)
@@ -37,6 +37,21 @@ def test_conversations_are_rebuilt_turn_by_turn(turns: list[tuple[tuple[int, ...
         assert tokens_along(path) == prompt
         path.append(message(answer))
         assert tokens_along(path) == prompt + answer
+        assert count_along(path, "") == len(prompt + answer)
+
+
+def answer(tokens: tuple[int, ...] | None, model: str = "m", text: str = "Yes.") -> ChatMessage:
+    return ChatMessage("c", "assistant", text, tokens=tokens, model=model)
+
+
+def test_the_last_answer_with_words_says_whether_the_path_can_be_counted() -> None:
+    question = message((1, 2))
+    assert count_along([], "m") == 0
+    assert count_along([question, answer((3,))], "m") == 3
+    assert count_along([question, answer((3,))], "other") is None
+    assert count_along([question, answer(None)], "m") is None
+    assert count_along([question, answer(None), message((4, 5, 6)), answer((7,))], "m") == 6
+    assert count_along([question, answer((3,)), message(None), answer(None, text="")], "m") == 3, "refused"
 
 
 def test_messages_without_tokens_add_none() -> None:

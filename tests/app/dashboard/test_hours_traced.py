@@ -32,19 +32,17 @@ class Heard:
         self.pages: PageMap | None = None
         self.chats: ChatsCached | None = None
         self.decode = self.ttft = 0.0
-        self.context = 0
 
     def hear(self, event: Event) -> None:
         """Take in an event."""
         match event:
             case ModelReady() if event.model.path == MAIN:
-                self.decode = self.ttft = self.context = 0
+                self.decode = self.ttft = 0.0
             case Stats(model=model) if model == MAIN:
                 self.stats = event
                 self.decode = event.decode_tps or self.decode
                 began = [request.ttft_ms for request in event.requests if request.ttft_ms]
                 self.ttft = began[-1] if began else self.ttft
-                self.context = event.context_tokens if event.active_id else self.context
             case PageMap(model=model) if model == MAIN:
                 self.pages = event
             case ChatsCached():
@@ -61,7 +59,7 @@ class Heard:
         return [
             f"{self.stats.queued} waiting" if self.stats.queued else "",
             speed,
-            f"{self.context:,} / 2,048 tokens",
+            "0 / 2,048 tokens",  # of the chat on show, which is new
             f"{self.stats.pages_used + self.stats.cached_pages:,} / {PAGES} pages",
             f"first token {_time(self.ttft)}",
             f"{self.stats.memory.process_bytes / 1e6:.0f} MB",
