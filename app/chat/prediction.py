@@ -1,4 +1,4 @@
-"""What the message being written would find in the cache: asked of the engine when typing pauses."""
+"""What the message being written would find in the cache, or fail with: asked when typing pauses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.chat.cache_words import prediction_words
 from app.chat.conversation import ConversationViewModel
+from app.chat.refusal_words import warning_words
 from engine import Command, Event, Failed, Predict, Predicted
 
 PAUSE_MS = 250
@@ -69,7 +70,7 @@ class PredictionViewModel(QObject):
         if isinstance(event, Predicted) and event.id == self._asked_id:
             self._say(prediction_words(event))
         elif isinstance(event, Failed) and event.id == self._asked_id:
-            self._say("")
+            self._say(warning_words(event))
 
     @Slot()
     def _ask(self) -> None:

@@ -21,6 +21,11 @@ def failure_words(failed: Failed) -> str:
     )
 
 
+def warning_words(failed: Failed) -> str:
+    """What a send would fail with, before it: what is wrong, without what to do, so that a line holds it."""
+    return text.sentence(failure_words(failed).split("; ", 1)[0])
+
+
 def way_words(way: WayOut, title_of: Callable[[str], str]) -> str:
     """What a way out does; `title_of` gives a chat's title for its id, "" for unknown ones."""
     match way.kind:

@@ -73,8 +73,13 @@ def way(qtbot: QtBot, desktop: Desktop, first_word: str) -> QPushButton:
 
 def test_letting_go_of_a_pinned_chat(desktop: Desktop, qtbot: QtBot) -> None:
     pinned = pinned_chat(qtbot, desktop)
+    desktop.pane.composer.set_text(LONG)
+    said = desktop.pane.status_line
+    qtbot.waitUntil(lambda: "needs" in said.words, timeout=PATIENCE)
+    warned = desktop.prediction.words
     assert desktop.conversation.send(LONG)
     assert ended(qtbot, desktop) == "failed"
+    assert desktop.conversation.messages[-1].error == warned, "it was said before"
     assert "What is a page?" in way(qtbot, desktop, "Let go").text()
     qtbot.mouseClick(way(qtbot, desktop, "Let go"), Qt.MouseButton.LeftButton)
     assert pinned not in desktop.pins.pinned

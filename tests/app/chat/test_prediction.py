@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat import prediction
 from app.chat.prediction import PredictionViewModel
-from engine import Failed, Generate, Predict, Predicted, TextChunk
+from app.chat.refusal_words import failure_words
+from engine import Failed, Generate, Predict, Predicted, Refusal, TextChunk
 from tests.app.chat.conversation_stage import Stage, answered, finished, last_request
 
 
@@ -119,10 +122,17 @@ def test_nothing_is_asked_while_an_answer_is_on_its_way(oracle: Oracle) -> None:
     assert len(oracle.asked()) == 1
 
 
-def test_a_prediction_that_fails_says_nothing(oracle: Oracle) -> None:
+def test_what_the_send_would_fail_with_is_said_before_it(oracle: Oracle) -> None:
     oracle.answer(oracle.predict("hello"))
     request = oracle.predict("hello there")
-    oracle.prediction.handle(Failed("another", "no", "PromptTooLong"))
-    assert oracle.prediction.words
-    oracle.prediction.handle(Failed(request.id, "no", "PromptTooLong"))
-    assert oracle.prediction.words == ""
+    too_long = "the prompt has 72 tokens and the context holds 64; shorten it or start a new chat"
+    oracle.prediction.handle(Failed("another", too_long, "PromptTooLong"))
+    assert "cached" in oracle.prediction.words
+    oracle.prediction.handle(Failed(request.id, too_long, "PromptTooLong"))
+    assert oracle.prediction.words == "The prompt has 72 tokens and the context holds 64"
+    refused = Failed("", "no room", "Refused", refusal=Refusal(4, 2, ()))
+    request = oracle.predict("hello there, you")
+    oracle.prediction.handle(replace(refused, id=request.id))
+    assert oracle.prediction.words == failure_words(refused)
+    oracle.answer(oracle.predict("hello"))
+    assert "cached" in oracle.prediction.words
