@@ -91,11 +91,18 @@ class WayOut:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why KV memory cannot hold a request: pages that it needs, pages that it could have, and ways out."""
+    """Why KV memory cannot hold a request, and ways out.
+
+    Attributes:
+        needed_pages: that it needs.
+        available_pages: that it could have.
+        pinned_pages: that KV memory has beside those, kept for pinned chats.
+    """
 
     needed_pages: int
     available_pages: int
     ways_out: tuple[WayOut, ...]
+    pinned_pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

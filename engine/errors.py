@@ -54,9 +54,10 @@ class Refused(InvalidRequest):
 
     def __init__(self, refusal: Refusal) -> None:
         """`refusal`: the numbers, and what would help."""
+        beside = " beside those of pinned chats" if refusal.pinned_pages else ""
         super().__init__(
-            f"KV memory has {refusal.available_pages:,} pages for this request and it needs "
-            f"{refusal.needed_pages:,}; {words(refusal.ways_out)}"
+            f"this request needs {refusal.needed_pages:,} pages and KV memory has "
+            f"{refusal.available_pages:,}{beside}; {words(refusal.ways_out)}"
         )
         self.refusal = refusal
 

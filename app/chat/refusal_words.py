@@ -16,9 +16,8 @@ def failure_words(failed: Failed) -> str:
     refusal = failed.refusal
     if refusal is None:
         return failed.error
-    return text.REFUSED.format(
-        available=counted(refusal.available_pages, "page"), needed=refusal.needed_pages
-    )
+    words = text.REFUSED_BESIDE if refusal.pinned_pages else text.REFUSED
+    return words.format(available=refusal.available_pages, needed=counted(refusal.needed_pages, "page"))
 
 
 def warning_words(failed: Failed) -> str:

@@ -80,6 +80,7 @@ def test_letting_go_of_a_pinned_chat(desktop: Desktop, qtbot: QtBot) -> None:
     assert desktop.conversation.send(LONG)
     assert ended(qtbot, desktop) == "failed"
     assert desktop.conversation.messages[-1].error == warned, "it was said before"
+    assert "beside the chats you keep" in warned
     assert "What is a page?" in way(qtbot, desktop, "Let go").text()
     qtbot.mouseClick(way(qtbot, desktop, "Let go"), Qt.MouseButton.LeftButton)
     assert pinned not in desktop.pins.pinned

@@ -43,7 +43,9 @@ def test_a_request_is_refused_exactly_when_pages_are_missing(
         check_capacity(prompt, answers, capacity)
     refusal = caught.value.refusal
     assert (refusal.needed_pages, refusal.available_pages) == (missing, available)
+    assert refusal.pinned_pages == capacity.pages - available
     assert f"{missing:,}" in str(caught.value)
+    assert ("pinned chats" in str(caught.value)) == (available < capacity.pages)
     ways = {way.kind: way for way in refusal.ways_out}
     if "shorten" in ways:
         check_capacity(prompt - ways["shorten"].amount, answers, capacity)
@@ -62,8 +64,8 @@ def test_the_words_are_one_line_with_every_way_out() -> None:
     with pytest.raises(Refused) as caught:
         check_capacity(100, 8, Capacity(14, 16, {"a": 3}, 3, pages_in_8_bits=30))
     assert str(caught.value) == (
-        "KV memory has 11 pages for this request and it needs 14; ask for at most 5 answers, "
-        "shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
+        "this request needs 14 pages and KV memory has 11 beside those of pinned chats; ask for at most "
+        "5 answers, shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
     )
 
 

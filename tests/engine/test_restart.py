@@ -209,6 +209,7 @@ def test_a_request_that_pinned_pages_leave_no_room_for_is_told_what_would_help(t
         assert failed.kind == "Refused"
         assert failed.refusal is not None
         assert (failed.refusal.needed_pages, failed.refusal.available_pages) == (13, 7)
+        assert failed.refusal.pinned_pages == 13, "7 is not all that KV memory has"
         kinds = {way.kind: way for way in failed.refusal.ways_out}
         assert kinds["evict"].chat == "c"
         assert kinds["evict"].amount == 13

@@ -194,7 +194,7 @@ def test_a_refusal_names_its_ways_out(stage: Stage) -> None:
     request = stage.ask("hello")
     refusal = Refusal(600, 512, (WayOut("evict", 96, "pinned"),))
     stage.play(Failed(request.id, "no room", "KVMemoryFull", refusal=refusal))
-    assert stage.saved()[-1].error == "KV memory holds 512 pages, this needs 600"
+    assert stage.saved()[-1].error == "This needs 600 pages, and KV memory has 512"
     assert stage.chat.ways_out(stage.chat.messages[-1].id) == [
         "Let go of the memory of “A pinned chat”, 96 pages"
     ]

@@ -42,4 +42,10 @@ def test_a_failure_says_the_numbers_or_what_the_engine_said() -> None:
     plain = Failed("r", "the model broke; load it again", "Internal")
     assert failure_words(plain) == "the model broke; load it again"
     refused = Failed("r", "no room", "Refused", refusal=Refusal(600, 512, (WayOut("quantise", 8),)))
-    assert failure_words(refused) == "KV memory holds 512 pages, this needs 600"
+    assert failure_words(refused) == "This needs 600 pages, and KV memory has 512"
+
+
+def test_a_refusal_beside_pinned_chats_does_not_say_that_memory_is_small() -> None:
+    refused = Failed("r", "no room", "Refused", refusal=Refusal(4, 1, (), pinned_pages=22))
+    said = "This needs 4 pages, and KV memory has 1 beside the chats you keep in memory"
+    assert failure_words(refused) == said
