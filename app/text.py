@@ -46,12 +46,23 @@ READING_NEW = "Reading {done:,} of {total:,} new tokens · {cached:,} cached"
 STOPPING = "Stopping…"
 
 NOTE_STOPPED = "Stopped"
-NOTE_LENGTH = "The context is full, so the answer ends here. Start a new chat to go on."
+NOTE_LENGTH = "There was no room for more, so the answer ends here. Start a new chat to go on."
 NOTE_INTERRUPTED = "MLXR was closed while this was being written"
 """Notes under an answer that did not end by itself."""
+CUT_CONTEXT = "The context is full, so the answer ends here. Start a new chat to go on."
+CUT_SETTING = (
+    "The context is as full as it is set to be, so the answer ends here. "
+    "Allow more in the model’s settings, or start a new chat."
+)
+CUT_MEMORY = (
+    "KV memory is full, so the answer ends here. "
+    "Start a new chat to go on, or store keys and values in fewer bits."
+)
+CUT_ANSWER = "The answer has as many tokens as were allowed."
+"""The same where it is known what it has come to the end of."""
 WRITING = "Writing…"
 ANSWERING = "Answering…"
-CUT = "Context full"
+CUT = "Out of room"
 FAILED = "Failed"
 
 CACHED = "{cached:,} of {total:,} tokens cached"

@@ -12,6 +12,7 @@ import numpy as np
 from engine.admission import Capacity, check_capacity
 from engine.commands import Generate
 from engine.errors import InvalidRequest, PromptTooLong
+from engine.events import Limit
 from engine.loading.model import LoadedModel
 from engine.request import Clock, Request, Sequence
 from engine.sampling import Sampler
@@ -34,20 +35,15 @@ def accept_command(
     taken_up = time.perf_counter()
     chat = _prompt_of(command, model)
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
-    context = model.config.context_length
-    if len(prompt) >= context:
-        raise PromptTooLong(
-            f"the prompt has {len(prompt):,} tokens and this model's context holds {context:,}, "
-            "answer included; shorten it or start a new chat"
-        )
-    context = model.info.context_length
+    _check_context(len(prompt), model)
     check_capacity(min(len(prompt), model.most_resident), command.n, capacity_for(prompt))
-    room = context - len(prompt)
+    most_tokens, limit = _room(command, len(prompt), model)
     request = Request(
         command=command,
         prompt=prompt,
         ids=ids,
-        most_tokens=room if command.max_tokens is None else min(room, command.max_tokens),
+        most_tokens=most_tokens,
+        limit=limit,
         clock=Clock(arrived, taken_up),
         rank=rank_of(command.lane, arrived),
         missed=chat.reason,
@@ -55,6 +51,32 @@ def accept_command(
     )
     request.sequences += [_sequence(request, index, model) for index in range(command.n)]
     return request
+
+
+def _check_context(prompt: int, model: LoadedModel) -> None:
+    """Raises PromptTooLong where so many tokens leave no room for an answer."""
+    context, whole = model.config.context_length, model.whole_context
+    if prompt < context:
+        return
+    if context < whole:
+        raise PromptTooLong(
+            f"the prompt has {prompt:,} tokens and this model's context is set to {context:,}, answer "
+            f"included; allow more in its settings (up to {whole:,}), shorten it or start a new chat"
+        )
+    raise PromptTooLong(
+        f"the prompt has {prompt:,} tokens and this model's context holds {context:,}, "
+        "answer included; shorten it or start a new chat"
+    )
+
+
+def _room(command: Generate, prompt: int, model: LoadedModel) -> tuple[int, Limit]:
+    """Most tokens of an answer behind `prompt` tokens, and what allows no more."""
+    context = model.info.context_length
+    if command.max_tokens is not None and command.max_tokens <= context - prompt:
+        return command.max_tokens, "max_tokens"
+    if context < model.config.context_length:
+        return context - prompt, "memory"
+    return context - prompt, "setting" if context < model.whole_context else "context"
 
 
 def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:

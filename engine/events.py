@@ -13,6 +13,7 @@ from engine.step_profile import StepProfiled
 from engine.trial_events import KernelTrials
 
 FinishReason = Literal["stop", "length", "cancelled"]
+Limit = Literal["max_tokens", "context", "setting", "memory"]
 UnloadReason = Literal["asked", "idle", "room"]
 
 
@@ -191,6 +192,8 @@ class Finished:
             "mlx." before their names.
         others: with n above 1, the answers after the first.
         drafted_tokens, accepted_tokens: of speculation, for this request.
+        limit: what an answer that ends as "length" has come to the end of: "max_tokens" of the request, the
+            "context" that the model allows, that of a "setting" which allows less, or KV "memory".
     """
 
     id: str
@@ -204,6 +207,7 @@ class Finished:
     others: tuple[Sample, ...] = ()
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    limit: Limit = "context"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from engine.cache_events import CacheReport, MissReason
 from engine.commands import Generate
-from engine.events import Finished, FinishReason, Sample, Timing, TokenLogprobs
+from engine.events import Finished, FinishReason, Limit, Sample, Timing, TokenLogprobs
 from engine.failure import Suspicion
 from engine.kv.pager import PageTable
 from engine.parts import Filling
@@ -169,7 +169,7 @@ class Request:
 
     Attributes:
         ids: the prompt once more, as what is compared with others' quickly.
-        most_tokens: of each answer.
+        most_tokens: of each answer; `limit` is what bounds them.
         rank: its place in the queue (see engine.scheduler).
         report: what it found in the cache, once its turn has come.
         missed: where and why its chat's template or model broke with what was computed before.
@@ -185,6 +185,7 @@ class Request:
     prompt: tuple[int, ...]
     ids: array[int]
     most_tokens: int
+    limit: Limit
     clock: Clock
     rank: float
     missed: MissReason | None = None
@@ -223,6 +224,7 @@ class Request:
             others=tuple(others),
             drafted_tokens=self.drafted_tokens,
             accepted_tokens=self.accepted_tokens,
+            limit=self.limit,
         )
 
     def timing(self) -> Timing:

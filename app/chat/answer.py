@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.chat.answer_notes import CUT_WORDS
 from app.store.records import ChatMessage, Status
 from engine import CacheReport, Event, Failed, Finished, PrefillProgress, SampleEnded, TextChunk
 
@@ -89,11 +90,13 @@ def _found(answer: Answer, report: CacheReport) -> Answer:
 
 def _finished(message: ChatMessage, event: Finished, sample: int) -> ChatMessage:
     own = event if sample == 0 else event.others[sample - 1]
+    error = CUT_WORDS[event.limit] if own.reason == "length" else ""
     return replace(
         message,
         text=own.text,
         tokens=own.tokens,
         status=STATUS_OF_REASON[own.reason],
+        error=error,
         generated_tokens=len(own.tokens),
         ttft_ms=event.timing.ttft_ms,
         decode_tps=event.timing.decode_tps,

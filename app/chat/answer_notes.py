@@ -5,6 +5,7 @@ from __future__ import annotations
 from app import text
 from app.chat.cache_words import miss_words
 from app.store.records import ChatMessage
+from engine import Limit
 
 NOTES = {
     "stopped": text.NOTE_STOPPED,
@@ -18,6 +19,13 @@ ENDINGS = {
     "failed": text.FAILED,
 }
 """The same in a word, and for one that has not ended."""
+CUT_WORDS: dict[Limit, str] = {
+    "context": text.CUT_CONTEXT,
+    "setting": text.CUT_SETTING,
+    "memory": text.CUT_MEMORY,
+    "max_tokens": text.CUT_ANSWER,
+}
+"""What an answer that was cut has come to the end of; such a message keeps it as its `error`."""
 
 
 def note_for(message: ChatMessage) -> str:
@@ -25,7 +33,8 @@ def note_for(message: ChatMessage) -> str:
     if message.status == "streaming":
         return ""
     missed = miss_words(message.missed_from, message.miss_reason)
-    ended = "  ·  ".join(part for part in (NOTES.get(message.status, ""), numbers_of(message)) if part)
+    how = (message.error if message.status == "length" else "") or NOTES.get(message.status, "")
+    ended = "  ·  ".join(part for part in (how, numbers_of(message)) if part)
     return "\n".join(line for line in (ended, missed) if line)
 
 

@@ -49,7 +49,8 @@ class LoadedModel:
     """A model ready to run, with its own KV memory and, where the executor has any, kernels.
 
     `fingerprint`: what its pages and rates are known by, wherever it lies. `most_resident`: tokens of one
-    sequence that are in pages at once, however long it is.
+    sequence that are in pages at once, however long it is. `whole_context`: tokens that the model allows, of
+    which settings leave those of `config`, and KV memory those of `info`.
     """
 
     info: ModelInfo
@@ -63,6 +64,7 @@ class LoadedModel:
     tier: SsdTier | None
     kernels: Kernels | None
     most_resident: int
+    whole_context: int
 
     def choose_kernels(self) -> None:
         """Choose anew what runs on kernels, after trials, and say so in `info`.
@@ -173,7 +175,18 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
         tier = SsdTier(settings.ssd, identity)
     memory = KVMemory(pager, arena, tier, config.largest_window)
     return LoadedModel(
-        info, fingerprint, config, decoder, files.tokenizer, arena, pager, memory, tier, kernels, resident
+        info=info,
+        fingerprint=fingerprint,
+        config=config,
+        decoder=decoder,
+        tokenizer=files.tokenizer,
+        arena=arena,
+        pager=pager,
+        memory=memory,
+        tier=tier,
+        kernels=kernels,
+        most_resident=resident,
+        whole_context=files.config.context_length,
     )
 
 

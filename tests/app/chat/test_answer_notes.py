@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from app.chat.answer_notes import note_for
+from app.chat.answer_notes import CUT_WORDS, note_for
 from app.store.records import ChatMessage, Status
+from engine import Limit
 
 DONE = ChatMessage("c", "assistant", "text", generated_tokens=1234, ttft_ms=85.0, decode_tps=62.4)
 
@@ -23,10 +25,24 @@ def test_one_token_has_no_speed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "note"), [("stopped", "Stopped"), ("length", "context is full"), ("interrupted", "was closed")]
+    ("status", "note"),
+    [("stopped", "Stopped"), ("length", "no room for more"), ("interrupted", "was closed")],
 )
 def test_other_ends_are_named(status: Status, note: str) -> None:
     assert note in note_for(replace(DONE, status=status))
+
+
+@pytest.mark.parametrize("limit", get_args(Limit))
+def test_an_answer_that_was_cut_says_by_what(limit: Limit) -> None:
+    cut = replace(DONE, status="length", error=CUT_WORDS[limit])
+    words = {
+        "context": "context is full",
+        "setting": "settings",
+        "memory": "KV memory",
+        "max_tokens": "allowed",
+    }
+    assert words[limit] in note_for(cut)
+    assert note_for(cut).endswith(note_for(DONE))
 
 
 def test_a_miss_stands_on_a_line_of_its_own() -> None:

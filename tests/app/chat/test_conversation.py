@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.chat.answer_notes import note_for
 from engine import Cancel, Failed, Finished, PrefillProgress, TextChunk, Timing
 from tests.app.chat.conversation_stage import Stage, finished
 
@@ -34,6 +37,15 @@ def test_stopping_lasts_until_the_engine_says_so(stage: Stage) -> None:
     stage.play(finished(request, "Hi there", reason="cancelled"))
     assert stage.chat.state.phase == "idle"
     assert stage.saved()[-1].status == "stopped"
+
+
+def test_what_cut_an_answer_short_is_kept_with_it(stage: Stage) -> None:
+    request = stage.ask("hello")
+    stage.play(replace(finished(request, "Hi", reason="length"), limit="memory"))
+    assert "KV memory is full" in note_for(stage.saved()[-1])
+    request = stage.ask("again")
+    stage.play(replace(finished(request, "Hi", reason="stop"), limit="memory"))
+    assert stage.saved()[-1].error == ""
 
 
 def test_nothing_is_sent_while_an_answer_is_on_its_way_or_without_a_model(stage: Stage) -> None:

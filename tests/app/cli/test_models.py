@@ -297,7 +297,7 @@ def test_settings_of_one_model_hold_in_the_chat(mlxr: Run, mlxr_here: Run, mine:
     assert told["settings"]["context"] == told["fits"]["context"] == 60
     long = mlxr("chat", "--model", "random", "hello")
     assert long.returncode == 1
-    assert "this model's context holds 60" in long.stderr  # with what it is told before
+    assert "this model's context is set to 60" in long.stderr  # with what it is told before
     assert mlxr_here("models", "--set", "random", "system=").returncode == 0
     short = mlxr("chat", "--model", "random", "hello")
     assert short.returncode == 0, short.stderr

@@ -79,7 +79,13 @@ class SimulatedEngine:
     def decode(self, prompt: Many[int], answer: Many[int]) -> Decoded:
         """Come to `answer` behind `prompt`, whose computing takes no time."""
         request = Request(
-            Generate("a"), tuple(prompt), array("I", prompt), len(answer), Clock(0.0, 0.0), rank=0.0
+            Generate("a"),
+            tuple(prompt),
+            array("I", prompt),
+            len(answer),
+            "max_tokens",
+            Clock(0.0, 0.0),
+            rank=0.0,
         )
         none = cast(Any, None)
         sequence = Sequence(request, 0, none, none, none)

@@ -1,0 +1,47 @@
+"""What cuts an answer is told: max_tokens, the model's context, a setting that allows less, or KV memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import EngineSettings, Generate, Limit
+from tests.fakes.listener import running_engine
+
+PROMPT = tuple(range(3, 53))
+WHOLE = 1024
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_tokens", "most", "limit"),
+    [
+        (EngineSettings(), 3, 53, "max_tokens"),
+        (EngineSettings(), WHOLE - 50, WHOLE, "max_tokens"),
+        (EngineSettings(), None, WHOLE, "context"),
+        (EngineSettings(context=WHOLE), None, WHOLE, "context"),
+        (EngineSettings(context=64), None, 64, "setting"),
+        (EngineSettings(context=64), 100, 64, "setting"),
+        (EngineSettings(kv_pages=5), None, 80, "memory"),
+        (EngineSettings(kv_pages=5, context=100), None, 80, "memory"),
+        (EngineSettings(kv_pages=5, context=64), None, 64, "setting"),
+    ],
+)
+def test_a_cut_answer_says_what_it_has_come_to_the_end_of(
+    folder: Path, settings: EngineSettings, max_tokens: int | None, most: int, limit: Limit
+) -> None:
+    with running_engine(settings) as listener:
+        listener.load(folder)
+        listener.submit(Generate("a", tokens=PROMPT, max_tokens=max_tokens, ignore_eos=True))
+        end = listener.finished("a")
+        assert (end.reason, len(PROMPT) + len(end.tokens), end.limit) == ("length", most, limit)
+
+
+def test_a_prompt_that_is_too_long_by_a_setting_is_told_so(folder: Path) -> None:
+    with running_engine(EngineSettings(context=50)) as listener:
+        listener.load(folder)
+        listener.submit(Generate("a", tokens=PROMPT))
+        assert listener.failed("a").error == (
+            "the prompt has 50 tokens and this model's context is set to 50, answer included; allow more "
+            "in its settings (up to 1,024), shorten it or start a new chat"
+        )
