@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from app import text
 from app.appearance import Appearance
-from app.chat.chat_words import absence, activity, greeting, placeholder
+from app.chat.chat_words import absence, activity, greeting, hindrance, placeholder
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.empty_state import EmptyState
@@ -185,7 +185,12 @@ class ChatPane(QWidget):
     def _show_state(self) -> None:
         state = self._conversation.state
         ready = self._conversation.can_send
-        self.composer.set_state(ready=ready, busy=state.busy, stopping=state.phase == "stopping")
+        self.composer.set_state(
+            ready=ready,
+            busy=state.busy,
+            stopping=state.phase == "stopping",
+            hindrance=hindrance(state, self._models.state),
+        )
         self.composer.set_placeholder(placeholder(state, self._models.state, self._models.is_guide))
         self.empty_state.set_ready(ready)
         self.transcript.set_ready(ready)
@@ -216,7 +221,7 @@ class ChatPane(QWidget):
         if model.phase == "ready":
             name = text.model_title(model.name, self._models.is_guide)
             texts = status_texts(self._status.status, self._conversation.context_tokens)
-            predicted = texts if texts.activity else replace(texts, activity=self._prediction.words)
-            self.status_line.show_texts(name, predicted)
+            told = texts.activity or hindrance(self._conversation.state, model) or self._prediction.words
+            self.status_line.show_texts(name, replace(texts, activity=told))
         else:
             self.status_line.show_texts(absence(model, self._models.is_guide), StatusTexts())

@@ -57,10 +57,15 @@ def absence(model: ModelState, is_guide: bool) -> str:
     return text.NO_MODEL
 
 
-def placeholder(chat: ChatState, model: ModelState, is_guide: bool) -> str:
-    """What stands in the empty message field."""
+def hindrance(chat: ChatState, model: ModelState) -> str:
+    """What has to be done before anything can be sent; "" for nothing."""
     if chat.phase == "choosing":
         return text.KEEP_FIRST
-    if model.phase in ("none", "failed"):
-        return text.PLACEHOLDER_NONE
+    return text.PLACEHOLDER_NONE if model.phase in ("none", "failed") else ""
+
+
+def placeholder(chat: ChatState, model: ModelState, is_guide: bool) -> str:
+    """What stands in the empty message field."""
+    if hindered := hindrance(chat, model):
+        return hindered
     return text.PLACEHOLDER.format(name="the guide" if is_guide else model.name)

@@ -96,11 +96,15 @@ class Composer(QFrame):
         """Replace what is written."""
         self._input.setPlainText(words)
 
-    def set_state(self, *, ready: bool, busy: bool, stopping: bool) -> None:
-        """Whether a message can be sent, an answer is on its way, and it was told to stop."""
+    def set_state(self, *, ready: bool, busy: bool, stopping: bool, hindrance: str = "") -> None:
+        """Whether a message can be sent, an answer is on its way, and it was told to stop.
+
+        Where nothing can be sent, `hindrance` may say what has to be done first.
+        """
         self._ready, self._busy, self._stopping = ready, busy, stopping
-        self._button.set_label(f"Stop ({keys_for('stop')})" if busy else "Send")
+        self._button.set_label(f"Stop ({keys_for('stop')})" if busy else hindrance or "Send")
         self._button.setAccessibleName("Stop" if busy else "Send")
+        self._several.setToolTip(hindrance or text.SEND_SEVERAL)
         self._update()
 
     def set_placeholder(self, placeholder: str) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
@@ -92,6 +92,23 @@ def test_the_chat_that_is_deleted_can_be_brought_back(open_desktop: OpenDesktop,
     assert titles(desktop) == ["to be deleted"]
     desktop.window.sidebar.chosen.emit(chat.id)
     qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2)
+
+
+def test_while_answers_wait_to_be_kept_it_is_said_why_nothing_is_sent(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop()
+    composer, line = desktop.pane.composer, desktop.pane.status_line
+    assert desktop.conversation.send("Tell me", 2)
+    qtbot.waitUntil(lambda: desktop.conversation.state.phase == "choosing")
+    qtbot.keyClicks(composer.focusProxy(), "thanks")
+    qtbot.keyClick(composer.focusProxy(), Qt.Key.Key_Return)
+    assert composer.text == "thanks"
+    assert text.KEEP_FIRST in line.words
+    assert composer.button.toolTip() == text.KEEP_FIRST
+    desktop.conversation.keep(desktop.conversation.messages[-1].id)
+    assert text.KEEP_FIRST not in line.words
+    assert composer.button.toolTip() == "Send"
 
 
 def test_searching_finds_words_of_answers(open_desktop: OpenDesktop, qtbot: QtBot) -> None:

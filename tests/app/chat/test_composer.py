@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.appearance import Appearance
 from app.chat.composer import MOST_LINES, Composer
 
@@ -53,6 +54,16 @@ def test_blank_messages_are_not_sent(qtbot: QtBot, composer: Composer, sent: lis
     press(qtbot, composer, Qt.Key.Key_Return)
     assert sent == []
     assert not composer.button.isEnabled()
+
+
+def test_what_has_to_be_done_before_sending_is_said(composer: Composer) -> None:
+    composer.set_text("hello")
+    composer.set_state(ready=False, busy=False, stopping=False, hindrance="Keep one first")
+    assert not composer.button.isEnabled()
+    assert composer.button.toolTip() == composer.several_button.toolTip() == "Keep one first"
+    composer.set_state(ready=True, busy=False, stopping=False)
+    assert composer.button.toolTip() == "Send"
+    assert composer.several_button.toolTip() == text.SEND_SEVERAL
 
 
 def test_nothing_is_sent_before_a_model_is_there(qtbot: QtBot, composer: Composer, sent: list[str]) -> None:
