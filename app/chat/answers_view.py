@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QToolButton, QWidget
 from app import text
 from app.appearance import Appearance
 from app.chat.answer_card import AnswerCard
+from app.chat.answer_notes import progress_of
 from app.chat.message_view import MessageView
 from app.chat.tree import Versions
 from app.store.records import ChatMessage
@@ -63,8 +64,8 @@ class AnswersView(MessageView):
         answers = self._together_with(message.id)
         for number, (card, tab, answer) in enumerate(zip(self._cards, self._tabs, answers, strict=False), 1):
             card.show_message(answer)
-            count = answer.generated_tokens
-            tab.setText(text.ANSWER_TAB.format(number=number, count=count))
+            shown = text.SHOW_ANSWER.format(number=number)
+            tab.setToolTip("  ·  ".join(part for part in (shown, progress_of(answer)) if part))
 
     def show_activity(self, activity: str) -> None:
         """Say in each answer without a word what is going on."""
@@ -120,7 +121,7 @@ class AnswersView(MessageView):
         tab = QToolButton(self)
         tab.setProperty("kind", "tab")
         tab.setCheckable(True)
-        tab.setToolTip(text.SHOW_ANSWER.format(number=number))
+        tab.setText(text.ANSWER_NUMBER.format(number=number))
         tab.setAccessibleName(text.SHOW_ANSWER.format(number=number))
         self._group.addButton(tab, number)
         return tab

@@ -78,7 +78,8 @@ def test_where_columns_are_too_narrow_there_is_a_tab_for_each(view: AnswersView,
     qtbot.keyClick(view.tabs[1], Qt.Key.Key_Space)
     assert [card.isVisible() for card in view.cards] == [False, True, False]
     assert heights
-    assert "306" in view.tabs[1].text()
+    assert view.tabs[1].text() == "Answer 2"
+    assert view.tabs[1].toolTip() == "Show answer 2  ·  306 tokens  ·  Writing…"
 
 
 def test_each_says_how_far_it_is(view: AnswersView, answers: Answers) -> None:
