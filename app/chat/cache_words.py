@@ -26,9 +26,9 @@ def place_of(memory: ChatMemory | None) -> ChatPlace:
 
 
 def memory_words(memory: ChatMemory | None) -> str:
-    """What a chat holds, for a tooltip and for screen readers; "" for a cold one."""
+    """What a chat holds, for a tooltip and for screen readers."""
     if memory is None or place_of(memory) == "cold":
-        return ""
+        return text.COLD
     places = ((text.IN_MEMORY, memory.memory_bytes), (text.ON_SSD, memory.ssd_bytes))
     parts = [words.format(size=size_words(size)) for words, size in places if size]
     if memory.shared_bytes:

@@ -47,7 +47,7 @@ class ChatListViewModel(QObject):
         self._hits: tuple[SearchHit, ...] | None = None
         self._query = ""
         self._current: str | None = None
-        self._memory: Mapping[str, ChatMemory] = {}
+        self._memory: Mapping[str, ChatMemory] | None = None
         self._answering: Set[str] = frozenset()
 
     @property
@@ -58,7 +58,12 @@ class ChatListViewModel(QObject):
     @property
     def memory(self) -> Mapping[str, ChatMemory]:
         """Where the pages of chats lie, as the engine said last; a chat that is not in it has none."""
-        return self._memory
+        return self._memory or {}
+
+    @property
+    def memory_is_told(self) -> bool:
+        """Whether the engine has said anything of it yet."""
+        return self._memory is not None
 
     @property
     def rows(self) -> tuple[SearchHit, ...]:

@@ -15,7 +15,7 @@ from engine import ChatMemory
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
 PLACE_ROLE = Qt.ItemDataRole.UserRole + 2
-"""Where the chat's pages lie: a ChatPlace."""
+"""Where the chat's pages lie: a ChatPlace; None until it is told."""
 PINNED_ROLE = Qt.ItemDataRole.UserRole + 3
 """Whether the chat's pages are to stay in memory."""
 ANSWERING_ROLE = Qt.ItemDataRole.UserRole + 4
@@ -32,7 +32,7 @@ class ChatListModel(QAbstractListModel):
     def __init__(self) -> None:
         super().__init__()
         self._rows: tuple[SearchHit, ...] = ()
-        self._memory: Mapping[str, ChatMemory] = {}
+        self._memory: Mapping[str, ChatMemory] | None = None
         self._pinned: Set[str] = frozenset()
         self._answering: Set[str] = frozenset()
 
@@ -51,9 +51,12 @@ class ChatListModel(QAbstractListModel):
     def show_memory(self, memory: Mapping[str, ChatMemory]) -> None:
         """Show where the chats' pages lie."""
         before, self._memory = self._memory, memory
-        self._tell_rows(
-            {chat for chat in before.keys() | memory.keys() if before.get(chat) != memory.get(chat)}
-        )
+        if before is None:
+            self._tell_rows({row.chat.id for row in self._rows})
+        else:
+            self._tell_rows(
+                {chat for chat in before.keys() | memory.keys() if before.get(chat) != memory.get(chat)}
+            )
 
     def show_pins(self, pinned: Set[str]) -> None:
         """Show which chats' pages are to stay in memory."""
@@ -83,10 +86,14 @@ class ChatListModel(QAbstractListModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Title and snippet of a row, where its pages lie and whether they stay there, and what goes on."""
         hit = self._rows[index.row()]
-        memory = self._memory.get(hit.chat.id)
+        is_told, memory = self._memory is not None, (self._memory or {}).get(hit.chat.id)
         pinned = hit.chat.id in self._pinned
         answering = hit.chat.id in self._answering
-        told = [ANSWERING if answering else "", memory_words(memory), pin_words(memory) if pinned else ""]
+        told = [
+            ANSWERING if answering else "",
+            memory_words(memory) if is_told else "",
+            pin_words(memory) if pinned else "",
+        ]
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return hit.chat.title
@@ -95,7 +102,7 @@ class ChatListModel(QAbstractListModel):
             case Qt.ItemDataRole.AccessibleTextRole:
                 return ", ".join(part for part in (hit.chat.title, hit.snippet, *told) if part)
             case _ if role == PLACE_ROLE:
-                return place_of(memory)
+                return place_of(memory) if is_told else None
             case _ if role == PINNED_ROLE:
                 return pinned
             case _ if role == ANSWERING_ROLE:

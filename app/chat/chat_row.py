@@ -21,6 +21,7 @@ from app.chat.cache_words import ChatPlace
 from app.chat.chat_list_model import ANSWERING_ROLE, HIT_ROLE, PINNED_ROLE, PLACE_ROLE
 from app.icons import icon
 from app.text import ANSWERING
+from app.theme import halfway
 
 HEIGHT = 36
 HEIGHT_WITH_SNIPPET = 56
@@ -28,7 +29,9 @@ INSET = 8
 PADDING = 18
 MORE = 28
 DOT = 3.5
-"""Radius of the dot before a title: filled for pages in memory, a ring for pages on SSD, none otherwise."""
+"""Radius of the dot before a title: filled for pages in memory, a ring for pages on SSD."""
+COLD_DOT = 2.5
+"""Radius of the faint one of a cold chat; there is none while nothing is told."""
 PIN = 14
 """Size of the mark beside the dot of a chat whose pages are to stay in memory."""
 
@@ -109,14 +112,18 @@ class ChatRow(QStyledItemDelegate):
         icon("pin", self._appearance.theme.muted, PIN).paint(painter, place)
         return title.adjusted(PIN + 4, 0, 0, 0)
 
-    def _dot(self, painter: QPainter, title: QRect, place: ChatPlace) -> None:
-        if place == "cold":
-            return
+    def _dot(self, painter: QPainter, title: QRect, place: ChatPlace | None) -> None:
+        centre = QPointF(title.left() - PADDING / 2 - 1, title.center().y() + 0.5)
         theme = self._appearance.theme
-        colour = QColor(theme.accent if place == "memory" else theme.muted)
-        painter.setPen(QPen(colour, 1.5))
-        painter.setBrush(colour if place == "memory" else Qt.BrushStyle.NoBrush)
-        painter.drawEllipse(QPointF(title.left() - PADDING / 2 - 1, title.center().y() + 0.5), DOT, DOT)
+        if place == "cold":
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(halfway(theme.muted, theme.sidebar)))
+            painter.drawEllipse(centre, COLD_DOT, COLD_DOT)
+        elif place is not None:
+            colour = QColor(theme.accent if place == "memory" else theme.muted)
+            painter.setPen(QPen(colour, 1.5))
+            painter.setBrush(colour if place == "memory" else Qt.BrushStyle.NoBrush)
+            painter.drawEllipse(centre, DOT, DOT)
 
     def _behind(self, painter: QPainter, title: QRect, font: QFont) -> QRect:
         """Paint behind a title that an answer is on its way, and return the room that this leaves it."""

@@ -67,7 +67,8 @@ class Sidebar(QWidget):
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
         self._show_rows(chats.rows)
-        self._list.show_memory(chats.memory)
+        if chats.memory_is_told:
+            self._list.show_memory(chats.memory)
         self._list.show_pins(pins.pinned)
         self._list.show_answering(chats.answering)
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.chat.chat_list_model import PLACE_ROLE
 from app.chat.message_view import MessageView
 from app.chat.token_path import tokens_along
@@ -233,7 +234,7 @@ def test_dots_show_where_chats_lie(qtbot: QtBot, desktop: Desktop) -> None:
     assert [index.data(Qt.ItemDataRole.ToolTipRole) for index in rows] == [
         "warm\n2.1 MB in memory",
         "stored\n65.5 kB on SSD",
-        "cold",
+        f"cold\n{text.COLD}",
     ]
     assert rows[0].data(Qt.ItemDataRole.AccessibleTextRole) == "warm, 2.1 MB in memory"
     assert before == [True, True, True]

@@ -202,7 +202,17 @@ def test_a_pin_is_told_in_words(qtbot: QtBot, sidebar: Sidebar, chats: ChatListV
         f"Oldest\n2.1 MB in memory\n{text.PINNED}",
         f"Oldest, 2.1 MB in memory, {text.PINNED}",
     )
-    assert told(sidebar, 0) == ("Newest", "Newest")
+    assert told(sidebar, 0) == (f"Newest\n{text.COLD}", f"Newest, {text.COLD}")
+
+
+def test_a_cold_chat_is_told_from_one_that_nothing_is_known_of(
+    sidebar: Sidebar, chats: ChatListViewModel
+) -> None:
+    unknown, said = row_picture(sidebar, 0), told(sidebar, 0)
+    chats.handle(ChatsCached({}))
+    assert row_picture(sidebar, 0) != unknown
+    assert said == ("Newest", "Newest")
+    assert told(sidebar, 0) == (f"Newest\n{text.COLD}", f"Newest, {text.COLD}")
 
 
 def test_only_the_pinned_row_is_painted_anew(qtbot: QtBot, sidebar: Sidebar, pins: PinsViewModel) -> None:
