@@ -46,7 +46,7 @@ def check_capacity(prompt: int, answers: int, capacity: Capacity) -> None:
     shared, tail = divmod(prompt, capacity.page_size)
     needed = shared + answers if tail or answers > 1 else capacity.pages_for(prompt + 1)
     if needed > capacity.available:
-        raise _refused(needed, _ways_out(prompt, answers, needed, capacity), capacity)
+        raise _refused(prompt, needed, _ways_out(prompt, answers, needed, capacity), capacity)
 
 
 def refused(needed: int, answers: int, prompt: int, capacity: Capacity) -> Refused:
@@ -59,12 +59,12 @@ def refused(needed: int, answers: int, prompt: int, capacity: Capacity) -> Refus
     context = (shared + (capacity.available - shared) // answers) * capacity.page_size
     if context > prompt:
         ways = (WayOut("smaller context", context), *ways)
-    return _refused(needed, ways, capacity)
+    return _refused(prompt, needed, ways, capacity)
 
 
-def _refused(needed: int, ways: tuple[WayOut, ...], capacity: Capacity) -> Refused:
+def _refused(prompt: int, needed: int, ways: tuple[WayOut, ...], capacity: Capacity) -> Refused:
     available = capacity.available
-    return Refused(Refusal(needed, available, ways, pinned_pages=capacity.pages - available))
+    return Refused(Refusal(needed, available, ways, capacity.pages - available, prompt))
 
 
 def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tuple[WayOut, ...]:

@@ -97,12 +97,14 @@ class Refusal:
         needed_pages: that it needs.
         available_pages: that it could have.
         pinned_pages: that KV memory has beside those, kept for pinned chats.
+        prompt_tokens: of its prompt, as far as they are in pages at once.
     """
 
     needed_pages: int
     available_pages: int
     ways_out: tuple[WayOut, ...]
     pinned_pages: int = 0
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,25 +41,32 @@ class Refused:
     Attributes:
         ways_out: what would let it run.
         answers: how many were asked for.
-        prompt_tokens: of its prompt; 0 where it was refused before it was read.
+        prompt_tokens: of its prompt.
+        words_a_token: of the text that was asked.
     """
 
     ways_out: tuple[WayOut, ...]
     answers: int
     prompt_tokens: int
+    words_a_token: float
 
     @classmethod
-    def of(cls, refusal: Refusal, answers: Sequence[Answer]) -> Refused:
-        """What is to be remembered of it."""
-        return cls(refusal.ways_out, len(answers), answers[0].cached + answers[0].prefill_total)
+    def of(cls, refusal: Refusal, answers: int, words: int) -> Refused:
+        """What is to be remembered of a request for so many answers to so many words."""
+        tokens = refusal.prompt_tokens
+        return cls(refusal.ways_out, answers, tokens, words / tokens if tokens else 0.0)
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A request in flight: its chat, its answers by their messages' ids, and the one that was kept."""
+    """A request in flight: its chat, its answers by their messages' ids, and the one that was kept.
+
+    `words`: how many it was asked with.
+    """
 
     open_chat: OpenChat
     answers: dict[str, Answer]
+    words: int
     kept_id: str = ""
 
 
@@ -92,7 +99,8 @@ class Answering(QObject):
         answers = {
             message.id: Answer(request.id, message, sample=sample) for sample, message in enumerate(messages)
         }
-        self._asked[request.id] = _Asked(open_chat, answers)
+        words = sum(len(message.content.split()) for message in request.messages or ())
+        self._asked[request.id] = _Asked(open_chat, answers, words)
         self._submit(request)
         self._save_timer.start()
 
@@ -185,7 +193,8 @@ class Answering(QObject):
         del self._asked[event.id]
         messages = self._without_wordless(asked)
         if isinstance(event, Failed) and event.refusal:
-            self.refused[messages[-1].id] = Refused.of(event.refusal, list(asked.answers.values()))
+            refused = Refused.of(event.refusal, len(asked.answers), asked.words)
+            self.refused[messages[-1].id] = refused
         tree = asked.open_chat.tree
         for message in messages:
             ended = (message,)

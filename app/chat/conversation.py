@@ -94,7 +94,9 @@ class ConversationViewModel(QObject):
     def ways_out(self, message_id: str) -> list[str]:
         """What would let a refused answer run, in words."""
         refused = self.refused(message_id)
-        return [way_words(way, self._title_of) for way in refused.ways_out] if refused else []
+        if refused is None:
+            return []
+        return [way_words(way, self._title_of, refused.words_a_token) for way in refused.ways_out]
 
     def together(self, message_id: str) -> tuple[ChatMessage, ...]:
         """The answers that are on show beside this one, and it, until one is kept; it alone otherwise."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 from app import text
 from app.amounts import counted
 from engine import Failed, WayOut
 
 LONGEST_TITLE = 32
+FEWEST_WORDS = 0.25
+"""A token, of text that people count in words; it is code below that, or has no spaces between words."""
 
 
 def failure_words(failed: Failed) -> str:
@@ -25,11 +28,20 @@ def warning_words(failed: Failed) -> str:
     return text.sentence(failure_words(failed).split("; ", 1)[0])
 
 
-def way_words(way: WayOut, title_of: Callable[[str], str]) -> str:
-    """What a way out does; `title_of` gives a chat's title for its id, "" for unknown ones."""
+def way_words(way: WayOut, title_of: Callable[[str], str], words_a_token: float = 0.0) -> str:
+    """What a way out does.
+
+    Args:
+        title_of: gives a chat's title for its id, "" for unknown ones.
+        words_a_token: of the text that was asked; 0 where that is not known.
+    """
     match way.kind:
         case "shorten":
-            return text.WAY_SHORTEN.format(amount=counted(way.amount, "token"))
+            tokens = counted(way.amount, "token")
+            if words_a_token < FEWEST_WORDS:
+                return text.WAY_SHORTEN.format(amount=tokens)
+            words = counted(ceil(way.amount * words_a_token), "word")
+            return text.WAY_SHORTEN_WORDS.format(amount=tokens, words=words)
         case "fewer answers":
             return text.WAY_FEWER.format(amount=way.amount) if way.amount > 1 else text.WAY_ONE
         case "evict":

@@ -43,7 +43,7 @@ def test_a_request_is_refused_exactly_when_pages_are_missing(
         check_capacity(prompt, answers, capacity)
     refusal = caught.value.refusal
     assert (refusal.needed_pages, refusal.available_pages) == (missing, available)
-    assert refusal.pinned_pages == capacity.pages - available
+    assert (refusal.pinned_pages, refusal.prompt_tokens) == (capacity.pages - available, prompt)
     assert f"{missing:,}" in str(caught.value)
     assert ("pinned chats" in str(caught.value)) == (available < capacity.pages)
     ways = {way.kind: way for way in refusal.ways_out}

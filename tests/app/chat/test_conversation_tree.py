@@ -200,6 +200,14 @@ def test_a_refusal_names_its_ways_out(stage: Stage) -> None:
     ]
 
 
+def test_how_much_shorter_is_told_in_words_as_the_text_itself_has_them(stage: Stage) -> None:
+    request = stage.ask("these are six words of text")
+    refusal = Refusal(3, 2, (WayOut("shorten", 4),), prompt_tokens=12)
+    stage.play(Failed(request.id, "no room", "Refused", refusal=refusal))
+    said = "Shorten the message by 4 tokens, about 2 words"
+    assert stage.chat.ways_out(stage.chat.messages[-1].id) == [said]
+
+
 def test_a_miss_is_kept(stage: Stage) -> None:
     request = stage.ask("hello")
     stage.play(CacheReport(request.id, 600, 512, 0, 512, "edited"))

@@ -33,6 +33,17 @@ def test_each_way_out(way: WayOut, said: str) -> None:
     assert way_words(way, title_of) == said
 
 
+@pytest.mark.parametrize(
+    ("words_a_token", "said"),
+    [(0.8, ", about 21 words"), (1.0, ", about 26 words"), (0.1, ""), (0.0, "")],
+)
+def test_tokens_that_nobody_can_count_are_told_in_words_where_there_are_any(
+    words_a_token: float, said: str
+) -> None:
+    way = WayOut("shorten", 26)
+    assert way_words(way, title_of, words_a_token) == f"Shorten the message by 26 tokens{said}"
+
+
 def test_every_kind_has_words() -> None:
     for kind in get_args(get_type_hints(WayOut)["kind"]):
         assert way_words(WayOut(kind, 7), title_of).count("7") == 1

@@ -84,7 +84,13 @@ def test_a_failure_tells_why_and_what_would_help() -> None:
         "id": "a",
         "error": "no\nroom",
         "kind": "PromptTooLong",
-        "refusal": {"needed_pages": 9, "available_pages": 8, "ways_out": ways, "pinned_pages": 0},
+        "refusal": {
+            "needed_pages": 9,
+            "available_pages": 8,
+            "ways_out": ways,
+            "pinned_pages": 0,
+            "prompt_tokens": 0,
+        },
         "sent_s": 0.5,
         "ended_s": 1.0,
     }
