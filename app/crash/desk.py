@@ -146,6 +146,7 @@ class CrashDesk(QObject):
 
         def show(path: Path) -> None:
             self._shown = path
+            self.banner.set_tone("muted" if ending.may_be_wanted else "notice")
             self.banner.say(words.BANNER.format(what=ending.what), words.SHOW)
 
         self._background.ask(write, show, lambda problem: log.warning("%s", problem))

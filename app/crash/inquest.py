@@ -37,6 +37,7 @@ class Ending:
         stacks: of the threads, or the traceback; "" where nothing could be told any more.
         doing: the diary's last note.
         output: the end of what was printed.
+        may_be_wanted: whether somebody may just have ended it, and nothing speaks of a fault.
     """
 
     how: How
@@ -45,6 +46,7 @@ class Ending:
     stacks: str = ""
     doing: dict[str, Any] = field(default_factory=dict[str, Any])
     output: str = ""
+    may_be_wanted: bool = False
 
     @property
     def is_early(self) -> bool:
@@ -85,7 +87,8 @@ def inquire(left: Path, boot: str, memory_kills: int | None) -> Inquest:
         return Inquest(None, 0)
     has_killed = None not in (memory_kills, marker.memory_kills) and memory_kills != marker.memory_kills
     is_short = bool((doing.get("steps") or {}).get("is_short"))
-    return _crash(Ending("killed", words.killed(has_killed, is_short), marker, "", doing, output))
+    what, may_be_wanted = words.killed(has_killed, is_short), not (has_killed or is_short)
+    return _crash(Ending("killed", what, marker, "", doing, output, may_be_wanted))
 
 
 def _crash(ending: Ending) -> Inquest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -93,6 +94,24 @@ def test_after_a_crash_the_whole_report_can_be_read_copied_and_deleted(
     dialog.delete.click()
     assert stage.reports() == []
     assert not stage.desk.banner.isVisible()
+    stage.desk.close()
+
+
+def test_a_forced_quit_is_told_as_information_and_a_fault_after_it_as_a_warning(
+    open_desktop: OpenDesktop, qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "__excepthook__", lambda *_: None)
+    run = Run(Paths(home).crashes, "wait")
+    run.send(signal.SIGKILL)
+    run.end()
+    stage = Stage(open_desktop(), home)
+    stage.desk.start()
+    qtbot.waitUntil(stage.desk.banner.isVisible)
+    assert "ended from outside" in stage.desk.banner.text
+    assert stage.desk.banner.tone == "muted"
+    sys.excepthook(ValueError, ValueError("x"), None)
+    qtbot.waitUntil(lambda: words.FAILED in stage.desk.banner.text)
+    assert stage.desk.banner.tone == "notice"
     stage.desk.close()
 
 

@@ -58,6 +58,7 @@ def test_what_is_kept_of_that_does_not_grow_without_end(folder: Path) -> None:
     run.end()
     assert (folder / RUNNING / OUTPUT).stat().st_size <= MOST_OUTPUT
     assert crash(run).how == "fatal signal"
+    assert not crash(run).may_be_wanted
 
 
 def test_an_exception_leaves_its_traceback_without_its_words(folder: Path) -> None:
@@ -77,6 +78,7 @@ def test_who_is_killed_can_say_nothing_but_what_it_did(folder: Path) -> None:
     ending = crash(run)
     assert (ending.how, ending.stacks) == ("killed", "")
     assert "ended from outside" in ending.what
+    assert ending.may_be_wanted, "for all that is known"
     assert ending.doing["asked"] == "Generate tiny"
 
 
@@ -90,9 +92,11 @@ def test_where_the_system_ended_programs_for_memory_that_is_said(folder: Path) -
     write_marker(folder / RUNNING / MARKER, Marker(pid=marker.pid, boot=boot_id(), memory_kills=7))
     assert "lack of memory" not in crash(run, kills=7).what
     assert "lack of memory" in crash(run, kills=8).what
+    assert not crash(run, kills=8).may_be_wanted
     words = LastWords(folder / RUNNING / NOTES)
     words.note({"steps": {"is_short": True}})
     assert "short of memory" in crash(run, kills=7).what
+    assert not crash(run, kills=7).may_be_wanted
 
 
 @pytest.mark.parametrize(

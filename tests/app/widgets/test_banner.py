@@ -32,6 +32,19 @@ def test_its_action_and_its_end(qtbot: QtBot, appearance: Appearance) -> None:
     assert banner._action.isHidden()
 
 
+def test_plain_information_has_no_sign_of_a_warning(qtbot: QtBot, appearance: Appearance) -> None:
+    banner = Banner(appearance)
+    qtbot.addWidget(banner)
+    banner.say("It was ended")
+    warning = banner.grab().toImage()
+    banner.set_tone("muted")
+    assert not banner._icon.isVisibleTo(banner)
+    assert banner.grab().toImage() != warning
+    banner.set_tone("notice")
+    assert banner._icon.isVisibleTo(banner)
+    assert banner.grab().toImage() == warning
+
+
 def test_markup_in_an_error_is_text(qtbot: QtBot, appearance: Appearance) -> None:
     banner = Banner(appearance)
     qtbot.addWidget(banner)
