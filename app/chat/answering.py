@@ -11,7 +11,7 @@ from app.chat.answer import Answer, advance
 from app.chat.open_chat import OpenChat
 from app.chat.refusal_words import failure_words
 from app.chat.saving import Saver
-from app.chat.token_path import tokens_along, with_tokens
+from app.chat.token_path import count_along, tokens_along, with_tokens
 from app.chat.tree import MessageTree
 from app.store.records import ChatMessage
 from engine import (
@@ -108,6 +108,12 @@ class Answering(QObject):
         """The answer that writes this message, and those asked for with it; none when it has ended."""
         asked = self._asked_with(message_id)
         return tuple(asked.answers.values()) if asked else ()
+
+    def context_tokens(self, path: Sequence[ChatMessage], model: str) -> int | None:
+        """Tokens of `path` for `model`, with the answer on its way at its end; None where not told."""
+        asked = self._asked_with(path[-1].id) if path else None
+        told = asked.answers[path[-1].id].context_tokens if asked else None
+        return count_along(path, model) if told is None else told
 
     def model_of(self, request_id: str) -> str:
         """The model that answers a request in flight; "" for another request."""

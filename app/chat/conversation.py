@@ -9,13 +9,11 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from app import text as words
-from app.chat.answer import Answer
 from app.chat.answering import Answering, Refused
 from app.chat.history import exact_history, history
 from app.chat.open_chat import ChatState, OpenChat, state_of
 from app.chat.refusal_words import way_words
 from app.chat.saving import Store
-from app.chat.token_path import count_along
 from app.chat.tree import MessageTree, Versions, copied
 from app.models.models_view_model import ModelsViewModel
 from app.store.records import Chat, ChatMessage, new_id, title_from
@@ -77,10 +75,7 @@ class ConversationViewModel(QObject):
     @property
     def context_tokens(self) -> int | None:
         """Tokens of the path on show, with the answer on its way; None where the model has not told them."""
-        path = self.messages
-        live = (answer for answer in self._answers() if answer.message.id == path[-1].id)
-        told = next((answer.context_tokens for answer in live if not answer.over), None)
-        return count_along(path, self._models.state.path) if told is None else told
+        return self._answering.context_tokens(self.messages, self._models.state.path)
 
     @property
     def can_send(self) -> bool:
@@ -318,13 +313,10 @@ class ConversationViewModel(QObject):
     def _ids_together(self) -> tuple[str, ...]:
         return tuple(message.id for message in self._shown.together()) if self._shown else ()
 
-    def _answers(self) -> tuple[Answer, ...]:
-        """The answers on their way that the path on show ends in."""
-        leaf = self._shown.tree.leaf if self._shown else None
-        return self._answering.answers(leaf.id) if leaf else ()
-
     def _update_state(self) -> None:
-        state = state_of(self._answers(), choosing=bool(self._ids_together()))
+        leaf = self._shown.tree.leaf if self._shown else None
+        answers = self._answering.answers(leaf.id) if leaf else ()
+        state = state_of(answers, choosing=bool(self._ids_together()))
         if state != self._state:
             self._state = state
             self.state_changed.emit(state)

@@ -7,6 +7,7 @@ import pytest
 from app.chat.token_path import tokens_along
 from app.chat.tree import Versions
 from engine import (
+    CacheReport,
     Cancel,
     Failed,
     Finished,
@@ -70,6 +71,14 @@ def test_one_request_writes_all_of_them(stage: Stage) -> None:
     stage.play(end(request, "A.", "Four.", "B."))
     assert together(stage) == ["A.", "Four.", "B."]
     assert stage.chat.state.phase == "choosing"
+
+
+def test_tokens_in_context_are_known_while_one_has_ended_and_others_go_on(stage: Stage) -> None:
+    request = ask(stage, 2)
+    stage.play(CacheReport(request.id, 3, 0, 0))
+    stage.play(TextChunk(request.id, "A", 2), TextChunk(request.id, "B", 1, 1))
+    stage.play(SampleEnded(request.id, 0, "stop"))
+    assert stage.chat.context_tokens == 3 + 2
 
 
 def test_nothing_is_sent_until_one_is_kept(stage: Stage) -> None:
