@@ -95,7 +95,7 @@ class Tidying:
             self._is_given_back = True
             mx.clear_cache()
         memory = self._model.memory
-        if memory.spill(SPILL_PAGES):
+        if not memory.spill(SPILL_PAGES).is_all:
             self._due = _NEXT_SPILL
             return
         loses_nothing = self._model.tier is not None or not memory.cached_pages
@@ -139,12 +139,12 @@ class Tidying:
 
     def close(self) -> None:
         """Put what is worth keeping on SSD, for CLOSING_SECONDS at most; no request holds pages."""
-        tier = self._model.tier
+        memory, tier = self._model.memory, self._model.tier
         if tier is None:
             return
         until = time.perf_counter() + CLOSING_SECONDS
         try:
-            while (left := until - time.perf_counter()) > 0 and self._model.memory.spill(SPILL_PAGES):
+            while (left := until - time.perf_counter()) > 0 and not memory.spill(SPILL_PAGES).is_all:
                 tier.flush(left)
         finally:
             tier.close(max(0.0, until - time.perf_counter()))

@@ -7,7 +7,7 @@ from engine.kv.node import Node
 from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import spill_run
-from engine.kv.stores import MemoryCounts, PageStore, Tier
+from engine.kv.stores import MemoryCounts, PageStore, Room, Spilled, Tier
 
 _EVICTED_AT_ONCE = 16
 """Most pages that make room for one that is missing."""
@@ -22,6 +22,8 @@ class Evictor:
         self._pager, self._tree, self._store, self._tier, self._counts = pager, tree, store, tier, counts
         self._order = EvictionOrder(tree, pager)
         self._batch = max(1, min(_EVICTED_AT_ONCE, pager.total_pages // 64))
+        self._plan: list[tuple[Node, int]] = []
+        self._planned_at = -1
 
     @property
     def available_pages(self) -> int:
@@ -31,6 +33,7 @@ class Evictor:
     def restart(self) -> None:
         """Pins or owners have changed, or nodes went in another way."""
         self._order.restart()
+        self._planned_at = -1
 
     def make_room(self, table: PageTable, missing: int) -> None:
         """Evict until `table` can have `missing` more pages. Raises OutOfPages, with nothing changed.
@@ -73,27 +76,44 @@ class Evictor:
         self._counts.evicted_pages += len(own)
         return len(own)
 
-    def spill(self, pages: int | None = None) -> int:
-        """Offer full idle pages to the SSD, the latest first, and leave them in memory.
+    def spill(self, pages: int | None = None) -> Spilled:
+        """Offer full idle pages to the SSD, and leave them in memory: about `pages` of them.
 
-        It stops after about `pages` pages, or when the SSD takes no more. Returns the pages that it took.
+        The chat that was used last comes first, and of a chat its beginning, so that what there is room for
+        is of use. None is offered twice unless pages were used, or went in another way, in between: what the
+        SSD drops again, it would drop once more.
         """
         if self._tier is None:
-            return 0
-        nodes = [node for node in self._tree.idle_nodes() if node.key]
-        nodes.sort(key=lambda node: (node.stamp, node.depth), reverse=True)
+            return Spilled(0, True)
+        if self._planned_at != self._tree.clock:
+            self._plan, self._planned_at = self._planned(), self._tree.clock
         taken = 0
-        for node in nodes:
-            if pages is not None and taken >= pages:
-                break
-            if self._tier.find(node.key):
-                continue
-            run = spill_run(self._tier, self._store, node)
-            if not run:
-                break
-            taken += run
+        while self._plan and (pages is None or taken < pages):
+            node, used = self._plan[-1]
+            if _is_of_use(self._tier, node):
+                offered = spill_run(self._tier, self._store, node, used)
+                taken += offered.pages
+                if offered.room is Room.LATER:
+                    break
+                if offered.room is Room.NEVER:  # nor for those behind, which were used before
+                    self._plan.clear()
+                    break
+            self._plan.pop()
         self._counts.spilled_pages += taken
-        return taken
+        return Spilled(taken, not self._plan)
+
+    def _planned(self) -> list[tuple[Node, int]]:
+        """The full idle pages and those before them, the next one last, and when each was last of use."""
+        nodes = [node for node in self._tree.idle_nodes() if node.key]
+        nodes.sort(key=lambda node: (-node.stamp, node.depth))
+        planned = dict[Node, int]()
+        for last in nodes:
+            path, node = list[Node](), last
+            while node.parent is not None and node not in planned:
+                path.append(node)
+                node = node.parent
+            planned.update((node, last.stamp) for node in reversed(path))
+        return list(reversed(planned.items()))
 
     def _own_last(self, table: PageTable) -> Node | None:
         """The node of the page that `table` writes next, when only it and the tree hold that page."""
@@ -116,7 +136,17 @@ class Evictor:
         self._counts.evicted_pages += pages
 
     def _let_go(self, node: Node) -> None:
-        """Take the page of `node` out of memory; one that is full is offered to the SSD first, once."""
-        if self._tier is not None and not node.offered and node.key:
-            self._counts.spilled_pages += spill_run(self._tier, self._store, node)
+        """Take the page of `node` out of memory; one that is full is offered to the SSD first."""
+        parent = node.parent
+        assert parent is not None
+        if self._tier is not None and node.key and (parent.page != NO_PAGE or _is_of_use(self._tier, node)):
+            self._counts.spilled_pages += spill_run(self._tier, self._store, node, node.stamp).pages
         self._tree.remove(node)
+
+
+def _is_of_use(tier: Tier, node: Node) -> bool:
+    """Whether `node` is in memory and not on SSD, and would be found there behind the page before it."""
+    parent = node.parent
+    if parent is None or node.page == NO_PAGE or tier.find(node.key):
+        return False
+    return parent.parent is None or tier.find(parent.key)

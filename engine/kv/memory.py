@@ -15,7 +15,7 @@ from engine.kv.page_data import chain_keys
 from engine.kv.pager import NO_PAGE, Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.restoring import Ahead, Restoring, key_before
-from engine.kv.stores import Found, MemoryCounts, PageStore, StoredBytes, Tier
+from engine.kv.stores import Found, MemoryCounts, PageStore, Spilled, StoredBytes, Tier
 
 
 class KVMemory:
@@ -36,7 +36,7 @@ class KVMemory:
     ) -> None:
         """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
         self._pager, self._store, self._tier, self._window = pager, store, tier, window
-        self.tree = PrefixTree(pager, window)
+        self.tree = PrefixTree(pager, window, tier.tick if tier else None)
         self.counts = MemoryCounts()
         self._evictor = Evictor(pager, self.tree, store, tier, self.counts)
         self._restoring = Restoring(pager, self.tree, tier, store.page_bytes) if tier else None
@@ -168,14 +168,14 @@ class KVMemory:
 
     def free(self, table: PageTable) -> None:
         """Give back all pages of `table`; those that were kept stay until they are evicted."""
-        self.tree.touch([node for page in table.pages if (node := self.tree.node_at(page))])
+        nodes = [node for page in table.pages if (node := self.tree.node_at(page))]
+        self.tree.touch(nodes)
+        if self._tier is not None:
+            self._tier.use([node.key for node in nodes if node.key])
         self._pager.free(table)
 
-    def spill(self, pages: int | None = None) -> int:
-        """Offer full cached pages to the SSD, the latest first, and leave them in memory.
-
-        It stops after about `pages` pages, or when the SSD takes no more. Returns the pages that it took.
-        """
+    def spill(self, pages: int | None = None) -> Spilled:
+        """Offer about `pages` full cached pages to the SSD (see Evictor.spill), and leave them in memory."""
         return self._evictor.spill(pages)
 
     def distrust(self, table: PageTable, tokens: Sequence[int], begin: int) -> None:
@@ -217,8 +217,6 @@ class KVMemory:
         self._evictor.restart()
         if self._tier is not None:
             self._tier.forget_chat(chat)
-            for node in self.tree.nodes():
-                node.offered = False  # a file that went may have held pages of others
 
     def let_go(self, chat: str, branches: Iterable[Sequence[int]], kept: Sequence[int]) -> int:
         """Drop from memory what only `branches` of `chat` hold, `kept` being the one that goes on.

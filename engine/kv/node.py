@@ -22,7 +22,6 @@ class Node:
         page: where it lies in the arena, NO_PAGE when it is not in memory.
         resident_children: children with a page in memory.
         stamp: when it was last used, by the tree's clock.
-        offered: whether it was given to the SSD tier, which may have taken it or not.
     """
 
     tokens: Tokens
@@ -34,4 +33,3 @@ class Node:
     resident_children: int = 0
     owners: Owners = frozenset()
     stamp: int = 0
-    offered: bool = False

@@ -135,6 +135,7 @@ class SpilledRun:
         tokens: ids of each page.
         data: their content. Nobody changes it after this.
         chats: whose each page is; an empty set is nobody's.
+        used: when they were last used, by `Tier.tick`; None: they are now.
 
     Raises ValueError when these do not belong together.
     """
@@ -144,6 +145,7 @@ class SpilledRun:
     tokens: tuple[tuple[int, ...], ...]
     data: PageData
     chats: tuple[frozenset[str], ...]
+    used: int | None = None
 
     def __post_init__(self) -> None:
         pages = self.data.pages

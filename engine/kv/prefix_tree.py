@@ -8,8 +8,9 @@ there are nodes behind it; without a sliding window these cannot be used until i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from engine.common_length import common_length
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
@@ -37,9 +38,17 @@ class Match:
 class PrefixTree:
     """All cached pages of one model. It is one holder of each page that is in memory."""
 
-    def __init__(self, pager: Pager, window: int | None = None) -> None:
-        """`window`: tokens that the widest layer sees, when every layer has a sliding window."""
+    def __init__(
+        self, pager: Pager, window: int | None = None, tick: Callable[[], int] | None = None
+    ) -> None:
+        """All empty.
+
+        Args:
+            window: tokens that the widest layer sees, when every layer has a sliding window.
+            tick: a number larger than every one before, for each use; without it uses are counted.
+        """
         self._pager = pager
+        self._tick = tick or count(1).__next__
         self.page_size = pager.page_size
         self.window = window
         self.clock = 0
@@ -125,7 +134,7 @@ class PrefixTree:
 
     def touch(self, nodes: Sequence[Node]) -> None:
         """`nodes` are used now."""
-        self.clock = clock = self.clock + 1
+        self.clock = clock = self._tick()
         for node in nodes:
             node.stamp = clock
 
@@ -154,7 +163,7 @@ class PrefixTree:
         size = self._pager.page_size
         full, rest = divmod(table.length, size)
         first_known = full - len(keys)
-        self.clock = clock = self.clock + 1
+        self.clock = clock = self._tick()
         node = self._last_shared(table, full)
         new, owners = self.claim(node, chat), frozenset((chat,))
         for index in range(node.depth + 1, full):

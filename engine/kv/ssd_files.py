@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -83,14 +84,23 @@ class SsdFiles:
         with self._guard:
             return self._index.among(keys)
 
-    def may_hold(self, size: int) -> bool:
-        """Whether `size` bytes more are possible, if need be in place of older files."""
-        has_space = self._folder.free_bytes() + self.total_bytes - size >= self._settings.floor_bytes
-        return size <= self._settings.cap_bytes and has_space
+    def tick(self) -> int:
+        """A time later than every one before, in ns since 1970 unless the clock went back."""
+        with self._guard:
+            return self._index.tick(self._now_ns())
 
-    def store(self, run: EncodedRun, is_wanted: Callable[[], bool]) -> bool:
-        """Write a run, after removing older files that it needs the room of; False when there is no room.
+    def may_hold(self, size: int, used_ns: int) -> bool:
+        """Whether `size` bytes more are possible, if need be in place of files used before `used_ns`."""
+        free = self._folder.free_bytes()
+        with self._guard:
+            over = self._index.total_bytes + size - self._settings.cap_bytes
+            lack = max(over, self._settings.floor_bytes + size - free)
+            return self._index.bytes_before(used_ns, lack) >= lack
 
+    def store(self, run: EncodedRun, used_ns: int, is_wanted: Callable[[], bool]) -> bool:
+        """Write a run that was used at `used_ns`; False when there is no room for it.
+
+        It gets the room of files that were used before, never that of others, nor of the pages before it.
         Also when it is no longer wanted once it is written; it is never found then. Bytes are counted before
         they are written: a crash counts too many, never too few. Raises OSError, and FolderBusy when another
         process holds the folder.
@@ -98,8 +108,8 @@ class SsdFiles:
         size = run.header.size
         with self._folder.locked():
             self._catch_up(self._folder.read_ledger())
-            before = self._touch(run.header.parent)
-            if not self._make_room(size, sum(file.size for file in before)):
+            self.touch(run.header.parent, used_ns)
+            if not self._make_room(size, used_ns):
                 return False
             self._ledger = self._ledger.add(self._today(), size)
             self._folder.write_ledger(self._ledger)
@@ -108,10 +118,10 @@ class SsdFiles:
             with self._guard:
                 is_kept = is_wanted()
                 if is_kept:
-                    self._index.add(self._matched(path, self._now_ns(), run.header))
+                    self._index.add(self._matched(path, used_ns, run.header))
             if not is_kept:
                 self._remove(path)
-            self._touch(run.header.keys[-1])
+            self.touch(run.header.keys[-1], used_ns)
         self.save()
         return is_kept
 
@@ -150,9 +160,12 @@ class SsdFiles:
         for file in files:
             fetch(file.path)
 
-    def touch(self, key: bytes) -> None:
-        """Page `key` and those before it are used now."""
-        self._touch(key)
+    def touch(self, key: bytes, used_ns: int) -> None:
+        """The files with page `key` and with those before it were used at `used_ns`, or since."""
+        with self._guard:
+            place = self._index.find(key)
+            used = self._index.use(place.file, used_ns) if place else []
+            self._unsaved.update(file.path for file in used)
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The stored pages among `keys` are `chat`'s too."""
@@ -197,33 +210,25 @@ class SsdFiles:
                 self._index.add(self._matched(file.path, file.used_ns, header))
                 self._index.sort()
 
-    def _touch(self, key: bytes) -> list[StoredFile]:
-        """The files with page `key` and with those before it are the newest now; returns them."""
-        with self._guard:
-            place = self._index.find(key)
-            used = self._index.touch(place.file, self._now_ns()) if place else []
-            self._unsaved.update(file.path for file in used)
-            return used
+    def _make_room(self, size: int, used_ns: int) -> bool:
+        """Remove the oldest of the files used before `used_ns` until `size` more bytes fit.
 
-    def _make_room(self, size: int, kept: int) -> bool:
-        """Remove the oldest files until `size` more bytes fit, all but the newest `kept` bytes of files.
-
-        Those hold the pages before the ones to be written, which would be of no use without them. Nothing is
-        removed where that would not be enough.
+        Nothing is removed where that would not be enough.
         """
-        if not self.may_hold(size + kept):
+        if not self.may_hold(size, used_ns):
             return False
-        self._come_down_to(self._settings.cap_bytes - size)
+        self._come_down_to(self._settings.cap_bytes - size, used_ns)
         lack = self._settings.floor_bytes + size - self._folder.free_bytes()
         if lack > 0:
-            self._come_down_to(max(kept, self.total_bytes - lack))
+            self._come_down_to(self.total_bytes - lack, used_ns)
         return self._folder.free_bytes() - size >= self._settings.floor_bytes
 
-    def _come_down_to(self, most: int) -> None:
+    def _come_down_to(self, most: int, used_ns: float = math.inf) -> None:
+        """Remove the oldest files until `most` bytes are left, or none that was used before `used_ns`."""
         while True:
             with self._guard:
                 file = self._index.oldest()
-                if file is None or self._index.total_bytes <= most:
+                if file is None or file.used_ns >= used_ns or self._index.total_bytes <= most:
                     return
             file.path.unlink(missing_ok=True)
             with self._guard:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from engine.kv.page_header import PageHeader
 
+_APART_NS = 1 << 20
+"""Times of two uses are so far apart at least that those of the pages of one sequence fit in between."""
+
 
 @dataclass(slots=True, eq=False)
 class StoredFile:
@@ -122,8 +125,22 @@ class SsdIndex:
         """Bring files that were added out of order into the order of their use."""
         self._files = OrderedDict(sorted(self._files.items(), key=lambda item: item[1].used_ns))
 
-    def touch(self, file: StoredFile, now_ns: int) -> list[StoredFile]:
-        """`file` and those that hold the pages before its own are used now; returns them.
+    def tick(self, now_ns: int) -> int:
+        """A time later than every one before: `now_ns`, unless the clock went back or stands still."""
+        self._newest_ns = max(now_ns, self._newest_ns + _APART_NS)
+        return self._newest_ns
+
+    def bytes_before(self, used_ns: int, enough: int) -> int:
+        """Bytes of the files that were used before `used_ns`, counted until they are `enough`."""
+        found = 0
+        for file in self._files.values():
+            if found >= enough or file.used_ns >= used_ns:
+                break
+            found += file.size
+        return found
+
+    def use(self, file: StoredFile, used_ns: int) -> list[StoredFile]:
+        """`file` and those that hold the pages before its own were used at `used_ns`, or since; returns them.
 
         A page is of no use without those before it, so they count as used later and are the last to go.
         """
@@ -133,10 +150,14 @@ class SsdIndex:
             chain.append(found)
             place = self.find(found.header.parent) if found.header else None
             found = place.file if place else None
+        is_newest = used_ns >= self._newest_ns
         for used in chain:
-            self._newest_ns = max(now_ns, self._newest_ns + 1)
-            used.used_ns = self._newest_ns
+            used.used_ns = max(used.used_ns, used_ns)
+            used_ns = used.used_ns + 1
             self._files.move_to_end(used.path)
+        self._newest_ns = max(self._newest_ns, used_ns)
+        if not is_newest:
+            self.sort()
         return chain
 
     def claim(self, keys: Iterable[bytes], chat: str) -> list[StoredFile]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.kv.node import Node
 from engine.kv.page_data import LONGEST_RUN, SpilledRun, id_bytes, keys_of_ids, run_pages
 from engine.kv.pager import NO_PAGE
-from engine.kv.stores import PageStore, Tier
+from engine.kv.stores import PageStore, Room, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,14 @@ class StoredRun:
         if pages >= len(self.keys):
             return self
         return StoredRun(self.keys[:pages], self.ids[: pages * (len(self.ids) // len(self.keys))])
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """How many pages the SSD took of those that were offered to it, and whether it had room."""
+
+    pages: int
+    room: Room
 
 
 def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int) -> StoredRun:
@@ -46,27 +54,29 @@ def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int) -> S
     return StoredRun(tuple(keys), b"".join(ids))
 
 
-def spill_run(tier: Tier, store: PageStore, node: Node) -> int:
-    """Offer `node` to the SSD, with those before and behind it in its run that the SSD has not.
+def spill_run(tier: Tier, store: PageStore, node: Node, used: int) -> Offered:
+    """Offer `node`, last of use at `used`, to the SSD, with those of its run that the SSD has not.
 
-    Runs begin at every `run_pages`-th page of a sequence. Returns the pages that were taken.
+    Runs begin at every `run_pages`-th page of a sequence. Pages are read only where there is room for them.
     """
     nodes = _run_of(tier, node, run_pages(store.page_bytes))
     if not nodes:
-        return 0
+        return Offered(0, Room.NOW)
     parent = nodes[0].parent
     assert parent is not None
+    used -= nodes[0].depth  # of a sequence the end makes room first
+    room = tier.room(len(nodes) * store.page_bytes, used)
+    if room is not Room.NOW:
+        return Offered(0, room)
     run = SpilledRun(
         parent.key,
         tuple(node.key for node in nodes),
         tuple(node.tokens for node in nodes),
         store.read([node.page for node in nodes]),
         tuple(node.owners for node in nodes),
+        used,
     )
-    is_taken = tier.put(run)
-    for node in nodes:
-        node.offered = True
-    return len(nodes) if is_taken else 0
+    return Offered(len(nodes), room) if tier.put(run) else Offered(0, Room.LATER)
 
 
 def _run_of(tier: Tier, node: Node, most: int) -> list[Node]:

@@ -18,7 +18,7 @@ from engine.kv.ssd_index import ChatBytes, Place
 from engine.kv.ssd_reader import SideBySide
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_writer import SsdWriter
-from engine.kv.stores import MemoryOf
+from engine.kv.stores import MemoryOf, Room
 
 QUEUE_BYTES = 128 << 20
 """Most bytes of pages that wait to be written."""
@@ -110,22 +110,35 @@ class SsdTier:
         here = stored | waiting if waiting else stored
         return next((index for index, key in enumerate(keys) if key not in here), len(keys))
 
+    def tick(self) -> int:
+        """A time later than every one before, by which uses of pages are told apart."""
+        return self._files.tick()
+
+    def room(self, size: int, used: int) -> Room:
+        """Whether `put` would take pages of `size` bytes together that were last used at `used`."""
+        if not self._writer.is_on:
+            return Room.NEVER
+        try:
+            has_room = self._files.may_hold(size + self._writer.bytes_since(used), used)
+        except OSError as error:
+            self._writer.fail(error)
+            return Room.NEVER
+        if not has_room:
+            return Room.NEVER
+        return Room.NOW if self._writer.has_place(size) else Room.LATER
+
     def put(self, run: SpilledRun) -> bool:
         """Queue `run` for writing; True also when all its pages are there already.
 
-        False when it is not taken: writing is off, too much waits, or cap and floor leave no room for it.
+        False when it is not taken: there is no room for it now.
         """
         if self.count(run.keys) == len(run.keys):
             for chat in frozenset[str]().union(*run.chats):
                 owned = [key for key, owners in zip(run.keys, run.chats, strict=True) if chat in owners]
                 self.claim(owned, chat)
             return True
-        try:
-            has_room = self._files.may_hold(run.data.nbytes)
-        except OSError as error:
-            self._writer.fail(error)
-            return False
-        return has_room and self._writer.put(run)
+        used = self.tick() if run.used is None else run.used
+        return self.room(run.data.nbytes, used) is Room.NOW and self._writer.put(run)
 
     def read(self, keys: Sequence[bytes], ids: bytes, memory: MemoryOf) -> int:
         """Read the pages `keys`, consecutive in one sequence, with the ids `ids` (id_bytes); all verified.
@@ -138,13 +151,19 @@ class SsdTier:
         done = self._readers.run([partial(self._read, piece, memory) for piece in pieces], READ_SECONDS)
         pages = pieces[done - 1].end if done else 0
         if pages:
-            self._files.touch(keys[pages - 1])
+            self._files.touch(keys[pages - 1], self.tick())
         return pages
 
     def expect(self, keys: Sequence[bytes]) -> None:
         """`read` will be asked for these pages: let the system bring their files into memory meanwhile."""
         if keys:
             self._readers.later(partial(self._files.fetch, keys))
+
+    def use(self, keys: Sequence[bytes]) -> None:
+        """The pages `keys`, consecutive in one sequence, are used now, as far as they are stored."""
+        stored = self._files.among(keys)
+        if last := next((key for key in reversed(keys) if key in stored), None):
+            self._files.touch(last, self.tick())
 
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         """The pages among `keys` that are stored, or wait to be, are `chat`'s too."""

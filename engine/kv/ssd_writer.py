@@ -52,11 +52,26 @@ class SsdWriter:
         with self._changed:
             return self._places.keys() & keys
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is written any more."""
+        return not self._is_closed and not self.reason
+
+    def has_place(self, size: int) -> bool:
+        """Whether `size` bytes more may wait now."""
+        with self._changed:
+            return self._waiting_bytes + size <= self._queue_bytes
+
+    def bytes_since(self, used: int) -> int:
+        """Bytes of what waits that were used at `used` or since."""
+        with self._changed:
+            runs = self._waiting.values()
+            return sum(run.data.nbytes for run in runs if run.used is None or run.used >= used)
+
     def put(self, run: SpilledRun) -> bool:
         """Queue `run`; False when writing is off or too much waits."""
         with self._changed:
-            waiting = self._waiting_bytes + run.data.nbytes
-            if self._is_closed or self.reason or waiting > self._queue_bytes:
+            if not self.is_on or not self.has_place(run.data.nbytes):
                 return False
             self._queue(run)
             if self._thread is None:
@@ -148,7 +163,8 @@ class SsdWriter:
     def _store(self, run: SpilledRun) -> None:
         encoded = encode(run, self._identity, int(self._clock()))
         try:
-            is_stored = self._files.store(encoded, lambda: self._waiting.get(run.keys[-1]) is run)
+            used = self._files.tick() if run.used is None else run.used
+            is_stored = self._files.store(encoded, used, lambda: self._waiting.get(run.keys[-1]) is run)
         except FolderBusy:
             is_stored = False
         if is_stored:

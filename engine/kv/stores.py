@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from engine.kv.page_data import PageData, PageMemory, SpilledRun
@@ -50,8 +51,31 @@ class StoredBytes(Protocol):
     def shared(self) -> int: ...
 
 
+class Room(Enum):
+    """Whether there is room on SSD for some pages: now, once others are written, or never, as it is now."""
+
+    NOW = 1
+    LATER = 2
+    NEVER = 3
+
+
 class Tier(Protocol):
-    """The SSD: full pages by their chain key. Nothing in it raises; it may refuse and it may lose."""
+    """The SSD: full pages by their chain key. Nothing in it raises; it may refuse and it may lose.
+
+    What was used longest ago makes room, and only for what was used since.
+    """
+
+    def tick(self) -> int:
+        """A time later than every one before, by which uses of pages are told apart."""
+        ...
+
+    def use(self, keys: Sequence[bytes]) -> None:
+        """The pages `keys`, consecutive in one sequence, are used now, and all before them."""
+        ...
+
+    def room(self, size: int, used: int) -> Room:
+        """Whether `put` would take pages of `size` bytes together that were last used at `used`."""
+        ...
 
     def find(self, key: bytes) -> bool:
         """Whether page `key` is stored, or waits to be."""
@@ -107,6 +131,19 @@ class Found:
     cached_tokens: int
     stored_tokens: int
     skipped_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """What was written ahead.
+
+    Attributes:
+        pages: that the SSD took.
+        is_all: whether nothing is left that it might take.
+    """
+
+    pages: int
+    is_all: bool
 
 
 @dataclass(slots=True)

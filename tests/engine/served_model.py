@@ -30,11 +30,12 @@ class Model:
         pages: int | None = None,
         check_share: float = 0.0,
         family: str = "llama",
+        cap: int = 64 << 20,
         **changes: object,
     ) -> None:
         stored = None
         if ssd is not None:
-            stored = SsdSettings(ssd, cap_bytes=64 << 20, floor_bytes=0, check_share=check_share)
+            stored = SsdSettings(ssd, cap_bytes=cap, floor_bytes=0, check_share=check_share)
         settings = EngineSettings(ssd=stored, cache=folder / "cache", kv_pages=pages)
         written = write_random_model(folder / "model", family, **changes)
         self.model = load_model(written, settings, lambda done, total: None)

@@ -73,6 +73,27 @@ def test_a_shortage_sends_pages_to_disk_first(tmp_path: Path, monkeypatch: pytes
     model.serving.close()
 
 
+def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: Path) -> None:
+    """Nor at the end, and what is written is the beginning of the chat."""
+    model = Model(tmp_path, tmp_path / "kv", cap=2_000_000, max_position_embeddings=4096)
+    tier, prompt = model.model.tier, long_prompt(0, 250)
+    assert tier is not None
+    model.ask("a", prompt)
+    for name in "bcd":
+        model.serving.tidy(SPILL_AFTER)  # doubles the arena
+        for _ in range(9):
+            model.serving.tidy(SPILL_AFTER)
+            assert tier.flush(10)
+        assert model.serving.next_tidying == LOOK_EVERY
+        assert tier.spilled_bytes_today <= 2_000_000
+        model.ask(name, prompt)
+    model.serving.close()
+    assert tier.spilled_bytes_today <= 2_000_000
+    again = Model(tmp_path, tmp_path / "kv", cap=2_000_000, max_position_embeddings=4096)
+    assert again.model.memory.lookup(prompt).stored_tokens == 16 * 128
+    again.serving.close()
+
+
 def test_what_the_allocator_keeps_goes_back_once_a_rest_and_not_before_the_next_turn_may_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
+from math import inf
 
 import numpy as np
 
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import PageData, PageMemory, SpilledRun, run_pages
 from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
-from engine.kv.stores import MemoryOf
+from engine.kv.stores import MemoryOf, Room
 
 UNWRITTEN = (1 << 32) - 1
 
@@ -85,6 +87,7 @@ class Stored:
     tokens: tuple[int, ...]
     data: PageData
     owners: frozenset[str]
+    used: int
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,41 @@ class StoredSum:
 
 @dataclass
 class FakeTier:
-    """The SSD as a dict. `is_full`: it takes nothing. `damaged`: pages that it has and cannot give."""
+    """The SSD as a dict. `is_full`: it takes nothing. `damaged`: pages that it has and cannot give.
+
+    `holds`: most pages in it; what was used longest ago makes room. `queue`: pages that it takes until they
+    are written by `flush`; None: any number.
+    """
 
     pages: dict[bytes, Stored] = field(default_factory=dict)
     damaged: set[bytes] = field(default_factory=set)
     is_full: bool = False
     puts: list[int] = field(default_factory=list)
     expected: list[tuple[bytes, ...]] = field(default_factory=list)
+    holds: float = inf
+    queue: float = inf
+    waiting: int = 0
+    ticks: Iterator[int] = field(default_factory=lambda: count(0, 1 << 20))
+
+    def tick(self) -> int:
+        return next(self.ticks)
+
+    def use(self, keys: Sequence[bytes]) -> None:
+        now = self.tick()
+        for behind, key in enumerate(keys):
+            if stored := self.pages.get(key):
+                self.pages[key] = replace(stored, used=now - behind)
+
+    def room(self, size: int, used: int) -> Room:
+        pages = size // PAGE_BYTES
+        newer = sum(stored.used >= used for stored in self.pages.values())
+        if self.is_full or newer + pages > self.holds:
+            return Room.NEVER
+        return Room.NOW if self.waiting + pages <= self.queue or not self.waiting else Room.LATER
+
+    def flush(self, timeout: float) -> bool:
+        self.waiting = 0
+        return True
 
     def find(self, key: bytes) -> bool:
         return key in self.pages
@@ -111,11 +142,15 @@ class FakeTier:
 
     def put(self, run: SpilledRun) -> bool:
         assert not any(key in self.pages for key in run.keys), "a page was spilled twice"
-        if self.is_full:
+        assert run.used is not None
+        if self.room(run.data.pages * PAGE_BYTES, run.used) is not Room.NOW:
             return False
         self.puts.append(run.data.pages)
+        self.waiting += run.data.pages
         for index, (key, tokens, owners) in enumerate(zip(run.keys, run.tokens, run.chats, strict=True)):
-            self.pages[key] = Stored(tokens, run.data.part(index, 1), owners)
+            self.pages[key] = Stored(tokens, run.data.part(index, 1), owners, run.used - index)
+        while len(self.pages) > self.holds:
+            del self.pages[min(self.pages, key=lambda key: self.pages[key].used)]
         return True
 
     def read(self, keys: Sequence[bytes], ids: bytes, memory: MemoryOf) -> int:
@@ -138,14 +173,14 @@ class FakeTier:
     def claim(self, keys: Iterable[bytes], chat: str) -> None:
         for key in keys:
             if stored := self.pages.get(key):
-                self.pages[key] = Stored(stored.tokens, stored.data, stored.owners | {chat})
+                self.pages[key] = replace(stored, owners=stored.owners | {chat})
 
     def forget_chat(self, chat: str) -> None:
         for key, stored in list(self.pages.items()):
             if stored.owners == {chat}:
                 del self.pages[key]
             else:
-                self.pages[key] = Stored(stored.tokens, stored.data, stored.owners - {chat})
+                self.pages[key] = replace(stored, owners=stored.owners - {chat})
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         for key in keys:

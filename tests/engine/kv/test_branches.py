@@ -75,7 +75,7 @@ def test_nothing_of_them_is_written_to_ssd() -> None:
     world = answered(world_of(has_tier=True))
     world.let_go("chat", ANSWERS[1:], ANSWERS[0])
     assert not world.tier.puts
-    assert world.memory.spill() == len(ANSWERS[0]) // SIZE
+    assert world.memory.spill().pages == len(ANSWERS[0]) // SIZE
 
 
 def test_a_pinned_chat_that_ends_a_token_earlier_keeps_no_page_of_the_branch() -> None:

@@ -13,7 +13,7 @@ from engine.kv import prefix_tree
 from engine.kv.node import Node
 from engine.kv.pager import NO_PAGE, OutOfPages, PageTable
 from engine.kv.prefix_tree import PrefixTree
-from engine.kv.stores import Found, MemoryCounts
+from engine.kv.stores import Found, MemoryCounts, Spilled
 from tests.engine.kv.memory_world import PAGE_BYTES, RUN_PAGES, Shape, World
 
 SIZE = 4
@@ -401,19 +401,72 @@ def test_idle_spilling_writes_the_latest_first_and_only_once() -> None:
     world = world_of(16, has_tier=True)
     world.run(prompt(16, 1))
     world.run(prompt(16, 2))
-    assert world.memory.spill(1) == 4
+    assert world.memory.spill(1).pages == 4
     assert {stored.tokens[0] // 1000 for stored in world.tier.pages.values()} == {2}
-    assert (world.memory.spill(), world.memory.spill()) == (4, 0)
+    assert (world.memory.spill(), world.memory.spill()) == (Spilled(4, True), Spilled(0, True))
     world.memory.evict_all()
     assert len(world.tier.puts) == 2
 
 
-def test_an_ssd_that_takes_nothing_is_asked_once_a_run() -> None:
+def test_of_what_does_not_fit_on_ssd_the_latest_is_written_once_and_of_a_chat_its_beginning() -> None:
+    world = world_of(8 * RUN_PAGES, has_tier=True)
+    world.tier.holds = 3 * RUN_PAGES
+    long, old = prompt(5 * RUN_PAGES * SIZE, 1), prompt(2 * RUN_PAGES * SIZE, 2)
+    world.run(old)
+    world.run(long)
+    for _ in range(3):
+        world.run(prompt(1, 3))  # a rest ends
+        while not world.memory.spill(1).is_all:
+            pass
+        assert sum(world.tier.puts) == 3 * RUN_PAGES
+    world.memory.evict_all()
+    assert sum(world.tier.puts) == 3 * RUN_PAGES
+    assert world.memory.lookup([*long, 1]) == Found(0, 3 * RUN_PAGES * SIZE)
+    assert world.memory.lookup([*old, 1]) == Found(0, 0)
+    world.check()
+
+
+def test_what_is_evicted_takes_the_room_of_what_was_used_before_it_only() -> None:
+    world = world_of(3 * RUN_PAGES, has_tier=True)
+    world.tier.holds = 2 * RUN_PAGES
+    chats = [prompt(RUN_PAGES * SIZE, seed) for seed in range(4)]
+    for chat in chats[:2]:
+        world.run(chat)
+        world.memory.spill()
+    world.run(chats[0])  # from memory: what is stored of it is used too
+    world.run(chats[2])
+    world.memory.spill()
+    assert [world.memory.lookup([*chat, 0]).cached_tokens > 0 for chat in chats[:3]] == [True] * 3
+    world.run(chats[3])  # chat 1 goes, and was used before both that are stored
+    assert world.memory.lookup([*chats[1], 0]) == Found(0, 0)
+    world.run(prompt(3 * RUN_PAGES * SIZE, 9))
+    assert [world.memory.lookup([*chat, 0]).stored_tokens > 0 for chat in chats] == [False, False, True, True]
+    world.check()
+
+
+def test_behind_what_the_ssd_has_no_room_for_nothing_is_written() -> None:
+    world = world_of(4 * RUN_PAGES, window=10, has_tier=True)
+    world.tier.is_full = True
+    running = world.begin(prompt(3 * RUN_PAGES * SIZE))
+    world.compute(running, RUN_PAGES * SIZE)
+    world.keep(running, whole=False)
+    world.trim(running)
+    world.memory.evict_all()
+    world.tier.is_full = False
+    world.compute(running, 2 * RUN_PAGES * SIZE)
+    world.keep(running)
+    world.free(running)
+    world.memory.spill()
+    world.memory.evict_all()
+    assert world.tier.puts == []
+
+
+def test_for_an_ssd_that_takes_nothing_no_page_is_read() -> None:
     world = world_of(8, has_tier=True)
     world.tier.is_full = True
     world.run(prompt(32))
     assert world.run(prompt(32, 1)) == 0
-    assert (world.store.reads, world.memory.counts.spilled_pages) == (1, 0)
+    assert (world.store.reads, world.memory.counts.spilled_pages) == (0, 0)
     world.check()
 
 

@@ -193,7 +193,7 @@ def test_random_requests_through_restarts_with_little_room(tmp_path: Path, cap: 
     random_ = random.Random(cap)
     chains, restored, prompts = Chains(), 0, [prompt(60, seed) for seed in range(3)]
     for _ in range(6):
-        with started(tmp_path, chains, cap=cap, pages=24) as world:
+        with started(tmp_path, chains, cap=cap, pages=24, page_bytes=16) as world:
             for _ in range(25):
                 tokens = list(random_.choice(prompts))[: random_.randint(20, 90)]
                 if random_.random() < 0.3:

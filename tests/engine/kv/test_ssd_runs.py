@@ -11,7 +11,8 @@ from engine.kv.node import Node
 from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys, run_pages
 from engine.kv.pager import Pager, PageTable
 from engine.kv.prefix_tree import PrefixTree
-from engine.kv.ssd_runs import StoredRun, spill_run, stored_run
+from engine.kv.ssd_runs import Offered, StoredRun, spill_run, stored_run
+from engine.kv.stores import Room
 from tests.engine.kv.memory_world import RUN_PAGES, ChainStore, FakeTier
 
 SIZE = 2
@@ -45,43 +46,50 @@ def test_small_pages_are_stored_in_longer_runs(page_bytes: int, pages: int) -> N
 def test_the_store_says_how_long_a_run_is() -> None:
     _, store, nodes = planted(2 * LONGEST_RUN + 3)
     tier, store.page_bytes = FakeTier(), 100
-    assert spill_run(tier, store, nodes[LONGEST_RUN + 5]) == LONGEST_RUN
+    assert spill_run(tier, store, nodes[LONGEST_RUN + 5], 9).pages == LONGEST_RUN
     assert stored_pages(tier) == list(range(LONGEST_RUN, 2 * LONGEST_RUN))
 
 
 def test_a_run_is_what_lies_between_multiples_of_its_length() -> None:
     _, store, nodes = planted(2 * RUN_PAGES + 3)
     tier = FakeTier()
-    assert spill_run(tier, store, nodes[-1]) == 3
-    assert spill_run(tier, store, nodes[RUN_PAGES + 5]) == RUN_PAGES
+    assert spill_run(tier, store, nodes[-1], 9).pages == 3
+    assert spill_run(tier, store, nodes[RUN_PAGES + 5], 9).pages == RUN_PAGES
     assert stored_pages(tier) == list(range(RUN_PAGES, 2 * RUN_PAGES + 3))
-    assert spill_run(tier, store, nodes[-2]) == 0
+    assert spill_run(tier, store, nodes[-2], 9).pages == 0
 
 
 def test_a_run_keeps_to_what_is_in_memory_and_not_on_ssd() -> None:
     tree, store, nodes = planted(8, window=4)
     tier = FakeTier()
     tree.remove(nodes[2])
-    assert spill_run(tier, store, nodes[1]) == 2
+    assert spill_run(tier, store, nodes[1], 9).pages == 2
     tier.pages.pop(nodes[0].key)
-    assert spill_run(tier, store, nodes[0]) == 1
-    assert spill_run(tier, store, nodes[5]) == 5
+    assert spill_run(tier, store, nodes[0], 9).pages == 1
+    assert spill_run(tier, store, nodes[5], 9).pages == 5
     assert stored_pages(tier) == [0, 1, 3, 4, 5, 6, 7]
 
 
 def test_a_run_carries_content_owners_and_the_page_before_it() -> None:
     _, store, nodes = planted(RUN_PAGES + 1)
     tier = FakeTier()
-    spill_run(tier, store, nodes[-1])
+    spill_run(tier, store, nodes[-1], 9)
     stored = tier.pages[nodes[-1].key]
     assert stored.owners == {"chat"}
     assert stored.data.arrays["chains"].tolist() == [[list(stored.tokens)]]
 
 
-def test_what_is_refused_counts_as_offered() -> None:
-    _, store, nodes = planted(3)
-    assert spill_run(FakeTier(is_full=True), store, nodes[2]) == 0
-    assert all(node.offered for node in nodes)
+def test_pages_are_read_only_where_the_ssd_has_room_for_them_now() -> None:
+    _, store, nodes = planted(2 * RUN_PAGES)
+    for tier, room in ((FakeTier(is_full=True), Room.NEVER), (FakeTier(queue=0, waiting=1), Room.LATER)):
+        assert spill_run(tier, store, nodes[2], 9) == Offered(0, room)
+    assert store.reads == 0
+    tier = FakeTier(queue=RUN_PAGES)
+    assert spill_run(tier, store, nodes[2], 9) == Offered(RUN_PAGES, Room.NOW)
+    assert spill_run(tier, store, nodes[-1], 9) == Offered(0, Room.LATER)
+    tier.flush(0)
+    assert spill_run(tier, store, nodes[-1], 9) == Offered(RUN_PAGES, Room.NOW)
+    assert store.reads == 2
 
 
 @pytest.mark.parametrize("stored", [LONGEST_RUN - 1, LONGEST_RUN, LONGEST_RUN + 1, 2 * LONGEST_RUN, 150])
@@ -90,7 +98,7 @@ def test_stored_pages_are_counted_however_many_there_are(stored: int) -> None:
     tier = FakeTier()
     for node in nodes:
         if not tier.find(node.key):
-            spill_run(tier, store, node)
+            spill_run(tier, store, node, 9)
     for node in nodes[stored : stored + 1]:
         del tier.pages[node.key]
     tokens = [*range(150 * SIZE + 1)]
@@ -103,7 +111,7 @@ def test_stored_pages_are_counted_however_many_there_are(stored: int) -> None:
 def test_stored_pages_are_counted_up_to_the_first_that_is_missing() -> None:
     _, store, nodes = planted(6)
     tier = FakeTier()
-    spill_run(tier, store, nodes[0])
+    spill_run(tier, store, nodes[0], 9)
     tokens = [*range(13)]
     keys = chain_keys(ROOT_KEY, [tokens[begin : begin + SIZE] for begin in range(0, 12, SIZE)])
     assert stored_run(tier, ROOT_KEY, tokens, SIZE).keys == keys

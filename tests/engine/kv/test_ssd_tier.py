@@ -26,6 +26,7 @@ from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_index import ChatBytes
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
+from engine.kv.stores import Room
 from tests.engine.kv.spilled import IDENTITY, OTHER, Pages, assert_holds, pages, read, spilled
 
 DAY = 86_400
@@ -355,6 +356,53 @@ def test_a_run_is_refused_before_the_pages_before_it_go(tmp_path: Path) -> None:
     tier = opened(tmp_path, cap=2 * file_size(runs[0]) + 40)
     stored(tier, *runs)
     assert found(tier, runs) == [True, True, False]
+
+
+def test_what_was_used_before_all_that_is_stored_gets_no_room(tmp_path: Path) -> None:
+    one, two, three = (chain(1, 1000 * number)[0] for number in range(3))
+    cap = 2 * file_size(one) + 100
+    tier = opened(tmp_path, cap=cap)
+    long_ago, before = tier.tick(), tier.tick()
+    stored(tier, replace(one, used=tier.tick()), replace(two, used=before))
+    assert tier.room(three.data.nbytes, long_ago) is Room.NEVER
+    assert not tier.put(replace(three, used=long_ago))
+    tier.use(two.keys)
+    stored(tier, replace(three, used=tier.tick()))  # two was read in memory meanwhile, one was not
+    assert found(tier, [one, two, three]) == [False, True, True]
+    tier.close(1)
+    again = opened(tmp_path, cap=cap)
+    assert again.room(one.data.nbytes, before) is Room.NEVER
+    stored(again, one)
+    assert found(again, [one, two, three]) == [True, False, True]
+
+
+def test_what_is_used_is_later_than_all_that_is_stored_whatever_the_clock_does(tmp_path: Path) -> None:
+    one, two = (chain(1, 1000 * number)[0] for number in range(2))
+    clock = Clock()
+    tier = opened(tmp_path, clock=clock)
+    stored(tier, one)
+    tier.close(1)
+    clock.now -= DAY
+    again = opened(tmp_path, cap=file_size(one) + 100, clock=clock)
+    stored(again, replace(two, used=again.tick()))
+    assert found(again, [one, two]) == [False, True]
+
+
+def test_what_waits_counts_as_stored_and_room_for_more_comes_when_it_is(tmp_path: Path) -> None:
+    one, two, three = (chain(1, 1000 * number)[0] for number in range(3))
+    size = one.data.nbytes
+    cap = 2 * file_size(one) + 100
+    tier = opened(tmp_path, cap=cap, queue_bytes=size)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():  # the writer must wait
+        times = [tier.tick() for _ in range(3)]
+        assert tier.put(replace(three, used=times[2]))
+        assert tier.room(cap - size, times[1]) is Room.LATER
+        assert tier.room(cap - size + 1, times[1]) is Room.NEVER
+    assert tier.flush(10)
+    stored(tier, replace(two, used=times[1]))
+    assert tier.room(size, times[0]) is Room.NEVER
+    tier.close(1)
+    assert tier.room(size, tier.tick()) is Room.NEVER
 
 
 def test_a_smaller_cap_is_kept_from_the_start(tmp_path: Path) -> None:
