@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 
 import mlx.core as mx
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from engine.commands import Generate, LoadModel
 from engine.events import ModelReady, Stats
 from engine.kv.coding import Plane
+from engine.kv.ssd_folder import SsdFolder
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
 from tests.engine.served_model import Model, long_prompt
@@ -92,6 +95,35 @@ def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: P
     again = Model(tmp_path, tmp_path / "kv", cap=2_000_000, max_position_embeddings=4096)
     assert again.model.memory.lookup(prompt).stored_tokens == 16 * 128
     again.serving.close()
+
+
+def test_writing_ahead_goes_on_as_soon_as_there_is_a_place_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, may_write = SsdFolder.write, Event()
+
+    def slow(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
+        assert may_write.wait(60)
+        write(folder, path, buffers)
+
+    model = Model(tmp_path, tmp_path / "kv")
+    tier, memory = model.model.tier, model.model.memory
+    assert tier is not None
+    monkeypatch.setattr(SsdFolder, "write", slow)
+    monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
+    model.ask("a", long_prompt(0, 60))
+    model.ask("b", long_prompt(1, 60))
+    model.serving.tidy(SPILL_AFTER)  # doubles the arena
+    for _ in range(3):
+        model.serving.tidy(SPILL_AFTER)
+        assert memory.counts.spilled_pages == 59
+        assert (model.serving.next_tidying or 0) < 1
+    may_write.set()
+    assert tier.flush(60)
+    model.rest(SPILL_AFTER)
+    assert memory.counts.spilled_pages == 2 * 59
+    assert model.serving.next_tidying == LOOK_EVERY
+    model.serving.close()
 
 
 def test_what_the_allocator_keeps_goes_back_once_a_rest_and_not_before_the_next_turn_may_come(

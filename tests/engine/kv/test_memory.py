@@ -461,6 +461,18 @@ def test_behind_what_the_ssd_has_no_room_for_nothing_is_written() -> None:
     assert world.tier.puts == []
 
 
+def test_a_page_that_had_to_wait_for_others_is_offered_again_when_it_leaves() -> None:
+    world = world_of(RUN_PAGES, has_tier=True)
+    world.tier.queue, world.tier.waiting = RUN_PAGES, RUN_PAGES
+    world.run(prompt(RUN_PAGES * SIZE))
+    world.run(prompt(4 * SIZE, 1))  # the end of the first goes, and there is no time to write it
+    assert (world.tier.puts, world.store.reads) == ([], 0)
+    world.tier.flush(0)
+    world.run(prompt(8 * SIZE, 2))
+    assert world.memory.lookup(prompt(RUN_PAGES * SIZE)).stored_tokens == (RUN_PAGES - 4) * SIZE - 4 * SIZE
+    world.check()
+
+
 def test_for_an_ssd_that_takes_nothing_no_page_is_read() -> None:
     world = world_of(8, has_tier=True)
     world.tier.is_full = True
