@@ -21,7 +21,7 @@ from engine.kv.ssd_writer import SsdWriter
 from engine.kv.stores import MemoryOf, Room
 
 QUEUE_BYTES = 128 << 20
-"""Most bytes of pages that wait to be written."""
+"""Most bytes of pages that wait to be written; a run that is larger waits alone."""
 
 READ_SECONDS = 0.1
 """Behind this one read begins no more files: nobody can be heard, or cancelled, before it ends."""
@@ -50,7 +50,7 @@ class SsdTier:
         identity: only pages of the same identity are found.
         clock: seconds since 1970; it may jump.
         disk_usage: tells the free bytes of the folder's disk.
-        queue_bytes: most bytes of pages that wait to be written.
+        queue_bytes: most bytes of pages that wait to be written; a run that is larger waits alone.
 
     Attributes:
         cap_bytes: most bytes that the cache may take.

@@ -22,7 +22,7 @@ class SsdWriter:
     """Stores runs behind the engine's back. What waits can be read back; what fails is dropped.
 
     Args:
-        queue_bytes: most bytes of pages that may wait.
+        queue_bytes: most bytes of pages that may wait; a run that is larger waits alone.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class SsdWriter:
         return not self._is_closed and not self.reason
 
     def has_place(self, size: int) -> bool:
-        """Whether `size` bytes more may wait now."""
+        """Whether `size` bytes more may wait now: where nothing waits, any number."""
         with self._changed:
-            return self._waiting_bytes + size <= self._queue_bytes
+            return not self._waiting or self._waiting_bytes + size <= self._queue_bytes
 
     def bytes_since(self, used: int) -> int:
         """Bytes of what waits that were used at `used` or since."""

@@ -156,6 +156,19 @@ def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) 
     assert len(page_files(tmp_path)) == 3
 
 
+def test_a_run_that_is_larger_than_the_queue_is_written_alone(tmp_path: Path) -> None:
+    one, two = chain(2)
+    size = one.data.nbytes
+    tier = opened(tmp_path, queue_bytes=size - 1)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():  # the writer must wait
+        assert tier.put(one)
+        assert tier.room(size, tier.tick()) is Room.LATER
+        assert not tier.put(two)
+    assert tier.flush(10)
+    stored(tier, two)
+    assert found(tier, [one, two]) == [True, True]
+
+
 def test_at_the_end_what_cannot_be_written_in_time_is_dropped_whole(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     run = chain(1)[0]
