@@ -23,8 +23,12 @@ from engine.resident import Resident
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.sharing import chats_of_all, tenant_at, tenant_of
+from engine.tidying import CLOSING_SECONDS
 
 log = logging.getLogger(__name__)
+
+_WRITTEN_WITHIN = 0.25
+"""Seconds for which a request waits while pages are written that would be lost."""
 
 
 class Residents:
@@ -89,7 +93,7 @@ class Residents:
             self._part_with(same)
         resident = Resident(command, forgotten=self._forgotten)
         self._forgotten = set()
-        self._open(resident)
+        self._open(resident, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
         self._ready(resident)
 
@@ -174,14 +178,15 @@ class Residents:
 
     def _wake(self, resident: Resident) -> None:
         try:
-            self._open(resident)
+            self._open(resident, _WRITTEN_WITHIN)
         except Exception as error:  # it rests on: a disk may come back
             self._emit(failure(resident.command.id, error))
             raise
         self._ready(resident)
 
-    def _open(self, resident: Resident) -> None:
-        pages = self._make_room(resident.command)
+    def _open(self, resident: Resident, seconds: float) -> None:
+        """Load it; what others have to give up for it is written to SSD within `seconds`."""
+        pages = self._make_room(resident.command, seconds)
         tell = partial(self._tell, resident.path)
         try:
             resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)
@@ -189,7 +194,7 @@ class Residents:
             self._share()
             raise
         if pages is not None:
-            resident.serving.model.limit_pages(pages)
+            resident.serving.model.limit_pages(pages, seconds)
         resident.used = self._clock()
 
     def _ready(self, resident: Resident) -> None:
@@ -201,7 +206,7 @@ class Residents:
         if self._are_pages_watched:
             serving.watch_pages(True)
 
-    def _make_room(self, command: LoadModel) -> int | None:
+    def _make_room(self, command: LoadModel, seconds: float) -> int | None:
         """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""
         if not self._awake:
             return None
@@ -209,7 +214,7 @@ class Residents:
         while others := self._awake:
             if shares := self._shares(others, newcomer):
                 for other, pages in zip(others, shares, strict=False):
-                    other.at_work.limit_pages(pages)
+                    other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
             self._part_with(min(others, key=lambda other: (other.at_work.busy, other.used)), "room")
         return None
@@ -225,7 +230,7 @@ class Residents:
         residents = self._awake
         if residents and (shares := self._shares(residents)):
             for resident, pages in zip(residents, shares, strict=True):
-                resident.at_work.limit_pages(pages)
+                resident.at_work.limit_pages(pages, _WRITTEN_WITHIN)
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
         """Nobody wants it any more; it is gone from memory, if it was there."""

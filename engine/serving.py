@@ -50,6 +50,9 @@ ANSWER_ROOM = 512
 _TELL_WITHIN = 0.25
 """Seconds for which the answer to Release waits for pages to be written."""
 
+_BESIDE_ANSWERS = 0.02
+"""The same while there are answers that would wait too."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Found:
@@ -189,10 +192,11 @@ class Serving:
     def release(self, chat: str) -> None:
         """Put the pages that only `chat` owns on SSD, and free their memory."""
         self._finding.let_go()
-        self._memory.put_away(chat)
+        until = time.perf_counter() + _TELL_WITHIN
+        self._memory.put_away(chat, _BESIDE_ANSWERS if self.busy else _TELL_WITHIN)
         if not self.busy:
             if self.model.tier is not None:
-                self.model.tier.flush(_TELL_WITHIN)
+                self.model.tier.flush(max(0.0, until - time.perf_counter()))
             self._tidying.rest_began()  # what is written later is told then
         self._tell.stats()
 
@@ -202,10 +206,10 @@ class Serving:
         if is_watched:
             self._tell.stats()
 
-    def limit_pages(self, pages: int) -> None:
+    def limit_pages(self, pages: int, seconds: float) -> None:
         """KV memory may grow to `pages` pages from here on (see LoadedModel.limit_pages)."""
         before = self.model.pager.total_pages
-        self.model.limit_pages(pages)
+        self.model.limit_pages(pages, seconds)
         if self.model.pager.total_pages != before:
             self._tell.stats()
 

@@ -139,12 +139,11 @@ class Tidying:
 
     def close(self) -> None:
         """Put what is worth keeping on SSD, for CLOSING_SECONDS at most; no request holds pages."""
-        memory, tier = self._model.memory, self._model.tier
+        tier = self._model.tier
         if tier is None:
             return
         until = time.perf_counter() + CLOSING_SECONDS
         try:
-            while (left := until - time.perf_counter()) > 0 and not memory.spill(SPILL_PAGES).is_all:
-                tier.flush(left)
+            self._model.memory.save(CLOSING_SECONDS)
         finally:
             tier.close(max(0.0, until - time.perf_counter()))

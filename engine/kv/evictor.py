@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from engine.kv.eviction import EvictionOrder
 from engine.kv.node import Node
 from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
@@ -11,6 +14,9 @@ from engine.kv.stores import MemoryCounts, PageStore, Room, Spilled, Tier
 
 _EVICTED_AT_ONCE = 16
 """Most pages that make room for one that is missing."""
+
+_SAVED_AT_ONCE = 64
+"""Pages that are read for the SSD before the time is looked at."""
 
 
 class Evictor:
@@ -24,6 +30,7 @@ class Evictor:
         self._batch = max(1, min(_EVICTED_AT_ONCE, pager.total_pages // 64))
         self._plan: list[tuple[Node, int]] = []
         self._planned_at = -1
+        self._leaving: set[str] = set()
 
     @property
     def available_pages(self) -> int:
@@ -63,57 +70,102 @@ class Evictor:
         self._evict(pages)
         return pages
 
-    def put_away(self, chat: str) -> int:
-        """Evict the idle pages that only `chat` owns, unless it is pinned; returns how many."""
-        own = [
-            node
-            for node in self._tree.idle_nodes()
-            if node.owners == frozenset({chat}) and not self._tree.is_pinned(node)
-        ]
-        for node in sorted(own, key=lambda node: node.depth, reverse=True):
-            self._let_go(node)
-        self._order.restart()
-        self._counts.evicted_pages += len(own)
-        return len(own)
+    def put_away(self, chat: str, seconds: float) -> int:
+        """Evict the idle pages that only `chat` owns, unless it is pinned. Returns how many.
+
+        It waits for the SSD to take them, for `seconds` at most. Those of a chat that takes longer stay, and
+        leave when `spill` has written them, unless it is used before. What the SSD has no room for goes too.
+        """
+        if not self.save(seconds, self._own(chat)):
+            self._leaving.add(chat)
+            return 0
+        return self._leave(chat)
+
+    def stays(self, chat: str) -> None:
+        """`chat` is used: what was put away of it and is not gone yet stays."""
+        self._leaving.discard(chat)
+
+    def save(self, seconds: float, nodes: Sequence[Node] | None = None) -> bool:
+        """Offer full idle pages, or those of `nodes`, to the SSD, and wait for it, for `seconds` at most.
+
+        Returns whether nothing is left that it might take.
+        """
+        if self._tier is None:
+            return True
+        plan, until = self._planned(nodes), time.perf_counter() + seconds
+        while not (spilled := self._offer(self._tier, plan, _SAVED_AT_ONCE)).is_all:
+            left = until - time.perf_counter()
+            if left <= 0:
+                return False
+            if not spilled.pages:
+                self._tier.flush(left)
+        return True
 
     def spill(self, pages: int | None = None) -> Spilled:
         """Offer full idle pages to the SSD, and leave them in memory: about `pages` of them.
 
-        The chat that was used last comes first, and of a chat its beginning, so that what there is room for
-        is of use. None is offered twice unless pages were used, or went in another way, in between: what the
-        SSD drops again, it would drop once more.
+        None is offered twice unless pages were used, or went in another way, in between: what the SSD drops
+        again, it would drop once more. When all are, what was put away leaves.
         """
         if self._tier is None:
             return Spilled(0, True)
         if self._planned_at != self._tree.clock:
             self._plan, self._planned_at = self._planned(), self._tree.clock
-        taken = 0
-        while self._plan and (pages is None or taken < pages):
-            node, used = self._plan[-1]
-            if _is_of_use(self._tier, node):
-                offered = spill_run(self._tier, self._store, node, used)
-                taken += offered.pages
-                if offered.room is Room.LATER:
-                    break
-                if offered.room is Room.NEVER:  # nor for those behind, which were used before
-                    self._plan.clear()
-                    break
-            self._plan.pop()
-        self._counts.spilled_pages += taken
-        return Spilled(taken, not self._plan)
+        spilled = self._offer(self._tier, self._plan, pages)
+        while spilled.is_all and self._leaving:
+            self._leave(self._leaving.pop())
+        return spilled
 
-    def _planned(self) -> list[tuple[Node, int]]:
-        """The full idle pages and those before them, the next one last, and when each was last of use."""
-        nodes = [node for node in self._tree.idle_nodes() if node.key]
-        nodes.sort(key=lambda node: (-node.stamp, node.depth))
+    def _planned(self, nodes: Sequence[Node] | None = None) -> list[tuple[Node, int]]:
+        """Full idle pages, or those of `nodes`, and the pages before them, and when each was last of use.
+
+        The next to be offered is the last: of the chat that was used last, and of a chat the beginning, so
+        that what there is room for is of use.
+        """
+        full = [node for node in (self._tree.idle_nodes() if nodes is None else nodes) if node.key]
+        full.sort(key=lambda node: (-node.stamp, node.depth))
         planned = dict[Node, int]()
-        for last in nodes:
+        for last in full:
             path, node = list[Node](), last
             while node.parent is not None and node not in planned:
                 path.append(node)
                 node = node.parent
             planned.update((node, last.stamp) for node in reversed(path))
         return list(reversed(planned.items()))
+
+    def _offer(self, tier: Tier, plan: list[tuple[Node, int]], pages: int | None) -> Spilled:
+        """Offer about `pages` pages of `plan`, and take out of it what is done with."""
+        taken = 0
+        while plan and (pages is None or taken < pages):
+            node, used = plan[-1]
+            if _is_of_use(tier, node):
+                offered = spill_run(tier, self._store, node, used)
+                taken += offered.pages
+                if offered.room is Room.LATER:
+                    break
+                if offered.room is Room.NEVER:  # nor for those behind, which were used before
+                    plan.clear()
+                    break
+            plan.pop()
+        self._counts.spilled_pages += taken
+        return Spilled(taken, not plan)
+
+    def _own(self, chat: str) -> list[Node]:
+        """The idle nodes that only `chat` owns, unless it is pinned."""
+        return [
+            node
+            for node in self._tree.idle_nodes()
+            if node.owners == frozenset({chat}) and not self._tree.is_pinned(node)
+        ]
+
+    def _leave(self, chat: str) -> int:
+        """Evict the idle pages that only `chat` owns, unless it is pinned; returns how many."""
+        own = self._own(chat)
+        for node in sorted(own, key=lambda node: node.depth, reverse=True):
+            self._let_go(node)
+        self._order.restart()
+        self._counts.evicted_pages += len(own)
+        return len(own)
 
     def _own_last(self, table: PageTable) -> Node | None:
         """The node of the page that `table` writes next, when only it and the tree hold that page."""

@@ -72,6 +72,7 @@ class KVMemory:
 
         Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too.
         """
+        self._evictor.stays(chat)
         match = self.tree.match(tokens, len(tokens) - 1)
         if full := match.length // self._pager.page_size:
             self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
@@ -178,6 +179,10 @@ class KVMemory:
         """Offer about `pages` full cached pages to the SSD (see Evictor.spill), and leave them in memory."""
         return self._evictor.spill(pages)
 
+    def save(self, seconds: float) -> bool:
+        """Put full cached pages on SSD too, for `seconds` at most; whether nothing is left to be put."""
+        return self._evictor.save(seconds)
+
     def distrust(self, table: PageTable, tokens: Sequence[int], begin: int) -> None:
         """The pages of `table` from token `begin` on, a page's first, are wrong: they go, from SSD too.
 
@@ -214,6 +219,7 @@ class KVMemory:
         What runs for it keeps its pages until it is freed, and must not be kept then, or it is cached again.
         """
         self.tree.forget(chat)
+        self._evictor.stays(chat)
         self._evictor.restart()
         if self._tier is not None:
             self._tier.forget_chat(chat)
@@ -228,9 +234,12 @@ class KVMemory:
         self._evictor.restart()
         return self._pager.free_pages - before
 
-    def put_away(self, chat: str) -> int:
-        """Evict, and spill, the idle pages that only `chat` owns, unless it is pinned. Returns how many."""
-        return self._evictor.put_away(chat)
+    def put_away(self, chat: str, seconds: float) -> int:
+        """Evict the idle pages that only `chat` owns, unless it is pinned. Returns how many are gone.
+
+        The SSD has `seconds` to take them; what takes longer leaves when `spill` has written it.
+        """
+        return self._evictor.put_away(chat, seconds)
 
     def pin(self, chat: str, pinned: bool) -> None:
         """Whether the pages of `chat`, those of later too, must stay in memory."""

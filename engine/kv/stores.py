@@ -89,6 +89,10 @@ class Tier(Protocol):
         """Take `run` for writing; False when it is not taken."""
         ...
 
+    def flush(self, timeout: float) -> bool:
+        """Wait, at most `timeout` seconds, until all that was taken is stored or dropped; whether it is."""
+        ...
+
     def read(self, keys: Sequence[bytes], ids: bytes, memory: MemoryOf) -> int:
         """Read consecutive pages, whose ids are `ids` (see id_bytes), verified.
 

@@ -75,16 +75,17 @@ class LoadedModel:
             self.kernels = Kernels(self.kernels.choice.again(), self.decoder, self.kernels.kv_bits)
             self.info = _with_kernels(self.info, self.kernels)
 
-    def limit_pages(self, pages: int) -> None:
+    def limit_pages(self, pages: int, seconds: float) -> None:
         """KV memory may grow to `pages` pages from here on, at most to what it had when alone.
 
         An arena that is larger is freed, and what is cached in it spilled: no request may hold pages then,
-        and none may be pinned.
+        and none may be pinned. The SSD has `seconds` to take it; what takes longer is lost.
         """
         pages = min(pages, self.pager.built_pages)
         if pages == self.pager.total_pages:
             return
         if pages < self.arena.pages:
+            self.memory.save(seconds)
             self.memory.evict_all()
             self.arena.release()
         self.pager.limit(pages)

@@ -192,8 +192,8 @@ def test_a_released_chat_leaves_memory_and_comes_back_from_ssd(has_tier: bool) -
     world.pin("kept", True)
     world.run(tuple(range(50, 60)), "kept")
     held = world.memory.cached_pages
-    assert world.memory.put_away("kept") == 0
-    assert world.memory.put_away("mine") == 8 - 3
+    assert world.memory.put_away("kept", 0.0) == 0
+    assert world.memory.put_away("mine", 0.0) == 8 - 3
     assert world.memory.cached_pages == held - 5
     assert world.memory.lookup((*range(30), 1)) == Found(12, 28 - 12 if has_tier else 0)
     world.check()

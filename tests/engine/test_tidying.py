@@ -126,6 +126,48 @@ def test_writing_ahead_goes_on_as_soon_as_there_is_a_place_for_more(
     model.serving.close()
 
 
+def test_memory_that_another_model_needs_is_written_first_however_small_the_queue_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(tmp_path, tmp_path / "kv")
+    tier, memory = model.model.tier, model.model.memory
+    assert tier is not None
+    monkeypatch.setattr(tier._writer, "_queue_bytes", 1)
+    for number in range(4):
+        model.ask(f"{number}", long_prompt(number, 60))
+    model.serving.limit_pages(64, 60)
+    assert memory.cached_pages == 0
+    assert [memory.lookup(long_prompt(number, 60)).stored_tokens for number in range(4)] == [16 * 59] * 4
+    model.serving.close()
+
+
+def test_a_chat_that_is_released_leaves_at_rest_what_could_not_be_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.serving._TELL_WITHIN", 0.0)
+    write, may_write = SsdFolder.write, Event()
+
+    def slow(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
+        assert may_write.wait(60)
+        write(folder, path, buffers)
+
+    model, prompt = Model(tmp_path, tmp_path / "kv", max_position_embeddings=4096), long_prompt(0, 200)
+    tier, memory = model.model.tier, model.model.memory
+    assert tier is not None
+    monkeypatch.setattr(SsdFolder, "write", slow)
+    monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
+    model.ask("a", prompt, chat="a")
+    model.serving.release("a")
+    assert memory.cached_pages == 200
+    may_write.set()
+    for _ in range(9):
+        model.rest(SPILL_AFTER)
+        assert tier.flush(60)
+    assert memory.cached_pages == 0
+    assert memory.lookup(prompt).stored_tokens == 16 * 199
+    model.serving.close()
+
+
 def test_what_the_allocator_keeps_goes_back_once_a_rest_and_not_before_the_next_turn_may_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -473,6 +473,43 @@ def test_a_page_that_had_to_wait_for_others_is_offered_again_when_it_leaves() ->
     world.check()
 
 
+def test_a_chat_that_is_put_away_leaves_when_the_ssd_has_taken_it_and_not_before() -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat, other = prompt(3 * RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    world.tier.queue = RUN_PAGES
+    world.run(chat, "mine")
+    world.run(other, "other")
+    assert world.memory.put_away("mine", 0.0) == 0
+    assert world.memory.lookup([*chat, 0]) == Found(3 * RUN_PAGES * SIZE, 0)
+    while not world.memory.spill().is_all:
+        world.tier.flush(1)
+    assert world.memory.lookup([*chat, 0]) == Found(0, 3 * RUN_PAGES * SIZE)
+    assert world.memory.lookup([*other, 0]) == Found(RUN_PAGES * SIZE, 0)
+    world.check()
+
+
+def test_a_chat_that_is_used_again_before_it_has_left_stays() -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat = prompt(3 * RUN_PAGES * SIZE)
+    world.tier.queue = RUN_PAGES
+    world.run(chat, "mine")
+    assert world.memory.put_away("mine", 0.0) == 0
+    world.run([*chat, 1], "mine")
+    while not world.memory.spill().is_all:
+        world.tier.flush(1)
+    assert world.memory.lookup([*chat, 0]) == Found(3 * RUN_PAGES * SIZE, 0)
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_what_is_put_away_waits_for_the_ssd_where_it_takes_any(is_full: bool) -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat = prompt(3 * RUN_PAGES * SIZE)
+    world.tier.queue, world.tier.is_full = RUN_PAGES, is_full
+    world.run(chat, "mine")
+    assert world.memory.put_away("mine", 60.0) == 3 * RUN_PAGES
+    assert world.memory.lookup([*chat, 0]) == Found(0, 0 if is_full else 3 * RUN_PAGES * SIZE)
+
+
 def test_for_an_ssd_that_takes_nothing_no_page_is_read() -> None:
     world = world_of(8, has_tier=True)
     world.tier.is_full = True
