@@ -21,7 +21,7 @@ anew costs a chat's next turn a millisecond on a GPU (docs/cache-measured.md).
 """
 
 FREE_AFTER = 300.0
-"""Seconds of rest after which pages that are on SSD leave memory."""
+"""Seconds of rest after which pages leave memory, where all are on SSD."""
 
 LOOK_EVERY = 10.0
 """Seconds between looks at whether the system is short of memory, while there are cached pages."""
@@ -43,7 +43,8 @@ class Tidying:
     Before that it doubles an arena that is more than half full, once a rest, and builds it for a prompt that
     is expected, so that no request has to wait for it; not where the system would be short of memory then.
     One is expected as soon as a model is loaded that has chats on SSD: the longest, STORED_TOKENS of it.
-    Without an SSD cache pages leave memory only when the system is short of it: what is freed is lost then.
+    Without an SSD cache, or where it has not taken all of them, pages leave memory only when the system is
+    short of it: what is freed is lost then.
     """
 
     def __init__(self, model: LoadedModel, is_short: Callable[[int], bool] = is_short_of_memory) -> None:
@@ -98,8 +99,7 @@ class Tidying:
         if not memory.spill(SPILL_PAGES).is_all:
             self._due = _NEXT_SPILL
             return
-        loses_nothing = self._model.tier is not None or not memory.cached_pages
-        may_free = loses_nothing and idle_seconds - self._built_at >= FREE_AFTER
+        may_free = idle_seconds - self._built_at >= FREE_AFTER and memory.is_on_ssd
         if may_free or self._is_short(0):
             memory.evict_all()
             if not memory.cached_pages:  # pinned pages stay, and the arena with them

@@ -51,6 +51,12 @@ class KVMemory:
         """Pages that no sequence holds and that wait to be found again."""
         return len(self._pager.idle_pages)
 
+    @property
+    def is_on_ssd(self) -> bool:
+        """Whether nothing is cached but what the SSD has too, and partly filled last pages behind that."""
+        nodes, tier = self.tree.idle_nodes(), self._tier
+        return not nodes or (tier is not None and all(tier.find(node.key) for node in nodes if node.key))
+
     def lookup(self, tokens: Sequence[int]) -> Found:
         """What a prompt of `tokens` would find now. Nothing is changed."""
         match = self.tree.match(tokens, len(tokens) - 1)

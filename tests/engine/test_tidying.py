@@ -76,6 +76,30 @@ def test_a_shortage_sends_pages_to_disk_first(tmp_path: Path, monkeypatch: pytes
     model.serving.close()
 
 
+@pytest.mark.parametrize("cap", [0, 500_000, None])
+def test_what_the_ssd_has_not_taken_stays_through_a_long_rest_but_not_through_a_shortage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: int | None
+) -> None:
+    """It has no room, or not for all, or cannot be written."""
+    if cap is None:
+        (tmp_path / "kv").write_text("")
+    model, prompt = Model(tmp_path, tmp_path / "kv", cap=cap or 0), long_prompt(0, 60)
+    assert model.model.tier is not None
+    assert bool(model.model.tier.reason) == (cap is None)
+    model.ask("a", prompt)
+    for seconds in (SPILL_AFTER, FREE_AFTER, 2 * FREE_AFTER):
+        model.rest(seconds)
+        assert model.model.memory.cached_pages == 60
+        assert model.serving.next_tidying == LOOK_EVERY
+    _, report = model.ask("b", prompt)
+    assert report.cached_tokens == len(prompt) - 1
+    monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more: True)
+    model.rest(SPILL_AFTER)
+    assert model.model.memory.cached_pages == 0
+    assert model.model.arena.pages == 0
+    model.serving.close()
+
+
 def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: Path) -> None:
     """Nor at the end, and what is written is the beginning of the chat."""
     model = Model(tmp_path, tmp_path / "kv", cap=2_000_000, max_position_embeddings=4096)
