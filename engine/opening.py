@@ -60,7 +60,7 @@ def _load_draft(target: LoadedModel, settings: EngineSettings) -> DraftModel | N
     if shares is None:
         raise ModelError(f"{names}: their KV pages do not fit together; leave the draft model out")
     for model, pages in zip((target, draft), shares, strict=True):
-        model.limit_pages(pages)
+        model.limit_pages(pages, seconds=0.0)
     return DraftModel(draft, target)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.commands import LoadModel
 from engine.serving import Serving
@@ -18,7 +18,6 @@ class Resident:
         turn: when it made its last step, as a number that grows.
         used: when somebody needed it last.
         tidied: when its pages were last tidied up, or it was last at work.
-        forgotten: chats whose pages on SSD go when it is back.
     """
 
     command: LoadModel
@@ -26,7 +25,6 @@ class Resident:
     turn: int = 0
     used: float = 0.0
     tidied: float = 0.0
-    forgotten: set[str] = field(default_factory=set[str])
 
     @property
     def path(self) -> str:

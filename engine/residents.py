@@ -17,6 +17,7 @@ from engine.errors import NoModel
 from engine.events import Event, ModelReady, ModelUnloaded, UnloadReason
 from engine.failure import failure
 from engine.fit import Tenant, page_shares
+from engine.kv.ssd_owners import forget_in_folder
 from engine.machine import memory_bytes
 from engine.opening import open_model
 from engine.resident import Resident
@@ -91,8 +92,7 @@ class Residents:
         """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
         if (same := self._all.get(command.path)) is not None:
             self._part_with(same)
-        resident = Resident(command, forgotten=self._forgotten)
-        self._forgotten = set()
+        resident = Resident(command)
         self._open(resident, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
         self._ready(resident)
@@ -111,16 +111,27 @@ class Residents:
         """Free all of them."""
         for resident in self._awake:
             self._put_out(resident, "asked")
+        self._forget_on_ssd()
 
     def forget(self, chat: str) -> None:
-        """Drop the cached pages of a chat; on SSD, of models that are not in memory, when they are back."""
-        for resident in self._all.values():
-            if resident.serving is not None:
-                resident.serving.chats.forget(chat)
-            else:
-                resident.forgotten.add(chat)
-        if not self._awake:
+        """Drop the cached pages of a chat, on SSD those of every model."""
+        for serving in self.servings:
+            serving.chats.forget(chat)
+        if all(serving.model.tier is None for serving in self.servings):
             self._forgotten.add(chat)
+            self._forget_on_ssd()
+        at_rest = [path for path, resident in self._all.items() if resident.serving is None]
+        had = [path for path in at_rest if chat in self._chats.get(path, {})]
+        for path in had:
+            self._chats[path] = {other: of for other, of in self._chats[path].items() if other != chat}
+        if had:
+            self._emit(ChatsCached(chats_of_all(self._chats.values())))
+
+    def _forget_on_ssd(self) -> None:
+        """While no model's cache is open: files go, of any model, and what cannot go yet is tried again."""
+        ssd = self._settings.ssd
+        if self._forgotten and (ssd is None or forget_in_folder(ssd.folder, self._forgotten)):
+            self._forgotten.clear()
 
     def watch_pages(self, are_watched: bool) -> None:
         """Tell of single pages from now on, or no longer; also those of models that are loaded later."""
@@ -200,8 +211,8 @@ class Residents:
     def _ready(self, resident: Resident) -> None:
         serving = resident.at_work
         self._emit(ModelReady(resident.command.id, serving.model.info))
-        while resident.forgotten:
-            serving.chats.forget(resident.forgotten.pop())
+        while self._forgotten and serving.model.tier is not None:
+            serving.chats.forget(self._forgotten.pop())
         serving.tell()
         if self._are_pages_watched:
             serving.watch_pages(True)

@@ -18,6 +18,7 @@ import os
 import struct
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,21 +26,21 @@ import numpy as np
 
 from engine.kv.page_data import SpilledRun
 from engine.kv.page_header import (
+    MOST_BEGIN,
     TOKENS,
     ArrayEntry,
     CacheIdentity,
     Chats,
     DamagedFile,
     PageHeader,
-    length_for,
     parse_header,
     sealed,
+    with_room,
 )
 
 DATA = "data."
 """Before the names of all arrays but the tokens."""
 
-_MOST_HEADER = (1 << 20) - 8
 _F_RDADVISE, _MOST_ADVISED = 44, (1 << 31) - 1
 """Of macOS's fcntl: `struct radvisory` is an offset of 64 bits and a count of 32 (fcntl.h)."""
 
@@ -63,11 +64,25 @@ def encode(run: SpilledRun, identity: CacheIdentity, created: int) -> EncodedRun
         crc = zlib.crc32(buffer, crc)
     arrays = tuple(ArrayEntry(name, array.dtype, array.shape) for name, array in payload)
     header = PageHeader(identity.digest, run.parent, run.keys, run.chats, created, crc, arrays)
-    header = replace(header, payload_begin=length_for(header))
+    return _begun_with(with_room(header), buffers)
+
+
+def roomier(path: Path, header: PageHeader) -> EncodedRun:
+    """The file at `path` with `header` in place of its own, and room for as many more chats.
+
+    Its pages are those that it has, whole or not: who reads them will see. Raises OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(header.payload_begin)
+        payload = file.read()
+    return _begun_with(with_room(header, doubled=True), [memoryview(payload)])
+
+
+def _begun_with(header: PageHeader, payload: Sequence[memoryview]) -> EncodedRun:
     with_seal = sealed(header)
-    assert with_seal is not None
+    assert with_seal is not None  # there is room
     begin, header = with_seal
-    return EncodedRun(header, (memoryview(begin), *buffers))
+    return EncodedRun(header, (memoryview(begin), *payload))
 
 
 def read_header(path: Path, identity: CacheIdentity | None) -> PageHeader:
@@ -87,7 +102,7 @@ def opened_header(
     size = os.fstat(file).st_size
     begin = os.pread(file, 4096, 0)
     length = 8 + int.from_bytes(begin[:8], "little")
-    if len(begin) < length <= min(size, 8 + _MOST_HEADER):
+    if len(begin) < length <= min(size, MOST_BEGIN):
         begin += os.pread(file, length - len(begin), len(begin))
     header = parse_header(begin, size, identity, known)
     if path.stem != header.keys[-1].hex():
@@ -112,24 +127,15 @@ def fetch(path: Path) -> None:
 
 
 def write_chats(path: Path, header: PageHeader, chats: Chats) -> PageHeader | None:
-    """Write anew whose the pages of the file at `path` are; the file is the one that `header` was read from.
+    """Write anew whose the pages of the file at `path` are, which says `header`.
 
-    Returns what it says then. None, and nothing is written, when it is another file now, or when there are
-    too many chats for the room behind the header. Whoever dies in the middle leaves a damaged file, which is
-    seen. Raises OSError.
+    Returns what it says then; None, and nothing is written, when there are too many chats for the room behind
+    the header. Whoever dies in the middle leaves a damaged file, which is seen. Raises OSError.
     """
     with_seal = sealed(replace(header, chats=chats))
     if with_seal is None:
         return None
     begin, written = with_seal
     with path.open("r+b", buffering=0) as file:
-        try:
-            found = parse_header(
-                os.pread(file.fileno(), header.payload_begin, 0), os.fstat(file.fileno()).st_size, None
-            )
-        except DamagedFile:
-            return None
-        if replace(found, chats=header.chats) != header:
-            return None
         file.write(begin)
     return written

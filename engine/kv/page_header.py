@@ -26,6 +26,12 @@ LAYOUT_VERSION = 1
 DTYPES = {"I32": "<i4", "U32": "<u4", "F32": "<f4", "U16": "<u2", "F16": "<f2", "U8": "|u1"}
 TOKENS = "tokens"
 
+MOST_BEGIN = 1 << 20
+"""Most bytes before the payload: of a file with more nothing is believed."""
+
+NAMELESS = ""
+"""Owns what was computed for no chat, which nobody forgets; it also stands for owners without room."""
+
 _NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 _ALIGNMENT = 64
 _ROOM = 256
@@ -114,9 +120,26 @@ class PageHeader:
         return self.payload_begin + self.arrays[0].nbytes + self.data_bytes
 
 
-def length_for(header: PageHeader) -> int:
-    """Where the payload of a new file with `header` begins."""
-    return -(-(8 + len(_text(header)) + _ROOM) // _ALIGNMENT) * _ALIGNMENT
+def with_room(header: PageHeader, *, doubled: bool = False) -> PageHeader:
+    """`header` with its payload where that of a new file begins, and with owners that fit before it.
+
+    There is room for a few more chats, or with `doubled` for as much again as the header has: so a file that
+    gets ever more owners is seldom written anew.
+    """
+    length = 8 + len(_text(header))
+    while length > MOST_BEGIN:
+        header = replace(header, chats=_fewer(header.chats))
+        length = 8 + len(_text(header))
+    length += length if doubled else _ROOM
+    return replace(header, payload_begin=min(MOST_BEGIN, -(-length // _ALIGNMENT) * _ALIGNMENT))
+
+
+def _fewer(chats: Chats) -> Chats:
+    """Half the names of the largest set of owners; pages of the others are nobody's to forget."""
+    largest = max(set(chats), key=lambda owners: (sum(map(len, owners)), sorted(owners)))
+    names = sorted(largest - {NAMELESS})
+    fewer = frozenset({NAMELESS, *names[: len(names) // 2]})
+    return tuple(fewer if owners == largest else owners for owners in chats)
 
 
 def sealed(header: PageHeader) -> tuple[bytes, PageHeader] | None:
@@ -155,7 +178,7 @@ def parse_header(
         try:
             found = replace(_parse(bytes(text[8:]), length), seal=seal)
             _check(found, identity)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise DamagedFile(f"its header makes no sense ({error!r})") from error
     if found.size != size:
         raise DamagedFile(f"it has {size} bytes and must have {found.size}")

@@ -142,7 +142,7 @@ class SsdFolder:
         """The ledger; a missing or damaged one is empty: it counts, nothing depends on it."""
         try:
             found = cast("object", json.loads((self.root / _LEDGER).read_bytes()))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):  # the last: of one that is nested without end
             return Ledger()
         if not isinstance(found, dict):
             return Ledger()

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.kv.page_header import PageHeader
+from engine.kv.page_header import Chats, PageHeader
+from engine.kv.ssd_folder import FoundFile
 
 _APART_NS = 1 << 20
 """Times of two uses are so far apart at least that those of the pages of one sequence fit in between."""
@@ -30,6 +31,24 @@ class StoredFile:
     header: PageHeader | None
     is_matched: bool
     chats: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+
+    @classmethod
+    def matched(cls, path: Path, used_ns: int, header: PageHeader) -> StoredFile:
+        """One of the loaded model's."""
+        return cls(path, header.size, used_ns, header, True, list(header.chats))
+
+    @classmethod
+    def found(cls, file: FoundFile, header: PageHeader | None, is_ours: bool) -> StoredFile:
+        """One that lies there and says `header`; `is_ours`: it is in the loaded model's folder."""
+        if header is not None and is_ours:
+            return cls.matched(file.path, file.used_ns, header)
+        return cls(file.path, file.size, file.used_ns, header, False, list(header.chats) if header else [])
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file says all that is known of whose its pages are."""
+        pages = zip(self.chats, self.header.chats, strict=True) if self.header else ()
+        return all(owners <= said for owners, said in pages)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -105,6 +124,14 @@ class SsdIndex:
             self._places[key].append(Place(file, position))
         self._count(file, 1)
 
+    def supersede(self, file: StoredFile) -> None:
+        """Take `file` in, as the newest; pages that the one at the same path held are of its owners too."""
+        before = self._files.get(file.path)
+        self.add(file)
+        for key, owners in zip(before.keys, before.chats, strict=True) if before else ():
+            for chat in owners if key in file.keys else ():
+                self.claim((key,), chat)
+
     def remove(self, path: Path) -> None:
         """Forget the file at `path`, if there is one."""
         file = self._files.pop(path, None)
@@ -116,6 +143,36 @@ class SsdIndex:
             if not self._places[key]:
                 del self._places[key]
         self._count(file, -1)
+
+    def renew(self, path: Path, header: PageHeader, written: Chats | None = None) -> bool:
+        """The file at `path` says `header` now; owners beyond those that were `written` it still has.
+
+        Without `written` those are meant that it said before. False, and nothing changes, where no file with
+        the same pages is known there.
+        """
+        file = self._files.get(path)
+        if file is None or file.header is None or file.header.keys != header.keys:
+            return False
+        self._count(file, -1)
+        self.total_bytes += header.size - file.size
+        pages = zip(header.chats, file.chats, written or file.header.chats, strict=True)
+        file.chats = [said | (known - once) for said, known, once in pages]
+        file.header, file.size = header, header.size
+        self._count(file, 1)
+        return True
+
+    def update(self, found: Mapping[Path, FoundFile], fresh: Iterable[StoredFile | None]) -> None:
+        """These were `found`, and no others; `fresh` are what those of them are that had changed."""
+        for path in self._files.keys() - found.keys():
+            self.remove(path)
+        for file in fresh:
+            if file is None or (file.header and self.renew(file.path, file.header)):
+                continue  # of the same pages another process has written down more owners
+            self.add(file)
+        for file in self._files.values():
+            if file.path in found:
+                file.used_ns = max(file.used_ns, found[file.path].used_ns)
+        self.sort()
 
     def oldest(self) -> StoredFile | None:
         """The file that was used longest ago."""
@@ -168,17 +225,14 @@ class SsdIndex:
             self._set_chats(place, place.file.chats[place.position] | {chat})
         return [place.file for place in new]
 
-    def disown(self, chat: str) -> tuple[list[StoredFile], list[StoredFile]]:
-        """`chat` owns nothing any more: the files with a page that only it owned, and others that it had.
-
-        Of every model.
-        """
+    def disown(self, chat: str) -> list[StoredFile]:
+        """`chat` owns nothing any more, of any model; returns the files with a page that only it owned."""
         had = [file for file in self._files.values() if any(chat in owners for owners in file.chats)]
         orphaned = [file for file in had if frozenset((chat,)) in file.chats]
         for file in had:
             for position, owners in enumerate(file.chats):
                 self._set_chats(Place(file, position), owners - {chat})
-        return orphaned, [file for file in had if file not in orphaned]
+        return orphaned
 
     def _set_chats(self, place: Place, owners: frozenset[str]) -> None:
         file, position = place.file, place.position

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from engine import (
     Forget,
     Generate,
     History,
+    LoadModel,
     Message,
     Pin,
     Predict,
@@ -21,7 +23,9 @@ from engine import (
     SamplingParams,
     SsdSettings,
 )
+from engine.kv.ssd_folder import SsdFolder
 from tests.engine.cold import Cold
+from tests.engine.kv.spilled import owners_in
 from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
@@ -248,6 +252,45 @@ def test_a_chat_forgotten_while_no_model_is_loaded_is_gone(tiny: Path, tmp_path:
         listener.submit(Forget("c"))
         listener.load(tiny)
         assert predicted(listener, "p", PROMPT).restored_tokens == 0
+
+
+def test_what_is_forgotten_while_no_model_is_loaded_is_gone_at_once(tiny: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kv"
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+        ask(listener, "b", PROMPT[::-1], chat="d")
+    with running_engine(settings(tmp_path)) as listener:
+        listener.submit(Forget("c"))
+        listener.submit(LoadModel("bad", str(tmp_path / "nothing")))
+        listener.failed("bad")
+        assert owners_in(folder) == {"d"}
+
+
+@pytest.mark.parametrize("is_loaded_then", [False, True])
+def test_what_is_forgotten_while_another_process_writes_goes_later(
+    is_loaded_then: bool,
+    tiny: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folder = tmp_path / "kv"
+    monkeypatch.setattr("engine.kv.ssd_folder._LOCK_S", 0.0)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "a", PROMPT)
+    with running_engine(settings(tmp_path)) as listener:
+        with SsdFolder(folder, "", shutil.disk_usage).locked():
+            listener.submit(Forget("c"))
+            listener.submit(LoadModel("bad", str(tmp_path / "nothing")))
+            listener.failed("bad")
+        assert owners_in(folder) == {"c"}
+        assert "another process is writing there" in caplog.text
+        if is_loaded_then:
+            listener.load(tiny)
+            assert predicted(listener, "p", PROMPT).restored_tokens == 0
+    assert owners_in(folder) == set()
 
 
 def test_a_new_model_says_at_once_where_chats_lie(tiny: Path, tmp_path: Path) -> None:

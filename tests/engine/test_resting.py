@@ -16,6 +16,7 @@ from engine import (
     EngineSettings,
     Event,
     Failed,
+    Forget,
     Generate,
     LetRest,
     LoadModel,
@@ -30,6 +31,7 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
+from tests.engine.kv.spilled import owners_in
 from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
@@ -160,6 +162,14 @@ def test_one_that_cannot_come_back_says_why_and_is_tried_again(tmp_path: Path) -
         shutil.move(tmp_path / "elsewhere", folder)
         listener.submit(ask("second"))
         assert listener.finished("second").tokens
+
+
+def test_a_chat_that_is_forgotten_while_it_rests_leaves_no_page(resting: Listener, tmp_path: Path) -> None:
+    assert owners_in(tmp_path / "kv") == {"c"}
+    resting.submit(Forget("c"))
+    told = resting.wait(lambda event: isinstance(event, ChatsCached))
+    assert told == ChatsCached({})
+    assert owners_in(tmp_path / "kv") == set()
 
 
 def test_requests_are_for_the_newest_model_though_another_rests(resting: Listener, tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ def test_growth_at_rest_keeps_to_the_budget(pages: int, tmp_path: Path) -> None:
 def test_what_was_expected_before_a_share_became_less_keeps_to_the_share(tmp_path: Path) -> None:
     model = Model(tmp_path, None, 100)
     model.serving._tidying.expect(90)
-    model.serving.limit_pages(40)
+    model.serving.limit_pages(40, 60)
     model.rest(0.0)
     assert model.model.arena.pages == 40
     model.serving.close()

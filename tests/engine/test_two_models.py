@@ -34,6 +34,7 @@ from engine import (
 )
 from engine.kv.arena import Arena
 from tests.engine.cold import Cold
+from tests.engine.kv.spilled import owners_in
 from tests.engine.watched import restore_always, watch_memory
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
@@ -389,6 +390,26 @@ def test_a_chat_is_told_of_and_forgotten_on_every_model(
         predicted = listener.wait(lambda event: isinstance(event, Predicted))
         assert isinstance(predicted, Predicted)
         assert predicted.cached_tokens + predicted.restored_tokens == 0
+
+
+def test_what_an_unloaded_model_wrote_of_a_chat_is_forgotten_beside_another(
+    models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings], tmp_path: Path
+) -> None:
+    first, second, _ = models
+    with running_engine(with_disk()) as listener:
+        listener.load(first, "first")
+        listener.load(second, "second")
+        for name, model in (("mine", first), ("secret", second)):
+            listener.submit(ask(name, model, chat=name))
+            listener.finished(name)
+        listener.submit(UnloadModel(str(second)))  # whose pages are written then
+        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        assert "secret" in owners_in(tmp_path / "kv")
+        listener.submit(Forget("secret"))
+        listener.submit(Predict(ask("p", first)))
+        listener.wait(lambda event: isinstance(event, Predicted))
+        assert "secret" not in owners_in(tmp_path / "kv")
+    assert owners_in(tmp_path / "kv") == {"mine"}
 
 
 def test_of_several_answers_one_is_kept_on_the_model_that_wrote_them(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys, id_bytes
+from engine.kv.page_file import read_header
 from engine.kv.page_header import CacheIdentity
 from engine.kv.pool_memory import PoolMemory
 from engine.kv.ssd_tier import SsdTier
@@ -76,3 +81,22 @@ def assert_holds(data: PageData | None, keys: Sequence[bytes]) -> None:
     for name, array in data.arrays.items():
         assert array.dtype == expected[name].dtype
         assert array.tobytes() == expected[name].tobytes()
+
+
+def owners_in(folder: Path) -> set[str]:
+    """The chats that files in the cache's folder say they are of."""
+    files = folder.glob("*/*.safetensors")
+    return {chat for file in files for owners in read_header(file, None).chats for chat in owners}
+
+
+def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a file's header and seal it again, as somebody who knows how would."""
+    whole = path.read_bytes()
+    begin = 8 + int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8:begin])
+    change(header)
+    header["__metadata__"]["seal"] = "00000000"
+    text = json.dumps(header, separators=(",", ":")).encode()
+    sealed = len(text).to_bytes(8, "little") + text
+    seal = f"{zlib.crc32(sealed):08x}".encode()
+    path.write_bytes(sealed.replace(b"00000000", seal, 1) + whole[begin:])

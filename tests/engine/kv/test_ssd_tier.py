@@ -190,19 +190,37 @@ def test_at_the_end_what_can_be_written_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_chat", [False, True])
-def test_a_run_that_was_forgotten_while_it_was_written_is_not_there(tmp_path: Path, is_chat: bool) -> None:
+def test_a_run_that_was_forgotten_while_it_was_written_is_not_there(
+    tmp_path: Path, is_chat: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, other = spilled(ROOT_KEY, pages(0, 3)), spilled(ROOT_KEY, pages(50, 3), ("else",))
+    monkeypatch.setattr("engine.kv.ssd_folder._LOCK_S", 0.0)
+    has_begun, may_end = held_up(monkeypatch)
     tier = opened(tmp_path)
-    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():
-        assert tier.put(run)
-        assert tier.put(other)
-        if is_chat:
-            tier.forget_chat("chat")
-        else:
-            tier.quarantine(run.keys[1:2])
-        assert not tier.find(run.keys[0])
+    assert tier.put(run)
+    assert has_begun.wait(10)
+    assert tier.put(other)
+    if is_chat:
+        tier.forget_chat("chat")
+    else:
+        tier.quarantine(run.keys[1:2])
+    assert not tier.find(run.keys[0])
+    may_end.set()
     tier.close(10)
     assert [path.stem for path in page_files(tmp_path)] == [other.keys[-1].hex()]
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Writing a file ends only when it may: the events that it has begun, and that it may end."""
+    sync, has_begun, may_end = os.fsync, threading.Event(), threading.Event()
+
+    def slow(descriptor: int) -> None:
+        has_begun.set()
+        assert may_end.wait(10)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    return has_begun, may_end
 
 
 def test_the_same_hash_with_other_tokens_is_not_served(tmp_path: Path) -> None:
@@ -468,6 +486,37 @@ def test_space_is_left_on_the_disk(tmp_path: Path) -> None:
     assert found(tier, [*runs, fourth]) == [False, False, True, True]
 
 
+def test_the_floor_is_kept_from_the_start(tmp_path: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(4)]
+    size = file_size(runs[0])
+    others = 0
+
+    def usage(folder: Path) -> Usage:
+        used = others + sum(file.stat().st_size for file in page_files(folder))
+        return Usage(10 * size, used, max(0, 10 * size - used))
+
+    def begun() -> SsdTier:
+        return SsdTier(SsdSettings(tmp_path, PLENTY, 4 * size), IDENTITY, disk_usage=usage)
+
+    stored(begun(), *runs)
+    assert found(begun(), runs) == [True] * 4
+    others = 4 * size + 1  # a byte more than leaves room for two files
+    for left in (1, 0):
+        tier = begun()
+        assert found(tier, runs) == [False] * (4 - left) + [True] * left
+        others += size
+    assert (tier.ssd_bytes, page_files(tmp_path)) == (0, [])
+    assert tier.reason == ""
+
+
+def test_a_disk_that_gives_nothing_back_costs_no_more_at_the_start_than_it_lacks(tmp_path: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(3)]
+    stored(opened(tmp_path), *runs)
+    settings = SsdSettings(tmp_path, PLENTY, 1000)
+    tier = SsdTier(settings, IDENTITY, disk_usage=lambda folder: Usage(PLENTY, 0, 999))
+    assert found(tier, runs) == [False, True, True]
+
+
 def test_a_disk_that_gives_nothing_back_does_not_cost_the_whole_cache(tmp_path: Path) -> None:
     runs = [chain(1, 1000 * number)[0] for number in range(5)]
     free = PLENTY
@@ -498,7 +547,11 @@ def test_bytes_written_are_counted_by_day_over_runs_and_processes(tmp_path: Path
     assert abs(first.spilled_bytes_today - 3 * size) < 8
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"mark": 1}', '{"mark": "a", "written": {"x": 1}}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"mark": 1}', '{"mark": "a", "written": {"x": 1}}', "\x00", "[" * 200_000],
+    ids=range(7),
+)
 def test_a_damaged_ledger_counts_from_nothing(tmp_path: Path, text: str) -> None:
     runs = chain(2)
     stored(opened(tmp_path), runs[0])
@@ -644,15 +697,8 @@ def test_a_file_that_another_process_replaced_is_learnt_anew(tmp_path: Path) -> 
 def test_flush_waits_for_a_write_that_nobody_wants_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (run,), sync = chain(1), os.fsync
-    has_begun, may_end = threading.Event(), threading.Event()
-
-    def slow(descriptor: int) -> None:
-        has_begun.set()
-        assert may_end.wait(10)
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", slow)
+    (run,) = chain(1)
+    has_begun, may_end = held_up(monkeypatch)
     tier = opened(tmp_path)
     assert tier.put(run)
     assert has_begun.wait(10)

@@ -1,0 +1,180 @@
+"""Whose the pages of files are, as the files say: what is added to that, and chats that are taken from it.
+
+What a file says is read anew each time, by the holder of the folder's lock: another process may have written
+it since.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Set
+from dataclasses import replace
+from pathlib import Path
+
+from engine.kv.page_file import EncodedRun, read_header, roomier, write_chats
+from engine.kv.page_header import Chats, DamagedFile, PageHeader
+from engine.kv.ssd_folder import FolderBusy, FoundFile, SsdFolder, remove
+from engine.kv.ssd_index import SsdIndex, StoredFile
+
+log = logging.getLogger(__name__)
+
+
+Rewrite = Callable[[StoredFile, EncodedRun], bool]
+"""Puts a file in another's place, if there is room; returns whether it did. May raise OSError."""
+
+
+def add_owners(file: StoredFile, known: PageHeader, owners: Chats, rewrite: Rewrite) -> PageHeader | None:
+    """Write down the owners of its pages that are not of `known`, which `file` said once.
+
+    Those that others have written since stay, and those that they have taken away stay away. Where there is
+    not the room for so many, the file is written anew, with more. Returns what it says then; None where it is
+    damaged or another one, or has not the room. Raises OSError.
+    """
+    try:
+        said = read_header(file.path, None)
+    except DamagedFile:
+        return None
+    if said.keys != known.keys:
+        return None
+    pages = zip(said.chats, owners, known.chats, strict=True)
+    chats = tuple(there | (ours - before) for there, ours, before in pages)
+    if chats == said.chats:
+        return said
+    if (written := write_chats(file.path, said, chats)) is not None:
+        return written
+    run = roomier(file.path, replace(said, chats=chats))
+    return run.header if rewrite(file, run) else None
+
+
+def forget_chats(folder: SsdFolder, chats: Set[str]) -> dict[Path, PageHeader | None]:
+    """Remove every file, of any model, with a page that only `chats` own; others are theirs no longer.
+
+    Only for the holder of the lock. Returns the files that were theirs, with what they say now: None where
+    one is removed. What a writer that is gone has left of a file is removed too.
+    """
+    folder.remove_leftovers()
+    changed: dict[Path, PageHeader | None] = {}
+    for file in folder.scan():
+        try:
+            header = read_header(file.path, None)
+            if not chats.isdisjoint(frozenset[str]().union(*header.chats)):
+                changed[file.path] = _without(file, header, chats)
+        except DamagedFile:
+            continue  # it is never matched, and goes when its model is loaded
+        except OSError as error:
+            log.warning("pages of deleted chats may stay in %s: %s", file.path, error.strerror)
+    return changed
+
+
+def forget_in_folder(root: Path, chats: Set[str]) -> bool:
+    """The same for who has no cache open in the folder `root`. False, said in the log, when it cannot be."""
+    folder = SsdFolder(root, "", shutil.disk_usage)
+    try:
+        if root.exists():
+            with folder.locked():
+                forget_chats(folder, chats)
+    except (FolderBusy, OSError) as error:
+        _tell_kept(root, error)
+        return False
+    return True
+
+
+def _without(file: FoundFile, header: PageHeader, chats: Set[str]) -> PageHeader | None:
+    left = tuple(owners - chats for owners in header.chats)
+    is_alone = any(owners and not others for owners, others in zip(header.chats, left, strict=True))
+    said = None if is_alone else write_chats(file.path, header, left)
+    if said is None:  # or its names, which another program wrote, take more room as we write them
+        remove(file.path)
+        if file.path.exists():
+            log.warning("pages of deleted chats stay in %s: it cannot be removed", file.path)
+    else:
+        os.utime(file.path, ns=(file.used_ns, file.used_ns))
+    return said
+
+
+class Unsaved:
+    """What is known of files, and they do not say yet: whose they are, when they were used, who is forgotten.
+
+    Args:
+        guard: held while `index` is looked at or changed.
+        rewrite: for files with more owners than they have room for.
+    """
+
+    def __init__(self, folder: SsdFolder, index: SsdIndex, guard: threading.Lock, rewrite: Rewrite) -> None:
+        self._folder, self._index, self._guard, self._rewrite = folder, index, guard, rewrite
+        self._paths: set[Path] = set()
+        self._forgotten: set[str] = set()
+
+    def add(self, files: Iterable[StoredFile]) -> None:
+        """Owners of these, or when they were used, have changed; under the guard."""
+        self._paths.update(file.path for file in files)
+
+    def forget(self, chat: str) -> None:
+        """No file shall say that it is `chat`'s."""
+        with self._guard:
+            self._forgotten.add(chat)
+
+    @property
+    def owners_wait(self) -> bool:
+        """Whether files do not say all of whose they are."""
+        with self._guard:
+            return bool(self._forgotten or self._unsaid)
+
+    def write_owners(self) -> list[Path]:
+        """Have files say whose they are; only for the holder of the folder's lock.
+
+        Returns those that were a forgotten chat's alone: they are removed, and have to leave the index.
+        """
+        with self._guard:
+            unsaid, chats = self._unsaid, frozenset(self._forgotten)
+        for file, header, owners in unsaid:
+            try:
+                said = add_owners(file, header, owners, self._rewrite)
+            except OSError:
+                continue  # gone, or read-only
+            if said is not None:
+                with self._guard:
+                    self._index.renew(file.path, said, owners)
+        changed = forget_chats(self._folder, chats) if chats else {}
+        with self._guard:
+            self._forgotten -= chats
+            for path, said in changed.items():
+                if said is not None:
+                    self._index.renew(path, said)
+            for chat in chats:
+                self._index.disown(chat)
+        return [path for path, said in changed.items() if said is None]
+
+    def write_times(self) -> None:
+        """Have files say when they were used. Those whose owners could not be written stay unsaved."""
+        with self._guard:
+            used = [(path, file.used_ns) for path in self._paths if (file := self._index.get(path))]
+            self._paths = {file.path for file, *_ in self._unsaid}
+        for path, used_ns in used:
+            try:
+                os.utime(path, ns=(used_ns, used_ns))
+            except (OSError, OverflowError):
+                continue  # gone, read-only, or a clock beyond what the disk can write down
+
+    def tell_kept(self, error: FolderBusy | OSError) -> None:
+        """The folder cannot be held, because of `error`: pages of forgotten chats may be there still."""
+        if self._forgotten:
+            _tell_kept(self._folder.root, error)
+
+    @property
+    def _unsaid(self) -> list[tuple[StoredFile, PageHeader, Chats]]:
+        """Files with owners that they do not say, what they say, and their owners; under the guard."""
+        files = [file for path in self._paths if (file := self._index.get(path))]
+        return [
+            (file, file.header, tuple(file.chats))
+            for file in files
+            if file.header is not None and not file.is_saved
+        ]
+
+
+def _tell_kept(root: Path, error: FolderBusy | OSError) -> None:
+    why = error.strerror if isinstance(error, OSError) else "another process is writing there"
+    log.warning("pages of deleted chats stay in %s for now: %s", root, why)

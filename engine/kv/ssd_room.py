@@ -1,0 +1,69 @@
+"""Cap and floor of the SSD cache: what may be written, and which files go for it."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from engine.kv.ssd_folder import SsdFolder
+from engine.kv.ssd_index import SsdIndex
+from engine.kv.ssd_settings import SsdSettings
+
+
+class SsdRoom:
+    """Removes the oldest files of a folder, of whatever model, where cap or floor ask for it.
+
+    All of it may raise OSError.
+
+    Args:
+        guard: held while `index` is looked at or changed.
+    """
+
+    def __init__(
+        self, settings: SsdSettings, folder: SsdFolder, index: SsdIndex, guard: threading.Lock
+    ) -> None:
+        self._settings, self._folder, self._index, self._guard = settings, folder, index, guard
+
+    def may_hold(self, size: int, used_ns: int) -> bool:
+        """Whether `size` bytes more are possible, if need be in place of files used before `used_ns`."""
+        free = self._folder.free_bytes()
+        with self._guard:
+            over = self._index.total_bytes + size - self._settings.cap_bytes
+            lack = max(over, self._settings.floor_bytes + size - free)
+            return self._index.bytes_before(used_ns, lack) >= lack
+
+    def make(self, size: int, used_ns: int) -> bool:
+        """Remove the oldest of the files used before `used_ns` until `size` more bytes fit.
+
+        Nothing is removed where that would not be enough.
+        """
+        if not self.may_hold(size, used_ns):
+            return False
+        self._keep(size, used_ns)
+        return self._folder.free_bytes() - size >= self._settings.floor_bytes
+
+    def keep(self) -> None:
+        """Remove the oldest files until cap and floor hold, or none is left.
+
+        As many bytes go as the floor lacks, not more where the disk gives nothing back for them.
+        """
+        self._keep(0, math.inf)
+
+    def _keep(self, size: int, used_ns: float) -> None:
+        """Until they hold with `size` bytes more, or no file is left that was used before `used_ns`."""
+        self._come_down_to(self._settings.cap_bytes - size, used_ns)
+        lack = self._settings.floor_bytes + size - self._folder.free_bytes()
+        if lack > 0:
+            with self._guard:
+                total = self._index.total_bytes
+            self._come_down_to(total - lack, used_ns)
+
+    def _come_down_to(self, most: int, used_ns: float) -> None:
+        while True:
+            with self._guard:
+                file = self._index.oldest()
+                if file is None or file.used_ns >= used_ns or self._index.total_bytes <= most:
+                    return
+            file.path.unlink(missing_ok=True)
+            with self._guard:
+                self._index.remove(file.path)
