@@ -39,8 +39,9 @@ def prompts(count: int, seed: int = 0, longest: int = 150) -> list[tuple[int, ..
 
 
 def ask_all(listener: Listener, asked: dict[str, Generate]) -> dict[str, Finished]:
-    for command in asked.values():
-        listener.submit(command)
+    with listener.held():
+        for command in asked.values():
+            listener.submit(command)
     return {name: listener.finished(name) for name in asked}
 
 

@@ -395,8 +395,9 @@ def test_a_request_that_was_cancelled_before_it_began_changes_no_reason(models: 
         listener.load(models["llama"].folder)
         chat = Chat(listener, models["llama"])
         chat.say(PROMPT)
-        listener.submit(Generate("never", tokens=PROMPT, chat="chat"))
-        listener.submit(Cancel("never"))
+        with listener.held():
+            listener.submit(Generate("never", tokens=PROMPT, chat="chat"))
+            listener.submit(Cancel("never"))
         assert listener.finished("never").tokens == ()
         _, report = chat.say((*PROMPT[:30], *NEW))
     assert (report.missed_from, report.reason) == (30, "edited")

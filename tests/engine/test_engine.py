@@ -23,6 +23,7 @@ from engine import (
     LoadProgress,
     ModelReady,
     ModelUnloaded,
+    PrefillProgress,
     SamplingParams,
     Stats,
     TextChunk,
@@ -67,19 +68,23 @@ def test_cancel_ends_within_a_step_and_gives_all_pages_back(listener: Listener, 
 
 def test_cancel_during_prefill_ends_before_the_next_chunk(listener: Listener, folder: Path) -> None:
     listener.load(folder)
+    listener.submit_at(
+        lambda event: isinstance(event, PrefillProgress) and event.done_tokens > 0, Cancel("a")
+    )
     listener.submit(Generate("a", tokens=PROMPT * 15, max_tokens=5))
-    listener.submit(Cancel("a"))
     end = listener.finished("a")
     assert (end.reason, end.tokens, end.text) == ("cancelled", (), "")
-    assert end.timing.prefill_tokens < len(PROMPT * 15)
+    told = [event.done_tokens for event in listener.drain() if isinstance(event, PrefillProgress)]
+    assert sum(done > 0 for done in told) == 1
 
 
 def test_cancelling_a_queued_request_leaves_the_running_one(listener: Listener, folder: Path) -> None:
     listener.load(folder)
-    for name in ("a", "b", "c"):
-        listener.submit(Generate(name, tokens=PROMPT, max_tokens=20, ignore_eos=True))
-    listener.submit(Cancel("b"))
-    listener.submit(Cancel("nobody"))
+    with listener.held():
+        for name in ("a", "b", "c"):
+            listener.submit(Generate(name, tokens=PROMPT, max_tokens=20, ignore_eos=True))
+        listener.submit(Cancel("b"))
+        listener.submit(Cancel("nobody"))
     assert listener.finished("b").reason == "cancelled"
     assert listener.finished("a").tokens == listener.finished("c").tokens
 
@@ -233,9 +238,10 @@ def test_an_engine_that_never_started_closes() -> None:
 
 def test_an_id_in_flight_is_not_taken_twice(listener: Listener, folder: Path) -> None:
     listener.load(folder)
-    listener.submit(Generate("a", tokens=PROMPT, max_tokens=50, ignore_eos=True))
-    with pytest.raises(ValueError, match="in flight"):
-        listener.submit(Generate("a", tokens=PROMPT))
+    with listener.held():
+        listener.submit(Generate("a", tokens=PROMPT, max_tokens=50, ignore_eos=True))
+        with pytest.raises(ValueError, match="in flight"):
+            listener.submit(Generate("a", tokens=PROMPT))
     listener.finished("a")
     listener.submit(Generate("a", tokens=PROMPT, max_tokens=1))
 

@@ -95,8 +95,9 @@ def test_a_request_that_never_began_launched_nothing(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model")
     with running_engine(EngineSettings(executor="reference")) as listener:
         listener.load(folder)
-        listener.submit(Generate("first", tokens=(1, 40), max_tokens=300, ignore_eos=True))
-        listener.submit(Generate("second", tokens=(1, 40), max_tokens=300, ignore_eos=True))
-        listener.submit(Cancel("second"))
+        with listener.held():
+            listener.submit(Generate("first", tokens=(1, 40), max_tokens=300, ignore_eos=True))
+            listener.submit(Generate("second", tokens=(1, 40), max_tokens=300, ignore_eos=True))
+            listener.submit(Cancel("second"))
         assert listener.finished("second").launches == {}
         assert listener.finished("first").launches

@@ -267,9 +267,10 @@ def test_an_answer_that_nobody_wants_ends_alone_and_leaves_nothing(model: Checke
     command = Generate("asked", tokens=prompt(30), max_tokens=60, ignore_eos=True, n=3, chat="chat")
     with running_engine(settings()) as listener:
         listener.load(model.folder)
-        listener.submit(command)
-        for sample in (0, 2):
-            listener.submit(Cancel("asked", sample))
+        with listener.held():
+            listener.submit(command)
+            for sample in (0, 2):
+                listener.submit(Cancel("asked", sample))
         end = listener.finished("asked")
         ended = [event for event in listener.events if isinstance(event, SampleEnded)]
         stats = idle(listener)

@@ -133,22 +133,24 @@ def test_a_request_without_a_name_is_for_the_newest_model(
     assert listener.failed("nowhere").error == "c is not loaded; open it first"
 
 
-def test_they_take_turns_a_step_each(listener: Listener, models: tuple[Path, Path, Path]) -> None:
+def test_they_take_turns_a_step_each(models: tuple[Path, Path, Path]) -> None:
     first, second, _ = models
-    listener.load(first, "first")
-    listener.load(second, "second")
-    for number in range(3):  # many answers on one model do not hold up the one on the other
-        listener.submit(ask(f"a{number}", first, 80, prompt=PROMPT[:20]))
-    listener.submit(ask("b", second, 80, prompt=PROMPT[:20]))
     steps = dict[str, int]()
     apart: list[int] = []
-    while len(steps) < 2 or max(steps.values()) < 70:
-        event = listener.wait(lambda event: isinstance(event, TextChunk))
-        assert isinstance(event, TextChunk)
-        if event.id in ("a0", "b"):
-            steps[event.id] = event.generated_tokens
-            if len(steps) == 2:
-                apart.append(abs(steps["a0"] - steps["b"]))
+    with running_engine(EngineSettings(kv_bytes=2 * ONE, speculation=False)) as listener:
+        listener.load(first, "first")
+        listener.load(second, "second")
+        with listener.held():
+            for number in range(3):  # many answers on one model do not hold up the one on the other
+                listener.submit(ask(f"a{number}", first, 80, prompt=PROMPT[:20]))
+            listener.submit(ask("b", second, 80, prompt=PROMPT[:20]))
+        while len(steps) < 2 or max(steps.values()) < 70:
+            event = listener.wait(lambda event: isinstance(event, TextChunk))
+            assert isinstance(event, TextChunk)
+            if event.id in ("a0", "b"):
+                steps[event.id] = event.generated_tokens
+                if len(steps) == 2:
+                    apart.append(abs(steps["a0"] - steps["b"]))
     assert len(apart) > 40
     assert (
         max(apart[10:]) <= 24
@@ -198,10 +200,10 @@ def test_one_that_does_not_fit_beside_it_sends_the_first_away_and_says_so(
     first, second, _ = models
     with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=2 * ONE - 1)) as listener:
         listener.load(first, "first")
-        listener.submit(ask("long", first, 300))
-        listener.wait(lambda event: isinstance(event, TextChunk))
         seen = len(listener.events)
-        listener.load(second, "second")
+        listener.submit_at(lambda event: isinstance(event, TextChunk), LoadModel("second", str(second)))
+        listener.submit(ask("long", first, 300))
+        listener.end_of("second")
         assert listener.finished("long").reason == "cancelled"
         new = listener.events[seen:]
         assert unloaded(new) == [ModelUnloaded(str(first), "room")]
@@ -239,11 +241,14 @@ def test_one_that_works_stays_before_one_that_does_not(
 ) -> None:
     first, second, third = models
     listener.load(first, "first")
-    listener.submit(ask("long", first, 300))
-    listener.load(second, "second")
-    listener.submit(ask("used", second))
-    listener.finished("used")
-    listener.load(third, "third")
+    listener.submit_at(
+        lambda event: isinstance(event, Finished) and event.id == "used", LoadModel("third", str(third))
+    )
+    with listener.held():
+        listener.submit(ask("long", first, 300))
+        listener.submit(LoadModel("second", str(second)))
+        listener.submit(ask("used", second))
+    listener.end_of("third")
     assert unloaded(listener.events) == [ModelUnloaded(str(second), "room")]
     listener.submit(Cancel("long"))
     assert listener.finished("long").tokens
@@ -318,36 +323,40 @@ def test_an_arena_that_is_in_use_is_left_as_it_is(models: tuple[Path, Path, Path
     first, second, _ = models
     with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=2 * ONE)) as listener:
         listener.load(first, "first")
-        for number in range(3):
-            listener.submit(ask(f"a{number}", first, 300, chat=f"a{number}", prompt=PROMPT[number:]))
-        listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "a2")
-        listener.load(second, "second")
+        listener.submit_at(
+            lambda event: isinstance(event, TextChunk) and event.id == "a2", LoadModel("second", str(second))
+        )
+        with listener.held():
+            for number in range(3):
+                listener.submit(ask(f"a{number}", first, 300, chat=f"a{number}", prompt=PROMPT[number:]))
+        listener.end_of("second")
         # Its arena has more than half of the budget: the other has no room beside it.
         assert unloaded(listener.events) == [ModelUnloaded(str(first), "room")]
 
 
 def test_one_leaves_while_the_other_works_and_comes_back_beside_it(
-    models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings]
+    models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings], tmp_path: Path
 ) -> None:
-    first, second, _ = models
+    first, second = write_random_model(tmp_path / "first", max_position_embeddings=1 << 17), models[1]
     with running_engine(with_disk(unload_after=0.3)) as listener:
-        listener.load(first, "first")
-        listener.submit(ask("a0", first, 150))
-        listener.load(second, "second")
-        listener.submit(ask("once", second))
-        number = 1
-        while not unloaded(listener.events):
-            listener.submit(ask(f"a{number}", first, 30))  # there is always one behind the one that ends
-            listener.finished(f"a{number - 1}")
-            number += 1
-        assert unloaded(listener.events) == [ModelUnloaded(str(second), "idle")]
+        listener.submit_at(
+            lambda event: isinstance(event, TextChunk), LoadModel("second", str(second)), ask("once", second)
+        )
+        with listener.held():
+            listener.submit(LoadModel("first", str(first)))
+            listener.submit(ask("endless", first, 1 << 16))
         once = listener.finished("once")
+        if not unloaded(listener.events):
+            listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        assert unloaded(listener.events) == [ModelUnloaded(str(second), "idle")]
         seen = len(listener.events)
         for name, model in (("again", second), ("beside", first)):
             listener.submit(ask(name, model))
         assert listener.finished("again").tokens == once.tokens
         assert listener.finished("again").timing.cached_tokens == 192
         listener.finished("beside")
+        listener.submit(Cancel("endless"))
+        assert listener.finished("endless").reason == "cancelled"
         ready = [event for event in listener.events[seen:] if isinstance(event, ModelReady)]
         assert ready[0].id == "second"
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from threading import Semaphore
 
 from engine import (
     Command,
@@ -16,9 +17,12 @@ from engine import (
     Finished,
     LoadModel,
     ModelReady,
+    ProfileStep,
 )
 
 PATIENCE = 60.0
+_HELD = "held"
+"""The id of a command that ends in Failed at once, and changes nothing."""
 
 
 class Listener:
@@ -27,12 +31,43 @@ class Listener:
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self.events: list[Event] = []
         self._queue: SimpleQueue[Event] = SimpleQueue()
-        self.engine = Engine(self._queue.put, settings)
+        self._stands, self._may_go_on = Semaphore(0), Semaphore(0)
+        self._later: list[tuple[Callable[[Event], bool], tuple[Command, ...]]] = []
+        self.engine = Engine(self._heard, settings)
         self.engine.start()
+
+    def _heard(self, event: Event) -> None:
+        """On the engine's thread."""
+        if isinstance(event, Failed) and event.id == _HELD:
+            self._stands.release()
+            self._may_go_on.acquire(timeout=PATIENCE)
+            return
+        self._queue.put(event)
+        for later in [later for later in self._later if later[0](event)]:
+            self._later.remove(later)
+            for command in later[1]:
+                self.engine.submit(command)
 
     def submit(self, command: Command) -> None:
         """Hand a command to the engine."""
         self.engine.submit(command)
+
+    def submit_at(self, moment: Callable[[Event], bool], *commands: Command) -> None:
+        """Hand commands to the engine when an event fits: it finds them before its next step."""
+        self._later.append((moment, commands))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The engine is through with what it was asked, and stands still: what it is asked now comes at once.
+
+        Not for a moment at which a receiver or a patch of the engine waits for this thread.
+        """
+        self.engine.submit(ProfileStep(_HELD, model="nobody's"))
+        try:
+            assert self._stands.acquire(timeout=PATIENCE)
+            yield
+        finally:
+            self._may_go_on.release()
 
     def wait(self, until: Callable[[Event], bool]) -> Event:
         """Receive until an event fits; it is the last of `events` then."""

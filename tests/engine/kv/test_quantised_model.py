@@ -176,8 +176,9 @@ def at_rest(listener: Listener) -> CacheCounts:
 
 
 def answers(listener: Listener, requests: dict[str, Generate]) -> dict[str, Finished]:
-    for request in requests.values():
-        listener.submit(request)
+    with listener.held():
+        for request in requests.values():
+            listener.submit(request)
     return {name: listener.finished(name) for name in requests}
 
 
