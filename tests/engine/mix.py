@@ -88,9 +88,18 @@ class Mix:
         """Ask `requests` times, at most `at_once` at a time; then check everything that came."""
         with running_engine(self.settings) as self._listener:
             self._load()
-            for number in range(requests):
+            together = min(at_once, requests // 2)
+            with self._listener.held():  # these meet, however the machine's time is shared out
+                for number in range(together):
+                    self._ask(f"r{number}", self._prompt())
+            if self._chances.reload:
+                self._pump(lambda: not self._running)
+                self._unload()
+                self._load()
+                self._ask("back", max(self._histories, key=len)[: self.context - 2])
+            for number in range(together, requests):
                 self._meddle()
-                self._ask(f"r{number}")
+                self._ask(f"r{number}", self._prompt())
                 most = self._rng.randrange(at_once)
                 self._pump(lambda most=most: len(self._running) <= most)
             self._pump(lambda: not self._running)
@@ -162,9 +171,8 @@ class Mix:
             self._unload()
             self._load()
 
-    def _ask(self, name: str) -> None:
+    def _ask(self, name: str, prompt: tuple[int, ...]) -> None:
         rng = self._rng
-        prompt = self._prompt()
         command = Generate(
             name,
             tokens=prompt,
@@ -179,6 +187,7 @@ class Mix:
         cancel = rng.randrange(12) if rng.random() < self._chances.cancel else None
         self.asked[name] = Asked(command, cancel, saw_pins=bool(self._pinned))
         self._running.add(name)
+        self._histories.append(prompt)
         self._listener.submit(command)
         if cancel == 0:
             self._listener.submit(Cancel(name))

@@ -31,7 +31,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checked]:
 @pytest.mark.parametrize(
     ("kind", "requests", "seed", "goes_with_answers"),
     [
-        ("llama", 5, 1, True),
+        ("llama", 5, 7, True),
         pytest.param("llama", 40, 2, False, marks=pytest.mark.long),
         pytest.param("window", 40, 3, True, marks=pytest.mark.long),
     ],
