@@ -127,8 +127,9 @@ def test_other_commands_let_it_rest(resting: Listener) -> None:
 
 def test_it_stays_while_it_is_used(folder: Path, tmp_path: Path) -> None:
     with running_engine(settings(tmp_path, after=0.05)) as listener:
-        listener.submit(LoadModel("load", str(folder)))
-        listener.submit(ask("long", answer=300))
+        with listener.held():
+            listener.submit(LoadModel("load", str(folder)))
+            listener.submit(ask("long", answer=300))
         listener.finished("long")
         words = [event for event in listener.events if isinstance(event, TextChunk)]
         assert words
@@ -137,11 +138,12 @@ def test_it_stays_while_it_is_used(folder: Path, tmp_path: Path) -> None:
 
 
 def test_pages_that_are_pinned_keep_it(folder: Path, tmp_path: Path) -> None:
-    with running_engine(settings(tmp_path)) as listener:
+    with running_engine(settings(tmp_path, after=None)) as listener:
         listener.submit(LoadModel("load", str(folder)))
         listener.submit(Pin("c", True))
         listener.submit(ask("first"))
         listener.finished("first")
+        listener.submit(LetRest(SOON))
         assert not any(map(is_idle, listener.listen(3 * SOON)))
         listener.submit(Pin("c", False))
         listener.wait(is_idle)
@@ -174,6 +176,7 @@ def test_a_chat_that_is_forgotten_while_it_rests_leaves_no_page(resting: Listene
 
 def test_requests_are_for_the_newest_model_though_another_rests(resting: Listener, tmp_path: Path) -> None:
     other = write_random_model(tmp_path / "other", seed=1)
+    resting.submit(LetRest(None))
     ready = resting.load(other, "other")
     assert ready.model.path == str(other)
     seen = len(resting.events)
