@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 import mlx.core as mx
 import pytest
@@ -15,7 +16,6 @@ import pytest
 from engine import (
     Cancel,
     EngineSettings,
-    Event,
     Finished,
     Generate,
     ModelUnloaded,
@@ -28,12 +28,12 @@ from engine.aside import AsideChunk
 from engine.commands import Lane
 from engine.layers.attention import AttentionLayer
 from engine.parts import Filling
-from engine.processors import ENGINE_THREAD
+from engine.processors import ENGINE_THREAD, kept_to_one
 from engine.runner import Runner
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import needs_aside
-from tests.fakes.listener import Listener, running_engine
+from tests.fakes.listener import PATIENCE, Listener, running_engine
 
 pytestmark = needs_aside
 
@@ -55,13 +55,16 @@ def asked(name: str, tokens: int, answer: int, lane: Lane = "api") -> Generate:
 CHAT, LONG = asked("chat", 10, 500, "window"), asked("long prompt", 300, 5)
 
 
-def slow_layers(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.03) -> list[int]:
-    """Each layer on the thread takes so much longer; the first tokens of the chunks they are of."""
+def slow_layers(monkeypatch: pytest.MonkeyPatch, first: Callable[[], object] | None = None) -> list[int]:
+    """Each layer on the thread takes 0.03 s longer, the very first `first`; their chunks' first tokens."""
     write, begun = AsideChunk._write, list[int]()
 
     def slow(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
         begun.append(self.begin)
-        time.sleep(seconds)
+        if first is not None and len(begun) == 1:
+            first()
+        else:
+            time.sleep(0.03)
         return write(self, layer, qkv)
 
     monkeypatch.setattr(AsideChunk, "_write", slow)
@@ -76,17 +79,15 @@ def assert_right(model: Checked, command: Generate, end: Finished) -> None:
 
 @contextmanager
 def beside(checked: Checked, *more: Generate, chunk: int = 128) -> Iterator[Listener]:
-    """An engine whose chat writes, and which was then asked for `more`."""
+    """An engine whose chat writes, and which is then asked for `more`."""
     with running_engine(EngineSettings(prefill_chunk=chunk)) as listener:
         listener.load(checked.folder)
+        listener.submit_at(lambda event: isinstance(event, TextChunk) and event.generated_tokens > 5, *more)
         listener.submit(CHAT)
-        listener.wait(lambda event: isinstance(event, TextChunk) and event.generated_tokens > 5)
-        for command in more:
-            listener.submit(command)
         yield listener
 
 
-def is_computed(event: Event) -> bool:
+def is_computed(event: object) -> bool:
     return isinstance(event, PrefillProgress) and event.id == LONG.id and event.done_tokens > 0
 
 
@@ -106,9 +107,12 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
 
 def engine_threads() -> list[set[int]]:
     """The processors of those that have the name."""
-    tasks = Path("/proc/self/task").iterdir()
-    named = [task for task in tasks if (task / "comm").read_text().strip() == ENGINE_THREAD]
-    return [os.sched_getaffinity(int(task.name)) for task in named]
+    processors = list[set[int]]()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it may be over by now
+            if (task / "comm").read_text().strip() == ENGINE_THREAD:
+                processors.append(os.sched_getaffinity(int(task.name)))
+    return processors
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
@@ -116,6 +120,16 @@ def test_the_chat_s_threads_keep_to_one_of_two_processors_meanwhile(
     checked: Checked, monkeypatch: pytest.MonkeyPatch, two: set[int]
 ) -> None:
     write, seen, free = AsideChunk._write, list[list[set[int]]](), list[set[int]]()
+    are_let_go = Event()
+
+    @contextmanager
+    def watched(name: str) -> Iterator[None]:
+        are_let_go.clear()
+        with kept_to_one(name):
+            yield
+        are_let_go.set()
+
+    monkeypatch.setattr("engine.aside.kept_to_one", watched)
 
     def noted(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
         seen.append(engine_threads())
@@ -126,6 +140,7 @@ def test_the_chat_s_threads_keep_to_one_of_two_processors_meanwhile(
     with beside(checked, LONG) as listener:
         listener.finished(LONG.id)
         assert all(len(threads) >= 2 for threads in seen)  # the engine's and MLX's for it
+        assert are_let_go.wait(PATIENCE)  # a chunk is through a little before
         assert {min(two)} == set().union(*(processors for threads in seen for processors in threads))
         assert all(processors == two for processors in [*free, *engine_threads()])
 
@@ -151,12 +166,9 @@ def test_answers_that_are_quick_wait_for_it_a_little(
 def test_either_may_be_cancelled_in_the_middle(
     ends: str, checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = slow_layers(monkeypatch)
+    gone, stays = (LONG, CHAT) if ends == "the prompt" else (CHAT, LONG)
+    slow_layers(monkeypatch, lambda: listener.submit(Cancel(gone.id)))
     with beside(checked, LONG) as listener:
-        while not begun:
-            time.sleep(0.001)
-        gone, stays = (LONG, CHAT) if ends == "the prompt" else (CHAT, LONG)
-        listener.submit(Cancel(gone.id))
         assert listener.finished(gone.id).reason == "cancelled"
         assert_right(checked, stays, listener.finished(stays.id))
         again = asked("the same again", 300, 5)
@@ -165,12 +177,19 @@ def test_either_may_be_cancelled_in_the_middle(
 
 
 def test_who_goes_before_takes_the_thread(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = slow_layers(monkeypatch, 0.1)
-    first = asked("first", 400, 3, "window")
-    with beside(checked, LONG) as listener:
-        while not begun:
-            time.sleep(0.001)
+    first, abandon, is_dropped = asked("first", 400, 3, "window"), AsideChunk.abandon, Event()
+
+    def drop(self: AsideChunk) -> None:
+        is_dropped.set()
+        abandon(self)
+
+    def ask_and_wait() -> None:
         listener.submit(first)
+        is_dropped.wait(PATIENCE)
+
+    monkeypatch.setattr(AsideChunk, "abandon", drop)
+    begun = slow_layers(monkeypatch, ask_and_wait)
+    with beside(checked, LONG) as listener:
         for command in (first, LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
         ended = [event.id for event in listener.events if isinstance(event, Finished)]
@@ -195,11 +214,14 @@ def test_where_the_thread_breaks_nobody_loses_a_token(
 
 
 def test_unloading_waits_for_no_chunk(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = slow_layers(monkeypatch, 3.0)
-    with beside(checked, LONG) as listener:
-        while not begun:
-            time.sleep(0.001)
-        asked_at = time.monotonic()
+    is_gone, was_gone = Event(), list[bool]()
+
+    def unload_and_wait() -> None:
         listener.submit(UnloadModel())
+        was_gone.append(is_gone.wait(PATIENCE))
+
+    slow_layers(monkeypatch, unload_and_wait)
+    with beside(checked, LONG) as listener:
         listener.wait(lambda event: isinstance(event, ModelUnloaded))
-        assert time.monotonic() - asked_at < 2.5
+        is_gone.set()
+    assert was_gone == [True]
