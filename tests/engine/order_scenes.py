@@ -113,6 +113,7 @@ class Chat:
         self.events: list[Event] = []
         self.requests: list[Request] = []
         self.serving = Serving(self.model, settings, self.events.append)
+        self.serving._tidying._is_short = lambda more: False  # whatever else runs on this machine
 
     def ask(self, name: str, tokens: int, answer: int, *, seed: int | None = None, n: int = 1) -> None:
         """Queue a request of a prompt of `tokens` tokens; of one seed they begin alike."""

@@ -41,6 +41,7 @@ class Model:
         self.model = load_model(written, settings, lambda done, total: None)
         self.events: list[Event] = []
         self.serving = Serving(self.model, settings, self.events.append)
+        self.serving._tidying._is_short = lambda more: False  # whatever else runs on this machine
 
     def ask(
         self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6, chat: str = ""

@@ -45,6 +45,7 @@ class Watched:
         self.maps: list[PageMap] = []
         self.stats: Stats | None = None
         self.serving = Serving(self.model, settings, self._heard)
+        self.serving._tidying._is_short = lambda more: False  # whatever else runs on this machine
         self.pinned: set[str] = set()
 
     def _heard(self, event: Event) -> None:
