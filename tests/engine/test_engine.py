@@ -55,9 +55,8 @@ def test_loading_reports_progress_and_then_what_is_loaded(listener: Listener, fo
 
 def test_cancel_ends_within_a_step_and_gives_all_pages_back(listener: Listener, folder: Path) -> None:
     listener.load(folder)
+    listener.submit_at(first_chunk, Cancel("a"))
     listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
-    listener.wait(first_chunk)
-    listener.submit(Cancel("a"))
     end = listener.finished("a")
     assert end.reason == "cancelled"
     assert 1 <= len(end.tokens) < 900

@@ -140,9 +140,10 @@ def test_pieces_tell_whose_they_are(model: Checked, watch: Watch) -> None:
 def test_cancelling_ends_all_answers_and_frees_all_pages(model: Checked, watch: Watch) -> None:
     with running_engine(settings()) as listener:
         listener.load(model.folder)
+        listener.submit_at(
+            lambda event: isinstance(event, TextChunk) and event.generated_tokens > 2, Cancel("asked")
+        )
         listener.submit(Generate("asked", tokens=prompt(30), max_tokens=100, ignore_eos=True, n=4))
-        listener.wait(lambda event: isinstance(event, TextChunk) and event.generated_tokens > 2)
-        listener.submit(Cancel("asked"))
         end = listener.finished("asked")
         assert {sample.reason for sample in samples(end)} == {"cancelled"}
         assert len(samples(end)) == 4
