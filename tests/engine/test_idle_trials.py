@@ -29,7 +29,7 @@ from engine.settings import ExecutorChoice
 from metal.decode_attention import DecodeAttention
 from metal.first_runs import MOST_ENDS, REASON
 from tests.engine.loading.gguf.writer import write_gguf_model
-from tests.fakes.listener import Listener, running_engine
+from tests.fakes.listener import PATIENCE, Listener, running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
 from tests.metal.test_first_runs import end
@@ -65,6 +65,7 @@ def resting_engine(
     for module in ("engine.loading.model", "engine.kernel_report"):
         monkeypatch.setattr(f"{module}.choose_executor", choose_executor)
     monkeypatch.setattr("engine.idle_trials.REST_S", 0.05)
+    monkeypatch.setattr("engine.engine._TRIALS_SECONDS", PATIENCE)  # what a trial writes at its end is there
     monkeypatch.setenv("MLXR_ACTS", json.dumps({name.replace("_", " "): act for name, act in acts.items()}))
     cache = Paths(home).kernels
     cache.mkdir(parents=True, exist_ok=True)
