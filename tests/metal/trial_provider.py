@@ -44,9 +44,14 @@ def _slowly(seconds: float) -> Callable[[Arrays], Step]:
     return lambda _: step
 
 
+COMPILED = "MLXR_COMPILED"
+"""Names a file, in the environment, in which there is a line for each time that something was compiled."""
+
+
 @cache
 def _compile() -> None:
-    time.sleep(0.6)
+    with Path(os.environ[COMPILED]).open("a") as file:
+        file.write("compiled\n")
 
 
 def _compiled_once(_: Arrays) -> Step:
