@@ -23,16 +23,17 @@ KILLS = 30
 GREEDY = Generate("", sampling=SamplingParams(temperature=0))
 
 
-def serve_and_die(model: Path, folder: Path, seed: int, after_s: float) -> list[dict[str, list[int]]]:
-    """A child serves for so long, and is killed. What it had answered by then."""
+def serve_and_die(model: Path, folder: Path, seed: int, answers: int) -> list[dict[str, list[int]]]:
+    """A child serves so many answers, and is killed a moment later. What it had answered by then."""
     command = [sys.executable, "-m", "tests.engine.serving_child", str(model), str(folder), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         assert child.stdout.readline() == b"ready\n", child.stderr.read()
-        gone, _, _ = select.select([child.stderr], [], [], after_s)
+        lines = [child.stdout.readline() for _ in range(answers)]
+        gone, _, _ = select.select([child.stderr], [], [], random.Random(seed).uniform(0, 0.05))
         child.kill()
-        lines = child.stdout.read().split(b"\n")
+        lines += child.stdout.read().split(b"\n")
         assert not gone, child.stderr.read()
     return [json.loads(line) for line in lines[:-1]]
 
@@ -46,7 +47,7 @@ def test_the_next_engine_starts_clean_wherever_the_last_was_killed(
     model, cache = checked_model(tmp_path, "llama"), tmp_path / "cache"
     rng, seen, begin = random.Random(5), Counter[str](), time.monotonic()
     for kill in range(KILLS):
-        answers = serve_and_die(model.folder, cache, kill, rng.uniform(0, 0.6))
+        answers = serve_and_die(model.folder, cache, kill, rng.randrange(5))
         for told in answers:
             sample = Sample("length", "", tuple(told["tokens"]), None)
             assert not model.oracle.complaint(GREEDY, told["prompt"], sample), (kill, told)
