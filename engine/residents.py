@@ -181,9 +181,13 @@ class Residents:
         return self._all.get(path) if path else next(reversed(self._all.values()), None)
 
     def _send_away(self) -> None:
-        """Models that nobody has used for long make room, and come back with the next request."""
+        """Models that nobody has used for long make room, and come back with the next request.
+
+        Beside others' answers what is worth keeping is written first, a little at each turn.
+        """
         for resident in self._awake:
-            if resident.leaves_in(self.after, self._clock()) == 0:
+            is_due = resident.leaves_in(self.after, self._clock()) == 0
+            if is_due and (not self.busy or resident.at_work.put_some_away()):
                 self._put_out(resident, "idle")
                 self._share()
 

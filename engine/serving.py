@@ -171,6 +171,11 @@ class Serving:
                 self._finding.save()
         self._tell.stats()
 
+    def put_some_away(self) -> bool:
+        """Offer a run of pages to the SSD. Returns whether it has all that it takes: `close` is quick then."""
+        tier = self.model.tier
+        return tier is None or (self._memory.spill(1).is_all and tier.flush(0.0))
+
     def choose_kernels(self) -> None:
         """Take into use what trials have chosen; for when there is no request."""
         self._live.choose_kernels()

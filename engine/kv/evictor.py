@@ -174,10 +174,8 @@ class Evictor:
         node = self._tree.node_at(page)
         if node is None or self._pager.references(page) > 2:
             return None
-        is_kept = self._tree.is_pinned(node) and node.owners != frozenset(
-            (table.chat,)
-        )  # a chat goes on in its own
-        return None if is_kept else node
+        is_another_s = node.owners != frozenset((table.chat,))
+        return None if is_another_s and self._tree.is_pinned(node) else node
 
     def _evict(self, pages: int) -> None:
         for _ in range(pages):
