@@ -113,7 +113,8 @@ def _end_well() -> None:
     """
 
     def terminated(number: int, _frame: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_DFL)  # whoever asks again is heard at once
+        # Whoever asks again is heard at once; of a closed terminal the system and the shell both tell.
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
         raise _Terminated(number)
 
     if threading.current_thread() is threading.main_thread():

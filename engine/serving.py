@@ -172,7 +172,7 @@ class Serving:
         self._tell.stats()
 
     def put_some_away(self) -> bool:
-        """Offer a run of pages to the SSD. Returns whether it has all that it takes: `close` is quick then."""
+        """Offer a run of pages to the SSD. Returns whether it has all that it takes: `close` is quick."""
         tier = self.model.tier
         return tier is None or (self._memory.spill(1).is_all and tier.flush(0.0))
 

@@ -23,6 +23,9 @@ anew costs a chat's next turn a millisecond on a GPU (docs/cache-measured.md).
 FREE_AFTER = 300.0
 """Seconds of rest after which pages leave memory, where all are on SSD."""
 
+STUCK_AFTER = 30.0
+"""Seconds of rest after which a shortage of memory no longer waits for a disk that takes nothing."""
+
 LOOK_EVERY = 10.0
 """Seconds between looks at whether the system is short of memory, while there are cached pages."""
 
@@ -96,7 +99,8 @@ class Tidying:
             self._is_given_back = True
             mx.clear_cache()
         memory = self._model.memory
-        if not memory.spill(SPILL_PAGES).is_all:
+        is_stuck = idle_seconds >= STUCK_AFTER and self._is_short(0)
+        if not memory.spill(SPILL_PAGES).is_all and not is_stuck:
             self._due = _NEXT_SPILL
             return
         may_free = idle_seconds - self._built_at >= FREE_AFTER and memory.is_on_ssd

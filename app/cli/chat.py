@@ -75,7 +75,11 @@ def _run(args: Namespace, terminal: Terminal) -> int:
                 return INTERRUPTED if chat.ask(question).reason == "cancelled" else 0
             _converse(chat, terminal)
         finally:
-            chat.forget()
+            try:
+                chat.forget()
+            except BaseException:  # a signal, which raises once: a closed terminal is an end of input first
+                chat.forget()
+                raise
     return 0
 
 

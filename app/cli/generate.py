@@ -69,7 +69,11 @@ def run(args: Namespace) -> int:
                 request, lambda event: None if args.json else _stream(event, terminal)
             )
         finally:
-            session.forget(request.chat)
+            try:
+                session.forget(request.chat)
+            except BaseException:  # a signal, which raises once
+                session.forget(request.chat)
+                raise
         if args.json:
             terminal.answer(json_line(as_json(finished, model)))
     return INTERRUPTED if finished.reason == "cancelled" else 0

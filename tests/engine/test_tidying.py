@@ -14,7 +14,7 @@ from engine.events import ModelReady, Stats
 from engine.kv.coding import Plane
 from engine.kv.ssd_folder import SsdFolder
 from engine.settings import EngineSettings
-from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
+from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER, STUCK_AFTER
 from tests.engine.served_model import Model, long_prompt
 from tests.engine.watched import restore_always
 from tests.fakes.listener import running_engine
@@ -147,6 +147,32 @@ def test_writing_ahead_goes_on_as_soon_as_there_is_a_place_for_more(
     model.rest(SPILL_AFTER)
     assert memory.counts.spilled_pages == 2 * 59
     assert model.serving.next_tidying == LOOK_EVERY
+    model.serving.close()
+
+
+def test_a_disk_that_hangs_keeps_no_memory_from_a_system_that_is_short_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = Event()
+    monkeypatch.setattr(SsdFolder, "write", lambda *_: may_write.wait(60))
+    model = Model(tmp_path, tmp_path / "kv")
+    tier, memory = model.model.tier, model.model.memory
+    assert tier is not None
+    monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
+    for number in range(3):
+        model.ask(f"{number}", long_prompt(number, 60))
+    model.serving.tidy(GROW_AFTER)  # doubles the arena
+    is_short = [False, True]
+    monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more: is_short[0])
+    for seconds in (SPILL_AFTER, STUCK_AFTER):
+        model.serving.tidy(seconds)
+        assert memory.cached_pages == 3 * 60
+    is_short.reverse()
+    model.serving.tidy(STUCK_AFTER - 1)
+    assert memory.cached_pages == 3 * 60
+    model.serving.tidy(STUCK_AFTER)
+    assert memory.cached_pages == model.model.arena.pages == 0
+    may_write.set()
     model.serving.close()
 
 

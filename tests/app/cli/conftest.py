@@ -145,12 +145,19 @@ class TerminalProcess:
                 self.process.wait(1.0)
         return self.end()
 
+    def hang_up(self) -> None:
+        """Close the terminal and wait for the process, which hears of it by a signal or from the keyboard."""
+        os.close(self._terminal)
+        self._terminal = -1
+        self.process.wait(PATIENCE)
+
     def close(self) -> None:
         """End what is left."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._terminal)
+        if self._terminal >= 0:
+            os.close(self._terminal)
 
     def _receive(self, patience: float) -> bool:
         if not select.select([self._terminal], [], [], patience)[0]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -68,6 +67,5 @@ def test_an_answer_that_is_broken_off_leaves_no_pages(terminal: StartTerminal, r
 
 
 def test_a_closed_terminal_leaves_no_pages(chat: TerminalProcess) -> None:
-    chat.process.send_signal(signal.SIGHUP)
-    assert chat.end() == 129
+    chat.hang_up()
     assert pages_on_disk() == []
