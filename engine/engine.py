@@ -143,7 +143,10 @@ class Engine:
                 self._has_verdicts |= command.has_verdicts
             else:
                 self._trials.stop()
-                self._handle(command, arrived)
+                try:
+                    self._handle(command, arrived)
+                except Exception:  # the top of the thread for what has no end to be told
+                    log.exception("%s could not be done", type(command).__name__)
             wait = False
 
     def _rest(self) -> None:

@@ -18,12 +18,15 @@ from engine import (
     Event,
     Failed,
     Finished,
+    Forget,
     Generate,
     LoadModel,
     LoadProgress,
     ModelReady,
     ModelUnloaded,
+    Pin,
     PrefillProgress,
+    Release,
     SamplingParams,
     Stats,
     TextChunk,
@@ -263,6 +266,34 @@ def test_a_receiver_that_raises_does_not_take_the_engine_down(
     assert ended.wait(60)
     assert engine.close(timeout=60)
     assert "an event's receiver raised" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("command", "broken"),
+    [
+        (Forget("c"), "residents.Residents.forget"),
+        (Release("c"), "serving.Serving.release"),
+        (Pin("c", True), "chat_pages.ChatPages.pin"),
+    ],
+)
+def test_a_command_that_breaks_is_logged_and_requests_go_on(
+    command: Forget | Release | Pin,
+    broken: str,
+    listener: Listener,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def breaks(*_: object) -> None:
+        raise OSError("the device is gone")
+
+    listener.load(folder)
+    monkeypatch.setattr(f"engine.{broken}", breaks)
+    listener.submit(command)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=5, ignore_eos=True))
+    assert len(listener.finished("a").tokens) == 5
+    assert f"{type(command).__name__} could not be done" in caplog.text
+    assert "the device is gone" in caplog.text
 
 
 def test_stats_tell_pages_and_tokens_while_running(listener: Listener, folder: Path) -> None:
