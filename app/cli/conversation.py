@@ -7,7 +7,15 @@ import uuid
 from app.cli.opening import show_progress
 from app.cli.session import Session
 from app.cli.terminal import Terminal
-from engine import Event, Finished, Generate, History, Message, ModelInfo, SamplingParams, TextChunk
+from engine import Event, Finished, Generate, History, Limit, Message, ModelInfo, SamplingParams, TextChunk
+
+CUT: dict[Limit, str] = {
+    "max_tokens": "cut at --max-tokens",
+    "context": "cut: the context is full",
+    "setting": "cut: the context that is set for this model is full",
+    "memory": "cut: KV memory is full",
+}
+"""What an answer that was cut has come to the end of."""
 
 
 class Conversation:
@@ -99,6 +107,8 @@ def _summary(finished: Finished) -> str:
         parts.append(f"first after {timing.ttft_ms / 1000:.2f} s")
     if timing.cached_tokens:
         parts.append(f"{timing.cached_tokens:,} of {len(finished.prompt_tokens):,} tokens cached")
-    if finished.reason != "stop":
-        parts.append({"cancelled": "stopped", "length": "cut at the length limit"}[finished.reason])
+    if finished.reason == "cancelled":
+        parts.append("stopped")
+    elif finished.reason == "length":
+        parts.append(CUT[finished.limit])
     return ", ".join(parts)

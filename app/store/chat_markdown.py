@@ -12,7 +12,7 @@ YOU = "You"
 ENDS = {
     "streaming": "This answer was still being written.",
     "stopped": "This answer was stopped.",
-    "length": "The context was full here.",
+    "length": "There was no room for more here.",
     "failed": "This answer failed.",
     "interrupted": "MLXR was closed while this was being written.",
 }

@@ -105,6 +105,30 @@ def test_a_template_that_raises_is_one_line(mlxr: Run, tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("most", "setting", "says"),
+    [
+        (("--max-tokens", "12"), "", "cut at --max-tokens"),
+        ((), "context=80", "cut: the context that is set for this model is full"),
+        ((), "", "cut: the context is full"),
+    ],
+)
+def test_an_answer_that_is_cut_says_by_what(
+    most: tuple[str, ...], setting: str, says: str, terminal: StartTerminal, mlxr_here: Run, tmp_path: Path
+) -> None:
+    folder = write_random_model(tmp_path / "mine" / "short", max_position_embeddings=120)
+    assert mlxr_here("import", folder).returncode == 0
+    if setting:
+        assert mlxr_here("models", "--set", "short", setting).returncode == 0
+    chat = terminal("chat", "--model", folder, *NO_END, *most)
+    chat.wait_for("> ")
+    chat.type("a page\n")
+    chat.wait_for(says)
+    chat.wait_for("> ")
+    chat.type("/quit\n")
+    assert chat.end() == 0
+
+
 def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(terminal: StartTerminal, random_model: Path) -> None:
     chat = terminal("chat", "--model", random_model, "--seed", "1", *NO_END)
     chat.wait_for("> ")
