@@ -27,19 +27,21 @@ class Beginning:
 
         Only those that stand behind it. A pinned chat goes on: its pages would stay in memory.
         """
-        victims, held = list[Sequence](), Counter[int]()
+        keeps, running = self._memory.tree.keeps, self._scheduler.running
+        behind = [
+            other for other in running if other.rank > sequence.rank and not keeps(other.request.command.chat)
+        ]
         missing = 0 if self._has_suspect else self._missing(sequence)
-        references, is_cached = self._pager.references, self._pager.is_cached
-        for victim in reversed(self._scheduler.running):
-            if victim.rank <= sequence.rank or missing <= 0:
-                break
-            if self._memory.tree.keeps(victim.request.command.chat):
-                continue
-            victims.append(victim)
-            held.update(page for page in victim.table.pages if page != NO_PAGE)
-            freed = sum(references(page) - is_cached(page) == count for page, count in held.items())
-            if missing - len(victims) <= freed:
-                return victims
+        if not 0 < missing <= sum(1 + len(victim.table.pages) for victim in behind):
+            return []
+        holders, freed = Counter[int](), 0
+        for given, victim in enumerate(reversed(behind), 1):
+            for page in victim.table.pages:
+                if page != NO_PAGE:
+                    holders[page] += 1
+                    freed += holders[page] == self._pager.references(page) - self._pager.is_cached(page)
+            if missing - given <= freed:
+                return behind[: -given - 1 : -1]
         return []
 
     @property
