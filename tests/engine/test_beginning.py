@@ -16,7 +16,7 @@ from engine.kv.pager import Pager, PageTable
 from engine.request import Sequence
 from engine.scheduler import Scheduler
 
-PAGE, PAGES = 4, 60
+PAGE, PAGES = 4, 24
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ class Memory:
 def scene(data: st.DataObject) -> tuple[Memory, Scheduler[Item], Item]:
     pager, scheduler = Pager(PAGES, PAGE), Scheduler[Item]()
     tables = list[PageTable]()
-    for _ in range(data.draw(st.integers(1, 6))):
+    for _ in range(data.draw(st.integers(2, 6))):
         item = Item(
             data.draw(st.integers(0, 9)), 0, Asked(Generate("r", chat=data.draw(st.sampled_from("ab"))))
         )
@@ -74,7 +74,7 @@ def scene(data: st.DataObject) -> tuple[Memory, Scheduler[Item], Item]:
         tables.append(item.table)
         scheduler.join(item)
     pinned = frozenset(data.draw(st.sets(st.sampled_from("ab"))))
-    asking = Item(data.draw(st.integers(0, 9)), data.draw(st.integers(1, PAGES * PAGE)), Asked(Generate("n")))
+    asking = Item(data.draw(st.integers(0, 3)), data.draw(st.integers(1, PAGES * PAGE)), Asked(Generate("n")))
     return Memory(pager, pinned), scheduler, asking
 
 
