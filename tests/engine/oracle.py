@@ -18,11 +18,13 @@ from tests.engine.cold import MARGIN
 from tests.engine.parity import with_idle_layer
 from tests.fakes.random_model import write_random_model
 
-MARGINS: Mapping[int | None, tuple[float, float]] = {None: (MARGIN, 5e-3), 8: (1e-2, 0.1), 4: (3e-2, 0.4)}
+MARGINS: Mapping[int | None, tuple[float, float]] = {None: (MARGIN, 5e-3), 8: (1e-2, 0.3), 4: (3e-2, 2.5)}
 """By bits of keys and values: how far logits that change places may be apart, relative to the largest, and
 by how much a log-probability may differ. Sums are formed in another order, and a key on the edge between two
-codes then takes the other: up to 0.03 of a log-probability was seen with 8 bits, 0.14 with 4. Four wrong
-tokens in a prompt change one of the next ten by 0.9 and more."""
+codes then takes the other. Weights changed by a ten-millionth alone moved log-probabilities of mlx-lm's own
+by up to 0.10 with 8 bits (2,653 prompts, a model with sliding windows) and by 1.8 with 4 (18 of 4,200 by
+more than 0.43). Four wrong tokens in a prompt change one of the next ten by 0.9 and more: with 4 bits that
+cannot be told from chance, with 8 it can, and pages go the same ways."""
 
 KV_GROUP = 32
 """Elements of a head that share a scale where keys and values are quantised."""
