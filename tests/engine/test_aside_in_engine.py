@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event
 
 import mlx.core as mx
@@ -214,14 +215,14 @@ def test_where_the_thread_breaks_nobody_loses_a_token(
 
 
 def test_unloading_waits_for_no_chunk(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    is_gone, was_gone = Event(), list[bool]()
+    is_gone, was_gone = Event(), SimpleQueue[bool]()
 
     def unload_and_wait() -> None:
         listener.submit(UnloadModel())
-        was_gone.append(is_gone.wait(PATIENCE))
+        was_gone.put(is_gone.wait(PATIENCE))
 
     slow_layers(monkeypatch, unload_and_wait)
     with beside(checked, LONG) as listener:
         listener.wait(lambda event: isinstance(event, ModelUnloaded))
         is_gone.set()
-    assert was_gone == [True]
+    assert was_gone.get(timeout=PATIENCE)
