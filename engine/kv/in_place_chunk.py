@@ -133,7 +133,7 @@ class ChunkNumbers:
     Attributes:
         lengths, offsets: of Pages and PrefillAttention, int32.
         slots: where each row goes, int32 (rows,).
-        table: its sequence's pages, int32.
+        table: its sequence's pages, int32 (1, pages).
         angles: of each row's position, float32 (rows, rotary_dims).
         spans: of each window of layers that gather: what PageGather.rows takes, int32.
         masks: of each of these, (rows, keys).
@@ -165,7 +165,7 @@ def unpacked(
         mask_at(own - span[4:5], room, window, dtype)
         for window, span, room in zip(windows, spans, keys, strict=True)
     ]
-    return ids.view(mx.uint32), ChunkNumbers(lengths, offsets, slots, table, angles[own], spans, masks)
+    return ids.view(mx.uint32), ChunkNumbers(lengths, offsets, slots, table[None], angles[own], spans, masks)
 
 
 class ChunkOps(Protocol):
@@ -209,7 +209,7 @@ class InPlaceChunk(ProjectingAttend):
         if shape.window not in self._gathered:
             return self._in_pages(layer, q, pools)
         span, room, mask = self._gathered[shape.window]
-        keys, values, fence = kernels.gather.rows(pools, numbers.table, span[4:5], room, span[:4])
+        keys, values, fence = kernels.gather.rows(pools, numbers.table[0], span[4:5], room, span[:4])
         self._pools.hand_on(index, fence)
         out = attend_padded(q, keys, values, shape.scale, mask)
         return out.swapaxes(0, 1).reshape(x.shape[0], -1)
@@ -231,7 +231,7 @@ class InPlaceChunk(ProjectingAttend):
         kernels = self._kernels[layer.shape]
         attention = kernels.in_pages(self._rows)
         assert attention is not None  # or its window were one of those that gather
-        pages = Pages(pools, self._numbers.table[None], self._numbers.lengths)
+        pages = Pages(pools, self._numbers.table, self._numbers.lengths)
         parts = attention.parts(self._rows, self._room)
         out, fence = attention(q, pages, self._numbers.offsets, self._rows, parts=parts)
         self._pools.hand_on(layer.index, fence)
