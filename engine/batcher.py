@@ -61,6 +61,11 @@ class Batcher:
         return tuple([s for s in running if s.request.suspicion]) or running
 
     @property
+    def busy(self) -> bool:
+        """Whether there is any sequence."""
+        return bool(self._scheduler.running or self._scheduler.waiting)
+
+    @property
     def has_one(self) -> bool:
         """Whether a single sequence is all there is."""
         return len(self._scheduler.running) + self.waiting == 1

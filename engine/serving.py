@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import mlx.core as mx
-
 from engine.batch import Sent
 from engine.batcher import Batcher
-from engine.broken_steps import BrokenSteps, requests_of
+from engine.broken_steps import BrokenSteps
 from engine.cache_events import Predicted
 from engine.chat_pages import ChatPages
 from engine.chunking import ChunkSizer
-from engine.errors import NonFiniteLogits
-from engine.events import Event, FinishReason, SampleEnded, TextChunk
-from engine.failure import failure
+from engine.endings import Endings
+from engine.events import Event
 from engine.finding import Finding
 from engine.kv.pager import OutOfPages
-from engine.lessons import Lessons
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.profiling import StepProfiler
 from engine.request import Request, Sequence
-from engine.sampling import token_logprobs
 from engine.settings import EngineSettings
 from engine.speculating import Speculations
-from engine.speculation.draft import Draft
 from engine.speculation.model_drafter import DraftModel
-from engine.speculation.verify import Verdict
-from engine.step_times import Reading
+from engine.step_results import StepResults
 from engine.telling import Teller
 from engine.tidying import SPILL_AFTER, Tidying
 from engine.warm_up import STEPS
 from engine.warming import Warming
-
-log = logging.getLogger(__name__)
 
 _LAYERED = 2
 """Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""
@@ -101,13 +90,18 @@ class Serving:
         self._speculations = Speculations(
             is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model
         )
-        self._lessons = Lessons(self._batcher.chunks, self._finding)
+        self._endings = Endings(
+            self._batcher, self._live, self._speculations, self._finding, self._tidying, self._tell, emit
+        )
+        self._results = StepResults(
+            model, self._batcher, self._speculations, self._finding, self._endings, self._tell, emit
+        )
         self.chats = ChatPages(model, settings, emit, self._tell, self._finding)
 
     @property
     def busy(self) -> bool:
         """Whether there is a request to work on."""
-        return any(True for _ in self._batcher)
+        return self._batcher.busy
 
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
@@ -116,33 +110,11 @@ class Serving:
 
     def cancel(self, request_id: str, sample: int | None = None) -> None:
         """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
-        for request in self._requests():
-            if request.id == request_id:
-                if sample is None:
-                    self._cancel(request)
-                else:
-                    self._discard(request, sample)
+        self._endings.cancel(request_id, sample)
 
     def cancel_all(self) -> None:
         """End every request as cancelled."""
-        for request in self._requests():
-            self._cancel(request)
-
-    def _requests(self) -> list[Request]:
-        return requests_of(self._batcher)
-
-    def _cancel(self, request: Request) -> None:
-        for sequence in request.sequences:
-            if sequence.reason is None:
-                self._end(sequence, "cancelled")
-
-    def _discard(self, request: Request, sample: int) -> None:
-        """Nobody wants this answer: it ends without being kept, as soon as it has begun."""
-        for sequence in request.sequences:
-            if sequence.index == sample and sequence.reason is None:
-                sequence.is_discarded = True
-                if sequence.generated:
-                    self._end(sequence, "cancelled")
+        self._endings.cancel_all()
 
     def tell(self) -> None:
         """Where chats lie, for whoever has just heard that the model is ready."""
@@ -283,107 +255,18 @@ class Serving:
             self._tell.prefill(request, found.tokens)
 
     def _read(self, sent: Sent) -> None:
-        began = time.perf_counter()
-        tokens, masses = sent.read()
-        verdict = sent.check.read() if sent.check else None
-        ended = time.perf_counter()
-        self._lessons.read(sent, Reading(began, ended), self._sent)
-        computed = sent.chunk.tokens if sent.chunk else 0
-        self._tell.count(computed_tokens=computed + sent.prompt_ends)
-        flying = set(self._sent.sequences) if self._sent else set[Sequence]()
-        for row, sequence in enumerate(sent.sequences):
-            if sequence.reason is not None:
-                continue
-            self._tell.stepped(sequence, ended)
-            if sent.draft is not None and verdict is not None:
-                self._checked(sequence, sent.draft, verdict, sent.logits)
-                continue
-            sequence.is_in_flight = sequence in flying
-            if math.isfinite(masses[row]):
-                self._accept(sequence, tokens[row], sent.logits[row] if sent.logits is not None else None)
-            else:
-                self._fail(sequence.request, _not_finite(self.model.info.name))
-        if sent.chunk is not None and sent.chunk.sequence.reason is None and not sent.chunk.is_last:
-            self._tell.prefill(sent.chunk.sequence.request, sent.chunk.begin + sent.chunk.tokens)
+        """Wait for a step and take its results; then see to those that go on."""
+        self._results.read(sent, self._sent)
         self._broken.went_well(sent)
         self._live.first_runs.went_well()
         self._batcher.keep_prompts(at_once=not sent.answers)
         self._batcher.trim()
         self._speculations.guess(self._batcher.running)
 
-    def _checked(self, sequence: Sequence, draft: Draft, verdict: Verdict, logits: mx.array | None) -> None:
-        """A draft was checked: some of its tokens stay, and one more."""
-        sequence.is_in_flight = False
-        sequence.table.length = sequence.length + verdict.accepted
-        self._tell.count(drafted_tokens=len(draft.tokens), accepted_tokens=verdict.accepted)
-        sequence.request.drafted_tokens += len(draft.tokens)
-        sequence.request.accepted_tokens += verdict.accepted
-        self._speculations.checked(sequence, draft, verdict)
-        if not verdict.is_finite:
-            self._fail(sequence.request, _not_finite(self.model.info.name))
-        for row, token in enumerate(verdict.tokens):
-            if sequence.reason is None:
-                self._accept(sequence, token, logits[row] if logits is not None else None)
-
-    def _accept(self, sequence: Sequence, token: int, logits: mx.array | None) -> None:
-        request = sequence.request
-        asked = request.command.logprobs
-        if asked is not None and logits is not None:
-            sequence.logprobs.append(token_logprobs(logits, token, asked))
-        is_first = not request.clock.first_token
-        if is_first:
-            self._tell.prefill(request, len(request.prompt))
-        is_end = token in self.model.tokenizer.eos_ids and not request.command.ignore_eos
-        shown = sequence.accept(token, is_end)
-        self._tell.token(request.clock.last_token)
-        if shown:
-            self._emit(TextChunk(request.id, shown, len(sequence.generated), sequence.index))
-        if is_first and self._batcher.has_one:  # learning from it takes up to a millisecond
-            self._finding.answered(request)
-        if sequence.reason is not None or sequence.is_discarded:
-            self._end(sequence, sequence.reason or "cancelled")
-
-    def _end(self, sequence: Sequence, reason: FinishReason) -> None:
-        request, sequence.reason = sequence.request, reason
-        if rest := sequence.drain():
-            self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
-        if not sequence.is_discarded:
-            self._batcher.keep(sequence)
-            self._finding.computed(sequence)
-        self._tell.ends(request)
-        self._batcher.release(sequence)
-        self._speculations.ended(sequence)
-        if not request.is_over:
-            self._emit(SampleEnded(request.id, sequence.index, reason))
-        else:
-            before = request.launched_before
-            self._emit(request.finished({} if before is None else self._live.launches - before))
-            self._rest()
-
-    def _rest(self) -> None:
-        """Nobody has a request, for now."""
-        if not self.busy:
-            self._live.first_runs.rest()
-            self._tidying.rest_began()
-            self._tell.stats()
-
-    def _fail(self, request: Request, error: Exception) -> None:
-        """It ends here; the others go on."""
-        for sequence in request.sequences:
-            sequence.reason = sequence.reason or "cancelled"
-            self._batcher.release(sequence)
-            self._speculations.ended(sequence)
-        self._emit(failure(request.id, error))
-        self._rest()
-
     def _broke(self, error: Exception, flying: Sent | None) -> None:
         """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
         if culprit := self._broken.blame(error, flying):
-            self._fail(culprit, self.chats.refusal(culprit) if isinstance(error, OutOfPages) else error)
-
-
-def _not_finite(name: str) -> NonFiniteLogits:
-    return NonFiniteLogits(
-        f"{name} produced numbers that are not finite; its weights may be damaged: download the model again"
-    )
+            if isinstance(error, OutOfPages):
+                error = self.chats.refusal(culprit)
+            self._endings.fail(culprit, error)

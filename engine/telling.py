@@ -116,7 +116,7 @@ class Teller:
 
     def _tell_pages(self, now: float, running: Many[Sequence]) -> None:
         self.pages.note(now)
-        if self.pages.is_due(now, is_at_rest=not any(True for _ in self._batcher)):
+        if self.pages.is_due(now, is_at_rest=not self._batcher.busy):
             tables = [(sequence.table, sequence.request.command.chat) for sequence in running]
             if (found := self.pages.look(tables, now)) is not None:
                 self._emit(found)

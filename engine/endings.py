@@ -1,0 +1,95 @@
+"""How requests of one model end: an answer at its end, one or all as cancelled, or a request by a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.batcher import Batcher
+from engine.broken_steps import requests_of
+from engine.events import Event, FinishReason, SampleEnded, TextChunk
+from engine.failure import failure
+from engine.finding import Finding
+from engine.live_runner import LiveRunner
+from engine.request import Request, Sequence
+from engine.speculating import Speculations
+from engine.telling import Teller
+from engine.tidying import Tidying
+
+
+class Endings:
+    """Ends answers, keeps what was computed of them, and tells so; with the last request rest begins."""
+
+    def __init__(
+        self,
+        batcher: Batcher,
+        live: LiveRunner,
+        speculations: Speculations,
+        finding: Finding,
+        tidying: Tidying,
+        tell: Teller,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._batcher, self._live, self._speculations = batcher, live, speculations
+        self._finding, self._tidying = finding, tidying
+        self._tell, self._emit = tell, emit
+
+    def cancel(self, request_id: str, sample: int | None) -> None:
+        """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
+        for request in requests_of(self._batcher):
+            if request.id == request_id:
+                if sample is None:
+                    self._cancel(request)
+                else:
+                    self._discard(request, sample)
+
+    def cancel_all(self) -> None:
+        """End every request as cancelled."""
+        for request in requests_of(self._batcher):
+            self._cancel(request)
+
+    def end(self, sequence: Sequence, reason: FinishReason) -> None:
+        """It gets no more tokens; what is computed of it is kept, where somebody wants it."""
+        request, sequence.reason = sequence.request, reason
+        if rest := sequence.drain():
+            self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
+        if not sequence.is_discarded:
+            self._batcher.keep(sequence)
+            self._finding.computed(sequence)
+        self._tell.ends(request)
+        self._batcher.release(sequence)
+        self._speculations.ended(sequence)
+        if not request.is_over:
+            self._emit(SampleEnded(request.id, sequence.index, reason))
+        else:
+            before = request.launched_before
+            self._emit(request.finished({} if before is None else self._live.launches - before))
+            self._rest()
+
+    def fail(self, request: Request, error: Exception) -> None:
+        """It ends here, and nothing of it is kept; the others go on."""
+        for sequence in request.sequences:
+            sequence.reason = sequence.reason or "cancelled"
+            self._batcher.release(sequence)
+            self._speculations.ended(sequence)
+        self._emit(failure(request.id, error))
+        self._rest()
+
+    def _cancel(self, request: Request) -> None:
+        for sequence in request.sequences:
+            if sequence.reason is None:
+                self.end(sequence, "cancelled")
+
+    def _discard(self, request: Request, sample: int) -> None:
+        """Nobody wants this answer: it ends without being kept, as soon as it has begun."""
+        for sequence in request.sequences:
+            if sequence.index == sample and sequence.reason is None:
+                sequence.is_discarded = True
+                if sequence.generated:
+                    self.end(sequence, "cancelled")
+
+    def _rest(self) -> None:
+        """Nobody has a request, for now."""
+        if not self._batcher.busy:
+            self._live.first_runs.rest()
+            self._tidying.rest_began()
+            self._tell.stats()
