@@ -6,14 +6,12 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.events import ModelInfo
 from engine.fit import budget_pages, check_weights, kv_budget, resident_tokens
-from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.arena import Arena, takes_pages
 from engine.kv.memory import KVMemory
@@ -22,6 +20,7 @@ from engine.kv.pager import Pager
 from engine.kv.ssd_tier import SsdTier
 from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig
+from engine.loading.executor import executor_for, open_kernels, with_kernels
 from engine.loading.files import ModelFiles
 from engine.loading.folder import open_folder
 from engine.loading.gguf.files import open_gguf
@@ -29,14 +28,9 @@ from engine.loading.gguf.parts import gguf_file
 from engine.loading.gguf.placement import kernel_types
 from engine.loading.weights import LoadLedger
 from engine.machine import compute_dtype, device_kind, memory_bytes
-from engine.settings import EngineSettings, ExecutorChoice, choose_executor
+from engine.settings import EngineSettings, ExecutorChoice
 from engine.tokenizer import Tokenizer
 from metal.block_types import BlockType
-from metal.emulator import Mode
-from metal.first_runs import REASON, settle
-from metal.selection import Selection
-from metal.trial_runner import TrialRunner
-from metal.trial_scope import EXECUTOR_NAMES, ExecutorName, open_executor, this_scope
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +67,7 @@ class LoadedModel:
         """
         if self.kernels is not None:
             self.kernels = Kernels(self.kernels.choice.again(), self.decoder, self.kernels.kv_bits)
-            self.info = _with_kernels(self.info, self.kernels)
+            self.info = with_kernels(self.info, self.kernels)
 
     def limit_pages(self, pages: int, seconds: float) -> None:
         """KV memory may grow to `pages` pages from here on, at most to what it had when alone.
@@ -141,39 +135,17 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     dtype = compute_dtype(files.stored_dtype)
     config, page_size = _limited(files.config, settings.context), settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
-    executor = choose_executor(settings.executor)
-    if settings.executor is not None and settings.executor_reason:
-        executor = replace(executor, reason=settings.executor_reason)
+    executor = executor_for(settings)
     decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
-    kernels = _open_kernels(executor, decoder, settings)
+    kernels = open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     resident = resident_tokens(config.context_length, config.largest_window, settings)
-    info = ModelInfo(
-        path=str(path),
-        name=files.name,
-        family=config.family,
-        parameters=ledger.parameters,
-        weight_bytes=ledger.weight_bytes,
-        dtype=str(dtype).removeprefix("mlx.core."),
-        context_length=_usable_context(config, pager, resident),
-        page_size=page_size,
-        total_pages=pager.total_pages,
-        page_bytes=arena.page_bytes,
-        executor=executor.name,
-        executor_reason=executor.reason,
-        device=device_kind(),
-        has_chat_template=files.tokenizer.chat_template is not None,
-        step_weight_bytes=ledger.weight_bytes - decoder.lookup_bytes,
-    )
+    context = _usable_context(config, pager, resident)
+    info = _describe(path, files, dtype, context, decoder, ledger, arena, pager, executor)
     if kernels is not None:
-        info = _with_kernels(info, kernels)
+        info = with_kernels(info, kernels)
     fingerprint = files.weights.fingerprint()
-    tier = None
-    if settings.ssd is not None and not takes_pages(config.head_dim, page_size, dtype, settings.kv_bits):
-        log.warning("pages are not kept on SSD: what is read from there does not reach this machine's GPU")
-    elif settings.ssd is not None:
-        identity = CacheIdentity(fingerprint, info.dtype, settings.page_size, settings.kv_bits)
-        tier = SsdTier(settings.ssd, identity)
+    tier = _open_tier(fingerprint, config, dtype, settings)
     memory = KVMemory(pager, arena, tier, config.largest_window)
     return LoadedModel(
         info=info,
@@ -198,30 +170,52 @@ def _limited(config: DecoderConfig, context: int | None) -> DecoderConfig:
     return replace(config, context_length=context)
 
 
-def _open_kernels(choice: ExecutorChoice, decoder: Decoder, settings: EngineSettings) -> Kernels | None:
-    """The executor's kernels for this model, or None where MLX's own operations run alone."""
-    if choice.name not in EXECUTOR_NAMES:
+def _open_tier(
+    fingerprint: str, config: DecoderConfig, dtype: mx.Dtype, settings: EngineSettings
+) -> SsdTier | None:
+    """Where its pages are kept on SSD; None where they are not."""
+    if settings.ssd is None:
         return None
-    name, compiled = cast("ExecutorName", choice.name), settings.cache / "emulated"
-    executor = open_executor(name, compiled, Mode.PLAIN)
-    runner = TrialRunner(name, compiled, command=settings.trial_command)
-    selection = Selection(settings.cache, this_scope(name), runner)
-    if doomed := settle(settings.cache):
-        selection.disable(doomed, REASON)
-    kernel_choice = KernelChoice(name, executor, selection, is_forced=choice.is_forced)
-    return Kernels(kernel_choice, decoder, settings.kv_bits)
+    if not takes_pages(config.head_dim, settings.page_size, dtype, settings.kv_bits):
+        log.warning("pages are not kept on SSD: what is read from there does not reach this machine's GPU")
+        return None
+    identity = CacheIdentity(fingerprint, _name(dtype), settings.page_size, settings.kv_bits)
+    return SsdTier(settings.ssd, identity)
 
 
-def _with_kernels(info: ModelInfo, kernels: Kernels) -> ModelInfo:
-    """`info` with what runs on kernels, and why. What does not is in the log too, once."""
-    for note in kernels.notes:
-        if note not in info.kernel_notes:
-            log.warning("%s: %s", info.name, note)
-    if kernels.is_in_place:
-        name, reason = kernels.choice.name, kernels.attention_reason
-    else:
-        name, reason = "reference", f"MLX built-in operations; {kernels.attention_reason}"
-    return replace(info, executor=name, executor_reason=reason, kernel_notes=kernels.notes)
+def _describe(
+    path: Path,
+    files: ModelFiles,
+    dtype: mx.Dtype,
+    context: int,
+    decoder: Decoder,
+    ledger: LoadLedger,
+    arena: Arena,
+    pager: Pager,
+    executor: ExecutorChoice,
+) -> ModelInfo:
+    """What is told of it, but for what runs on kernels; one request may hold `context` tokens."""
+    return ModelInfo(
+        path=str(path),
+        name=files.name,
+        family=files.config.family,
+        parameters=ledger.parameters,
+        weight_bytes=ledger.weight_bytes,
+        dtype=_name(dtype),
+        context_length=context,
+        page_size=pager.page_size,
+        total_pages=pager.total_pages,
+        page_bytes=arena.page_bytes,
+        executor=executor.name,
+        executor_reason=executor.reason,
+        device=device_kind(),
+        has_chat_template=files.tokenizer.chat_template is not None,
+        step_weight_bytes=ledger.weight_bytes - decoder.lookup_bytes,
+    )
+
+
+def _name(dtype: mx.Dtype) -> str:
+    return str(dtype).removeprefix("mlx.core.")
 
 
 def _load_decoder(

@@ -62,7 +62,7 @@ def resting_engine(
     def choose_executor(_setting: str | None) -> ExecutorChoice:
         return choice
 
-    for module in ("engine.loading.model", "engine.kernel_report"):
+    for module in ("engine.loading.executor", "engine.kernel_report"):
         monkeypatch.setattr(f"{module}.choose_executor", choose_executor)
     monkeypatch.setattr("engine.idle_trials.REST_S", 0.05)
     monkeypatch.setattr("engine.engine._TRIALS_SECONDS", PATIENCE)  # what a trial writes at its end is there

@@ -54,7 +54,7 @@ class Device:
             kv_pages=4096,
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("engine.loading.model.open_executor", self._gpu_for)
+            patch.setattr("engine.loading.executor.open_executor", self._gpu_for)
             self.model = _load(folder / "model", settings, shape)
             draft_model = DraftModel(_load(folder / "draft", settings, shape), self.model) if draft else None
         self.serving = Serving(self.model, settings, self.events.append, draft_model)

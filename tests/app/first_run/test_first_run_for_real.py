@@ -28,7 +28,7 @@ def test_the_first_chat_goes_on_beside_trials_and_they_can_be_put_off(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = ExecutorChoice("emulated", "as a GPU would", is_forced=False)
-    monkeypatch.setattr("engine.loading.model.choose_executor", lambda _: choice)
+    monkeypatch.setattr("engine.loading.executor.choose_executor", lambda _: choice)
     monkeypatch.setattr("engine.idle_trials.REST_S", 0.05)
     monkeypatch.setenv("MLXR_ACTS", "{}")  # kernels that are slower than MLX's operations
     home = tmp_path / "home"
