@@ -93,10 +93,20 @@ class Desktop:
         self.onlookers = Onlookers(paths, self.queue.post, tell, self.come_forward, bits, claim)
         inbox = EventInbox(self.queue.post, self._dispatch)
         self.engine = make_engine(self.onlookers.before(inbox.emit))
-        submit = self.onlookers.recorder.passing(self.engine.submit)
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, self.chosen.values.theme)
         self._own_settings = OwnSettings(paths, self.queue.post)
+        self._make_view_models()
+        self._make_window()
+        self._make_doors()
+        self._join_chats()
+        self._join_models()
+        self._join_window()
+        self.chosen.failed.connect(partial(self._tell_problem, "settings"))
+        self._tell_problem("settings", self.chosen.problem)
+
+    def _make_view_models(self) -> None:
+        submit = self.onlookers.recorder.passing(self.engine.submit)
         self.models = ModelsViewModel(submit, GUIDE, self._own_settings.find)
         self.chats = ChatListViewModel(self.store)
         self.pins = PinsViewModel(self.engine.submit, self.store)
@@ -105,26 +115,24 @@ class Desktop:
         self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
-        self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.trials = TrialsViewModel(self.engine.submit)
+
+    def _make_window(self) -> None:
+        self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
         self.pane.add_strip(TrialsStrip(self.trials))
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
-        lanes = Lanes(int(self.chosen.values.files_at_once))
-        self.models_door = ModelsDoor(
-            self.appearance,
-            self.models,
-            self.window,
-            paths,
-            self.queue.post,
-            fit_settings(paths),
-            lanes,
-        )
+
+    def _make_doors(self) -> None:
+        """What the window leads to, beside the chats."""
+        appearance, models, window, paths = self.appearance, self.models, self.window, self._paths
+        post, lanes = self.queue.post, Lanes(int(self.chosen.values.files_at_once))
+        self.models_door = ModelsDoor(appearance, models, window, paths, post, fit_settings(paths), lanes)
         self.dashboard = DashboardDoor(
-            self.appearance,
-            self.window,
+            appearance,
+            window,
             self.engine.submit,
             self.conversation.model_of,
-            self.models,
+            models,
             self.chats,
             self.pins,
             self._open_chat,
@@ -132,21 +140,14 @@ class Desktop:
             self.trials,
             lambda: unload_seconds(self.chosen.values.unload_after),
             paths,
-            self.queue.post,
+            post,
         )
-        self._settings = SettingsDesk(self.chosen, self.appearance, lanes, self.engine.submit)
-        fewer = FewerBits(self._own_settings, self.models, self._settings, self.window.toast)
+        self._settings = SettingsDesk(self.chosen, appearance, lanes, self.engine.submit)
+        fewer = FewerBits(self._own_settings, models, self._settings, window.toast)
         self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, fewer.store)
-        self.about = AboutDoor(
-            self.appearance, self.window, paths, self.queue.post, self.chosen, self.models, self._settings
-        )
-        files = ChatFiles(self.store, self.queue.post)
-        self.opener = Opener(self.window, self.models_door, self.models, self.chats, self.conversation, files)
-        self._join_chats()
-        self._join_models()
-        self._join_window()
-        self.chosen.failed.connect(partial(self._tell_problem, "settings"))
-        self._tell_problem("settings", self.chosen.problem)
+        self.about = AboutDoor(appearance, window, paths, post, self.chosen, models, self._settings)
+        files = ChatFiles(self.store, post)
+        self.opener = Opener(window, self.models_door, models, self.chats, self.conversation, files)
 
     def start(self, model: Path | None) -> None:
         """Show the window, then start the threads: whatever they need, the window is there first."""
