@@ -9,30 +9,14 @@ there are nodes behind it; without a sliding window these cannot be used until i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 
-from engine.common_length import common_length
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
 from engine.kv.node import Node, Tokens
 from engine.kv.page_data import ROOT_KEY, chain_key
 from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.prefix_match import Match, Matching
 from engine.kv.trail import Trail
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """What is in memory of a sequence: its first `length` tokens are usable.
-
-    Attributes:
-        nodes: of these tokens, from the root down; the last may hold more than the match.
-        first: of `nodes`, the first whose page is needed: more than 0 only with a sliding window.
-        length: tokens.
-    """
-
-    nodes: list[Node]
-    first: int
-    length: int
 
 
 class PrefixTree:
@@ -57,6 +41,7 @@ class PrefixTree:
         self._chats = ChatPages()
         self._pinned: set[str] = set()
         self._trail = Trail(pager.page_size)
+        self._matching = Matching(self.root, self._trail, pager.page_size, window)
 
     @property
     def chats(self) -> Mapping[str, PageCount]:
@@ -106,26 +91,11 @@ class PrefixTree:
 
     def match(self, tokens: Sequence[int], limit: int) -> Match:
         """The longest usable beginning of the first `limit` of `tokens`; it may end inside a page."""
-        nodes = self._walk(tokens, limit)
-        size = self._pager.page_size
-        done = len(nodes) * size
-        child, common = self._best_child(
-            nodes[-1] if nodes else self.root, tokens[done : min(done + size, limit)]
-        )
-        if child is not None:
-            first = self._first_needed(nodes, done + common)
-            if first is not None:
-                return Match([*nodes, child], first, done + common)
-        while nodes:
-            first = self._first_needed(nodes, len(nodes) * size)
-            if first is not None:
-                return Match(nodes, first, len(nodes) * size)
-            nodes.pop()
-        return Match([], 0, 0)
+        return self._matching.match(tokens, limit)
 
     def first_seen(self, length: int) -> int:
         """The first page that a continuation behind `length` tokens sees: 0 without a sliding window."""
-        return 0 if self.window is None else max(0, length - self.window + 1) // self.page_size
+        return self._matching.first_seen(length)
 
     def is_torn(self, table: PageTable) -> bool:
         """Whether a page is missing that a token behind `table` sees."""
@@ -225,39 +195,6 @@ class PrefixTree:
             node = waiting.pop()
             yield node
             waiting.extend(node.children.values())
-
-    def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
-        """The nodes of whole pages within the first `limit` tokens; only a window lets a page be gone."""
-        size, nodes = self._pager.page_size, self._trail.along(tokens, limit)
-        children = nodes[-1].children if nodes else self.root.children
-        for begin in range(len(nodes) * size, limit - size + 1, size):
-            node = children.get(tuple(tokens[begin : begin + size]))
-            if node is None or (self.window is None and node.page == NO_PAGE):
-                break
-            nodes.append(node)
-            children = node.children
-        return nodes
-
-    def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
-        """The child in memory that begins with most of `rest`, at least one, and how many."""
-        best, most = None, 0
-        for child in node.children.values():
-            if child.page == NO_PAGE or not rest or child.tokens[0] != rest[0]:
-                continue
-            common = common_length(child.tokens, rest)
-            if common > most:
-                best, most = child, common
-        return best, most
-
-    def _first_needed(self, nodes: Sequence[Node], length: int) -> int | None:
-        """The first page that a continuation behind `length` tokens sees; None when one is not in memory.
-
-        `nodes` are those of whole pages; a partly used one behind them is there.
-        """
-        if self.window is None:
-            return 0
-        first = self.first_seen(length)
-        return first if all(node.page != NO_PAGE for node in nodes[first:]) else None
 
     def _last_shared(self, table: PageTable, full: int) -> Node:
         """The last node down to which the first `full` pages of `table` are the tree's, or the root."""

@@ -2,65 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.kv.audit import check_tree
 from engine.kv.chat_pages import PageCount
 from engine.kv.page_data import ROOT_KEY, chain_keys
-from engine.kv.pager import NO_PAGE, Pager, PageTable
-from engine.kv.prefix_tree import PrefixTree
-
-SIZE = 4
-PAGES = 64
-
-
-class Grove:
-    """A tree and its pager."""
-
-    def __init__(self, window: int | None = None) -> None:
-        self.pager = Pager(PAGES, SIZE)
-        self.tree = PrefixTree(self.pager, window)
-
-    def insert(self, tokens: Sequence[int], chat: str = "", *, whole: bool = True) -> PageTable:
-        """Pages of `tokens` in the tree; the table is freed, and returned as it was."""
-        table = PageTable()
-        self.pager.grow(table, len(tokens))
-        table.length = len(tokens)
-        self.tree.insert(tokens, table, whole, chat)
-        check_tree(self.tree, self.pager)
-        kept = PageTable(list(table.pages), table.length)
-        self.pager.free(table)
-        return kept
-
-    def matched(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
-        match = self.tree.match(tokens, len(tokens))
-        return match.length, [node.page for node in match.nodes[match.first :]]
-
-
-def test_whole_pages_are_found_and_the_rest_only_when_asked_for() -> None:
-    grove = Grove()
-    pages = grove.insert([*range(10)], whole=False).pages
-    assert grove.matched([*range(10)]) == (8, pages[:2])
-    assert grove.pager.free_pages == PAGES - 2
-    pages += grove.insert([*range(10)]).pages[2:]
-    assert grove.matched([*range(20)]) == (10, [pages[0], pages[1], pages[3]])
-
-
-def test_nothing_is_found_where_the_first_token_differs() -> None:
-    grove = Grove()
-    grove.insert([*range(10)])
-    assert grove.matched([9, *range(1, 10)]) == (0, [])
-
-
-def test_a_match_is_cut_to_its_limit() -> None:
-    grove = Grove()
-    pages = grove.insert([*range(12)]).pages
-    match = grove.tree.match([*range(12)], 7)
-    assert (match.length, [node.page for node in match.nodes]) == (7, pages[:2])
+from engine.kv.pager import NO_PAGE, PageTable
+from tests.engine.kv.grove import PAGES, Grove
 
 
 def test_keys_are_those_of_the_chain() -> None:
@@ -157,34 +105,6 @@ def test_clearing_lets_go_of_every_page() -> None:
     assert (grove.pager.free_pages, grove.tree.chats, grove.matched([*range(30)])) == (PAGES, {}, (0, []))
 
 
-@pytest.mark.parametrize("window", [1, 2, 4, 5, 6])
-def test_a_window_needs_only_the_pages_that_the_next_token_sees(window: int) -> None:
-    for length in range(1, 13):
-        grove = Grove(window)
-        pages = grove.insert([*range(length)]).pages
-        first = max(0, length - window + 1) // SIZE
-        for index in range(len(pages)):
-            node = grove.tree.node_at(pages[index])
-            if node is not None and index < first:
-                grove.tree.remove(node)
-        check_tree(grove.tree, grove.pager)
-        if window > 1:
-            assert grove.matched([*range(length)]) == (length, pages[first:])
-
-
-def test_with_a_window_the_longest_usable_beginning_is_found() -> None:
-    grove = Grove(window=5)
-    pages = grove.insert([*range(20)]).pages
-    gone = grove.tree.node_at(pages[3])
-    assert gone is not None
-    grove.tree.remove(gone)
-    assert grove.matched([*range(20)]) == (20, pages[4:])  # token 20 sees tokens 16 … 19
-    gone = grove.tree.node_at(pages[4])
-    assert gone is not None
-    grove.tree.remove(gone)
-    assert grove.matched([*range(20)]) == (12, pages[2:3])
-
-
 def test_with_a_window_pages_that_were_given_back_leave_no_trace() -> None:
     grove = Grove(window=4)
     table = PageTable()
@@ -195,26 +115,3 @@ def test_with_a_window_pages_that_were_given_back_leave_no_trace() -> None:
     grove.tree.insert([*range(12)], table, True, "")
     check_tree(grove.tree, grove.pager)
     assert list(grove.tree.nodes()) == []
-
-
-Ids = st.lists(st.integers(0, 2), min_size=1, max_size=14)
-
-
-@given(st.lists(Ids, max_size=6), Ids)
-def test_what_is_found_is_the_longest_common_beginning_with_anything_inserted(
-    inserted: list[list[int]], wanted: list[int]
-) -> None:
-    grove = Grove()
-    for number, tokens in enumerate(inserted):
-        grove.insert(tokens, str(number % 2))
-    common = [common_length(tokens, wanted) for tokens in inserted]
-    length, pages = grove.matched(wanted)
-    assert length == max(common, default=0)
-    assert len(pages) == -(-length // SIZE)
-
-
-def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    length = 0
-    while length < min(len(left), len(right)) and left[length] == right[length]:
-        length += 1
-    return length
