@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from engine.batch import Sent, send, send_draft
@@ -10,21 +9,15 @@ from engine.beginning import Beginning
 from engine.chunking import ChunkSizer
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager, PageTable
-from engine.parts import Filling, Part
+from engine.prompt_chunks import PromptChunks
 from engine.request import Request, Sequence
 from engine.runner import Runner
 from engine.scheduler import Scheduler
-from engine.warm_up import STEPS, IsWarm
+from engine.warm_up import IsWarm
 from engine.ways import Way
 
 _PAGES_A_STEP = 32
 """Of prompts that are entered into the prefix tree while answers wait."""
-FEWEST_ASIDE = 64
-"""Tokens of a prompt that are worth a thread of their own."""
-_PATIENCE = 0.05
-"""Seconds to wait for a chunk on a thread of its own, where there is nothing else to do."""
-_MANY_STEPS = 8
-"""Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
 
 class Batcher:
@@ -32,6 +25,7 @@ class Batcher:
 
     Attributes:
         chunks: how long prompts are cut.
+        prompts: the chunks that are on their way through the model, and the next ones.
         preemptions: sequences that gave their pages up for a while.
     """
 
@@ -39,12 +33,11 @@ class Batcher:
         """`is_warm`: of steps of a sequence alone; a prompt's last few tokens make no others."""
         self.chunks = chunks
         self.preemptions = 0
-        self._memory, self._pager, self._is_warm = memory, pager, is_warm
+        self.prompts = PromptChunks(chunks, is_warm)
+        self._memory, self._pager = memory, pager
         self._scheduler = Scheduler[Sequence]()
         self._beginning = Beginning(memory, pager, self._scheduler)
         self._is_awaited = False  # the step in flight, by one that begins when others have given way
-        self._aside: Sequence | None = None
-        self._aside_at = 0.0
 
     def __iter__(self) -> Iterator[Sequence]:
         return iter(self._scheduler)
@@ -118,8 +111,8 @@ class Batcher:
             decoding = [sequence for sequence in decoding if sequence in self._scheduler.running]
         if not decoding and filling is None:
             return None
-        layers = self._layers(runner, filling, len(decoding))
-        sent = send(runner, decoding, filling, layers, before, self._patience(filling, len(decoding)))
+        layers = self.prompts.layers(runner, filling, len(decoding))
+        sent = send(runner, decoding, filling, layers, before, self.prompts.patience(filling, len(decoding)))
         for sequence in sent.sequences:
             sequence.is_in_flight = True
             if sequence.index and not sequence.request.has_opened:
@@ -128,14 +121,6 @@ class Batcher:
         for sequence in sent.sequences:
             sequence.request.has_opened = True
         return sent
-
-    def steps(self, begin: int, tokens: int) -> int:
-        """How many it takes to compute `tokens` of a prompt, from token `begin` on, beside no answers."""
-        count = 0
-        while tokens > 0:
-            size = self._warm(begin, self.chunks.next(begin, tokens))
-            begin, tokens, count = begin + size, tokens - size, count + self.chunks.steps(size)
-        return count
 
     def keep(self, sequence: Sequence) -> None:
         """All that is computed of it may be found by others; nothing more will be."""
@@ -170,8 +155,7 @@ class Batcher:
     def release(self, sequence: Sequence) -> None:
         """It has ended."""
         sequence.drop_filling()
-        if self._aside is sequence:
-            self._aside = None
+        self.prompts.ended(sequence)
         self._memory.free(sequence.table)
         self._scheduler.remove(sequence)
 
@@ -231,55 +215,13 @@ class Batcher:
         if sequence is None or sequence.may_restore:
             return None
         if sequence.filling is None:
-            begin = sequence.table.length
-            if answers and sequence.pending >= FEWEST_ASIDE and runner.has_aside:
-                way, size = Way.ASIDE, self.chunks.aside(sequence.pending)
-            else:
-                size = self._warm(begin, self.chunks.next(begin, sequence.pending, answers))
-                way = self.chunks.way(size, answers)
+            size, way = self.prompts.next(runner, sequence, answers)
             if not self._has_room(sequence, size, before):
                 return None
-            part = Part(sequence.table, size, rows=int(size == sequence.pending))
-            sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
-            if way is Way.ASIDE:
-                self._leave_thread_to(sequence)
-        if answers and sequence.filling.way is not Way.ASIDE and self.chunks.leaves_answers_alone():
+            self.prompts.begin(sequence, size, way)
+        if answers and not sequence.goes(Way.ASIDE) and self.chunks.leaves_answers_alone():
             return None
         return sequence
-
-    def _leave_thread_to(self, sequence: Sequence) -> None:
-        """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""
-        before, self._aside = self._aside, sequence
-        if before is not None and before is not sequence and before.goes(Way.ASIDE):
-            before.drop_filling()
-
-    def _warm(self, begin: int, size: int) -> int:
-        """`size`, or where a chunk is so short that kernels are compiled for its length, fewer tokens."""
-        if size > max(STEPS):
-            return size
-        return next((fewer for fewer in range(size, 1, -1) if self._is_warm(fewer, begin + fewer)), 1)
-
-    def _layers(self, runner: Runner, filling: Sequence | None, answers: int) -> int:
-        """How many layers of its chunk the next step computes at most; 0: what they read is made ready."""
-        if filling is None or filling.filling is None:
-            return 0
-        chunk = filling.filling
-        if chunk.way is not Way.APART:
-            return runner.layers
-        layers = self.chunks.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
-        is_apart = answers and chunk.x is None and runner.queues_prompts
-        return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
-
-    def _patience(self, filling: Sequence | None, answers: int) -> float:
-        """Seconds that the next step waits for a chunk on its own thread: answers that wait are more even."""
-        if filling is None or not filling.goes(Way.ASIDE):
-            return 0.0
-        if not answers:
-            return _PATIENCE
-        now = time.perf_counter()
-        patience = max(0.0, self._aside_at + self.chunks.aside_seconds(answers) - now)
-        self._aside_at = now + patience
-        return patience
 
     def _with_room(self, decoding: list[Sequence], before: Sent | None) -> list[Sequence]:
         """Those of `decoding` that can write one more token, once those that need room have asked for it."""

@@ -37,7 +37,7 @@ class Finding:
     def __init__(
         self, model: LoadedModel, settings: EngineSettings, steps: Callable[[int, int], int]
     ) -> None:
-        """`steps`: how many compute tokens of a prompt, by the first and their number: Batcher.steps."""
+        """`steps`: how many compute tokens of a prompt, by the first and their number: PromptChunks.steps."""
         self._model, self._memory = model, model.memory
         self._prefixes = ChatPrefixes(settings.page_size)
         share = settings.ssd.check_share if settings.ssd else 0.0

@@ -37,7 +37,7 @@ def test_a_chunk_of_many_steps_begins_with_one_without_layers(
         return min(32, remaining)
 
     monkeypatch.setattr(Runner, "advance", watched)
-    monkeypatch.setattr("engine.batcher._MANY_STEPS", LAYERS)
+    monkeypatch.setattr("engine.prompt_chunks._MANY_STEPS", LAYERS)
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
     monkeypatch.setattr(ChunkSizer, "next", short_chunks)
     folder = write_random_model(

@@ -104,7 +104,7 @@ def aside_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return begin(self, table, ids, is_last=is_last)
 
     monkeypatch.setattr(Aside, "begin", note)
-    monkeypatch.setattr("engine.batcher.FEWEST_ASIDE", 2)
+    monkeypatch.setattr("engine.prompt_chunks.FEWEST_ASIDE", 2)
     return chunks
 
 

@@ -1,0 +1,93 @@
+"""Chunks of prompts: how many tokens the next one has, which way it goes through the model, and how far."""
+
+from __future__ import annotations
+
+import time
+
+from engine.chunking import ChunkSizer
+from engine.parts import Filling, Part
+from engine.request import Sequence
+from engine.runner import Runner
+from engine.warm_up import STEPS, IsWarm
+from engine.ways import Way
+
+FEWEST_ASIDE = 64
+"""Tokens of a prompt that are worth a thread of their own."""
+_PATIENCE = 0.05
+"""Seconds to wait for a chunk on a thread of its own, where there is nothing else to do."""
+_MANY_STEPS = 8
+"""Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
+
+
+class PromptChunks:
+    """Cuts prompts, and says how much of a chunk a step computes; one has the thread beside answers."""
+
+    def __init__(self, sizer: ChunkSizer, is_warm: IsWarm) -> None:
+        """`is_warm`: of steps of a sequence alone; a prompt's last few tokens make no others."""
+        self._sizer, self._is_warm = sizer, is_warm
+        self._aside: Sequence | None = None
+        self._aside_at = 0.0
+
+    def next(self, runner: Runner, sequence: Sequence, answers: int) -> tuple[int, Way]:
+        """Tokens of the next chunk of its prompt beside so many `answers`, and its way through the model."""
+        pending = sequence.pending
+        if answers and pending >= FEWEST_ASIDE and runner.has_aside:
+            return self._sizer.aside(pending), Way.ASIDE
+        begin = sequence.table.length
+        size = self._warm(begin, self._sizer.next(begin, pending, answers))
+        return size, self._sizer.way(size, answers)
+
+    def begin(self, sequence: Sequence, size: int, way: Way) -> None:
+        """Its chunk is its next `size` tokens, for which its table has room."""
+        begin = sequence.table.length
+        part = Part(sequence.table, size, rows=int(size == sequence.pending))
+        sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
+        if way is Way.ASIDE:
+            self._leave_thread_to(sequence)
+
+    def ended(self, sequence: Sequence) -> None:
+        """It has no more chunks."""
+        if self._aside is sequence:
+            self._aside = None
+
+    def steps(self, begin: int, tokens: int) -> int:
+        """How many it takes to compute `tokens` of a prompt, from token `begin` on, beside no answers."""
+        count = 0
+        while tokens > 0:
+            size = self._warm(begin, self._sizer.next(begin, tokens))
+            begin, tokens, count = begin + size, tokens - size, count + self._sizer.steps(size)
+        return count
+
+    def layers(self, runner: Runner, filling: Sequence | None, answers: int) -> int:
+        """How many layers of its chunk the next step computes at most; 0: what they read is made ready."""
+        if filling is None or filling.filling is None:
+            return 0
+        chunk = filling.filling
+        if chunk.way is not Way.APART:
+            return runner.layers
+        layers = self._sizer.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
+        is_apart = answers and chunk.x is None and runner.queues_prompts
+        return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
+
+    def patience(self, filling: Sequence | None, answers: int) -> float:
+        """Seconds that the next step waits for a chunk on its own thread: answers that wait are more even."""
+        if filling is None or not filling.goes(Way.ASIDE):
+            return 0.0
+        if not answers:
+            return _PATIENCE
+        now = time.perf_counter()
+        patience = max(0.0, self._aside_at + self._sizer.aside_seconds(answers) - now)
+        self._aside_at = now + patience
+        return patience
+
+    def _leave_thread_to(self, sequence: Sequence) -> None:
+        """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""
+        before, self._aside = self._aside, sequence
+        if before is not None and before is not sequence and before.goes(Way.ASIDE):
+            before.drop_filling()
+
+    def _warm(self, begin: int, size: int) -> int:
+        """`size`, or where a chunk is so short that kernels are compiled for its length, fewer tokens."""
+        if size > max(STEPS):
+            return size
+        return next((fewer for fewer in range(size, 1, -1) if self._is_warm(fewer, begin + fewer)), 1)
