@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,6 +77,18 @@ class ChatBytes:
     shared: int
 
 
+class _Same(dict[frozenset[str], frozenset[str]]):
+    """What `change` makes of owners: once for all pages that have the same, mostly those of a run."""
+
+    def __init__(self, change: Callable[[frozenset[str]], frozenset[str]]) -> None:
+        super().__init__()
+        self._change = change
+
+    def __missing__(self, owners: frozenset[str]) -> frozenset[str]:
+        self[owners] = changed = self._change(owners)
+        return changed
+
+
 class SsdIndex:
     """Files of all models, oldest first; pages and chats of those that are matched. Not thread-safe."""
 
@@ -129,8 +141,8 @@ class SsdIndex:
         before = self._files.get(file.path)
         self.add(file)
         for key, owners in zip(before.keys, before.chats, strict=True) if before else ():
-            for chat in owners if key in file.keys else ():
-                self.claim((key,), chat)
+            for place in self._places.get(key, ()) if key in file.keys else ():
+                self._set_chats(place, place.file.chats[place.position] | owners)
 
     def remove(self, path: Path) -> None:
         """Forget the file at `path`, if there is one."""
@@ -221,37 +233,47 @@ class SsdIndex:
         """The pages `keys` are `chat`'s too, as far as they are here; returns the files that changed."""
         new = [place for key in keys for place in self._places.get(key, ())]
         new = [place for place in new if chat not in place.file.chats[place.position]]
+        with_it = _Same(lambda owners: owners | {chat})
         for place in new:
-            self._set_chats(place, place.file.chats[place.position] | {chat})
+            self._set_chats(place, with_it[place.file.chats[place.position]])
         return [place.file for place in new]
 
     def disown(self, chat: str) -> list[StoredFile]:
         """`chat` owns nothing any more, of any model; returns the files with a page that only it owned."""
         had = [file for file in self._files.values() if any(chat in owners for owners in file.chats)]
         orphaned = [file for file in had if frozenset((chat,)) in file.chats]
+        without_it = _Same(lambda owners: owners - {chat})
         for file in had:
             for position, owners in enumerate(file.chats):
-                self._set_chats(Place(file, position), owners - {chat})
+                self._set_chats(Place(file, position), without_it[owners])
         return orphaned
 
     def _set_chats(self, place: Place, owners: frozenset[str]) -> None:
         file, position = place.file, place.position
-        if file.is_matched:
-            self._count_page(file.chats[position], -file.page_bytes)
-            self._count_page(owners, file.page_bytes)
+        before, size = file.chats[position], file.page_bytes
         file.chats[position] = owners
+        if not file.is_matched:
+            return
+        was_shared, is_shared = len(before) > 1, len(owners) > 1
+        for chat in before - owners:
+            self._count_page(chat, -size, -size * was_shared)
+        for chat in owners - before:
+            self._count_page(chat, size, size * is_shared)
+        if was_shared != is_shared:
+            for chat in before & owners:  # one at most
+                self._count_page(chat, 0, size if is_shared else -size)
 
     def _count(self, file: StoredFile, sign: int) -> None:
         if file.is_matched:
-            for owners in file.chats:
-                self._count_page(owners, sign * file.page_bytes)
+            for owners, pages in Counter(file.chats).items():
+                size = sign * pages * file.page_bytes
+                for chat in owners:
+                    self._count_page(chat, size, size if len(owners) > 1 else 0)
 
-    def _count_page(self, owners: frozenset[str], size: int) -> None:
-        shared = size if len(owners) > 1 else 0
-        for chat in owners:
-            before = self._chats.get(chat, ChatBytes(0, 0))
-            after = ChatBytes(before.total + size, before.shared + shared)
-            if after.total:
-                self._chats[chat] = after
-            else:
-                self._chats.pop(chat, None)
+    def _count_page(self, chat: str, size: int, shared: int) -> None:
+        before = self._chats.get(chat, ChatBytes(0, 0))
+        after = ChatBytes(before.total + size, before.shared + shared)
+        if after.total:
+            self._chats[chat] = after
+        else:
+            self._chats.pop(chat, None)
