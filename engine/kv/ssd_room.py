@@ -35,12 +35,14 @@ class SsdRoom:
     def make(self, size: int, used_ns: int) -> bool:
         """Remove the oldest of the files used before `used_ns` until `size` more bytes fit.
 
-        Nothing is removed where that would not be enough.
+        Nothing is removed where that would not be enough; less than enough where others are used meanwhile.
         """
         if not self.may_hold(size, used_ns):
             return False
         self._keep(size, used_ns)
-        return self._folder.free_bytes() - size >= self._settings.floor_bytes
+        with self._guard:
+            is_below_cap = self._index.total_bytes + size <= self._settings.cap_bytes
+        return is_below_cap and self._folder.free_bytes() - size >= self._settings.floor_bytes
 
     def keep(self) -> None:
         """Remove the oldest files until cap and floor hold, or none is left.
