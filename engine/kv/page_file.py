@@ -137,5 +137,6 @@ def write_chats(path: Path, header: PageHeader, chats: Chats) -> PageHeader | No
         return None
     begin, written = with_seal
     with path.open("r+b", buffering=0) as file:
-        file.write(begin)
+        while begin:  # the system may take less than it was given, and say why only then
+            begin = begin[file.write(begin) :]
     return written
