@@ -226,6 +226,8 @@ def _chats_text(chats: Chats) -> str:
 def _parse_chats(text: str) -> Chats:
     sets, pages = cast("tuple[list[list[str]], list[int]]", json.loads(text))
     owners = [frozenset(names) for names in sets]
+    if not all(isinstance(name, str) for name in frozenset[object]().union(*owners)):
+        raise ValueError("its chats have no names")
     return tuple(owners[page] for page in pages)
 
 
@@ -237,6 +239,8 @@ def _parse(text: bytes, length: int) -> PageHeader:
     for name, entry in entries.items():
         dtype = np.dtype(DTYPES[cast(str, entry["dtype"])])
         array = ArrayEntry(name, dtype, tuple(cast("list[int]", entry["shape"])))
+        if not all(type(length) is int and length >= 0 for length in array.shape):
+            raise ValueError(f"{name} has no shape")
         begin, end = end, end + array.nbytes
         if entry["data_offsets"] != [begin, end]:
             raise ValueError(f"{name} is not where it must be")

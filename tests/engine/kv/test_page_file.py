@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -149,11 +150,15 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "chats are no list": lambda header: header["__metadata__"].update(chats="7"),
     "chats are no JSON": lambda header: header["__metadata__"].update(chats="["),
     "chats are nested without end": lambda header: header["__metadata__"].update(chats="[" * 200_000),
+    "chats without names": lambda header: header["__metadata__"].update(chats='[[["a", 1]],[0,0,0,0,0]]'),
     "no metadata strings": lambda header: header["__metadata__"].update(created=None),
     "no payload sum": lambda header: header["__metadata__"].update(payload="?"),
     "unknown dtype": lambda header: header["data.keys"].update(dtype="F8"),
     "negative shape": lambda header: header["data.keys"].update(shape=[-1, 1, 20, 3]),
     "other shape": lambda header: header["data.keys"].update(shape=[1, 2, 20, 3, 1, 0]),
+    "a shape of fractions": lambda header: header["data.keys"].update(
+        shape=[float(length) for length in header["data.keys"]["shape"]]
+    ),
     "no shape": lambda header: header["data.keys"].update(shape=3),
     "tokens elsewhere": lambda header: header["data.keys"].update(shape=[20, 1, 2, 3]),
     "moved": lambda header: header["data.keys"].update(data_offsets=[0, 4]),
@@ -192,6 +197,17 @@ def test_owners_are_written_anew_in_place(tmp_path: Path) -> None:
         assert said.seal == found.seal != header.seal
         assert_holds(read_run(path, IDENTITY), RUN.keys)
         assert path.stat().st_size == size
+
+
+def test_owners_that_the_disk_takes_half_of_are_not_said_to_be_written(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    header, (soft, hard) = read_header(path, IDENTITY), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_chats(path, header, (frozenset("z"),) * 5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_owners_are_written_in_place_only_where_they_fit(tmp_path: Path) -> None:
