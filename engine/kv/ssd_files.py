@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -104,6 +105,7 @@ class SsdFiles:
         """
         path = self._folder.path_of(run.header.keys[-1])
         with self._held():
+            self._learn_owners(path)
             self.touch(run.header.parent, used_ns)
             if not self._write(path, run, used_ns):
                 return False
@@ -207,6 +209,19 @@ class SsdFiles:
                 self._lose(path)
             yield
 
+    def _learn_owners(self, path: Path) -> None:
+        """Of a file that is replaced: another process may have taken a chat from it since it was indexed."""
+        with self._guard:
+            is_known = self._index.get(path) is not None
+        try:
+            said = read_header(path, self._identity) if is_known else None
+        except (DamagedFile, OSError):
+            self._lose(path)
+            return
+        if said is not None:
+            with self._guard:
+                self._index.renew(path, said)
+
     def _write(self, path: Path, run: EncodedRun, used_ns: int) -> bool:
         """Write a file, those used before `used_ns` making room; False when there is none."""
         if not self._room.make(run.header.size, used_ns):
@@ -290,7 +305,7 @@ class SsdFiles:
         with self._guard:
             file = self._index.get(path)
             self._index.remove(path)
-            if file is not None and path.exists():
+            if file is not None and os.path.exists(path):  # noqa: PTH110 — Path.exists raises
                 self._index.add(StoredFile(path, file.size, file.used_ns, None, False))
                 self._index.sort()
 

@@ -398,3 +398,16 @@ def test_what_looks_damaged_while_another_process_writes_is_left_to_the_next_loo
     assert (read(late, run.keys, run.tokens) is None) is is_damaged
     early.close(10)
     late.close(10)
+
+
+def test_a_file_in_another_s_place_is_not_a_chat_s_that_another_process_forgot(tmp_path: Path) -> None:
+    whole = run_of("a")
+    end = spilled(whole.keys[1], whole.tokens[2:], ("b", "secret"))
+    first = opened(tmp_path)
+    stored(first, end)
+    second = opened(tmp_path)
+    first.forget_chat("secret")
+    stored(second, whole)
+    second.close(10)
+    (path,) = page_files(tmp_path)
+    assert chats_of(path) == (frozenset({"a"}),) * 2 + (frozenset({"a", "b"}),) * 2

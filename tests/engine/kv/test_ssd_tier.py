@@ -341,6 +341,18 @@ def refused(*args: object, **kwargs: object) -> None:
     raise PermissionError(errno.EACCES, "Permission denied", "disk")
 
 
+def test_a_file_that_cannot_be_looked_at_any_more_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = chain(1)[0]
+    tier = opened(tmp_path)
+    stored(tier, run)
+    for name in ("stat", "unlink"):
+        monkeypatch.setattr(os, name, refused)
+    tier.quarantine(run.keys)
+    assert not tier.find(run.keys[0])
+
+
 def test_a_waiting_run_can_be_quarantined(tmp_path: Path) -> None:
     run = chain(1)[0]
     tier = opened(tmp_path)
@@ -442,6 +454,26 @@ def test_a_smaller_cap_is_kept_from_the_start(tmp_path: Path) -> None:
     tier = opened(tmp_path, OTHER, cap=2 * file_size(runs[0]) + 40)
     assert tier.ssd_bytes <= 2 * file_size(runs[0]) + 40
     assert found(opened(tmp_path), runs) == [True, True, False, False]
+
+
+def test_what_is_used_while_it_makes_room_stays_and_the_cap_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = chain(1)[0], chain(1, 100)[0]
+    tier = opened(tmp_path)
+    stored(tier, one, two)
+    cap, unlink = tier.ssd_bytes, Path.unlink
+    tier = opened(tmp_path, cap=cap)
+
+    def used_meanwhile(path: Path, missing_ok: bool = False) -> None:
+        tier.use(two.keys)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", used_meanwhile)
+    assert tier.put(spilled(ROOT_KEY, pages(1000, 2 * len(one.keys))))
+    assert tier.flush(10)
+    assert tier.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path)) <= cap
+    assert found(tier, [one, two]) == [False, True]
 
 
 def test_models_share_one_cap(tmp_path: Path) -> None:
