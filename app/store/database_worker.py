@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from app.store.database import Kind, open_database
-from app.store.transaction import run_together
+from app.store.transaction import run_together, without_waiting
 from app.store.waiting import Change, Named, Waiting
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,7 @@ class DatabaseWorker(Generic[S, V]):
         self._on_problem = on_problem
         self._jobs: SimpleQueue[V | Change[S] | _Question[S] | None] = SimpleQueue()
         self._waiting: Waiting[S, V] = Waiting()
+        self._question: _Question[S] | None = None
         self._is_over = False
         self._trouble = ""
         self._reason = ""
@@ -149,6 +150,8 @@ class DatabaseWorker(Generic[S, V]):
             log.exception("the thread of %s ended", self._path.name)
             self._tell(self._keeping.ended.format(reason=error))
             self._is_over = True
+            for job in (*self._waiting.changes(), self._question):
+                self._disappoint(job)
             self._give_up()
 
     def _give_up(self) -> None:
@@ -158,10 +161,14 @@ class DatabaseWorker(Generic[S, V]):
                 job = self._jobs.get_nowait()
             except Empty:  # the other thread gives up as well
                 return
-            if isinstance(job, _Question) and job.failed is not None:
-                self._refuse(job, _HAS_ENDED)
-            elif isinstance(job, Change) and job.failed is not None:
-                self._post(partial(job.failed, _HAS_ENDED))
+            self._disappoint(job)
+
+    def _disappoint(self, job: V | Change[S] | _Question[S] | None) -> None:
+        """Tell who waits for a job that the thread has ended."""
+        if isinstance(job, _Question) and job.failed is not None:
+            self._refuse(job, _HAS_ENDED)
+        elif isinstance(job, Change) and job.failed is not None:
+            self._post(partial(job.failed, _HAS_ENDED))
 
     def _work(self) -> None:
         opened = open_database(self._path, self._keeping.kind)
@@ -180,11 +187,17 @@ class DatabaseWorker(Generic[S, V]):
                 self._tell(self._keeping.not_saved.format(reason=self._reason))
 
     def _serve(self, connection: sqlite3.Connection, store: S) -> bool:
-        """Handle everything queued up to and including a question. False when it is time to end."""
-        question, running = self._gather()
-        self._write(connection, store)
-        if question is not None:
-            self._answer(connection, store, question)
+        """Handle everything queued up to and including a question. False when it is time to end.
+
+        Of the tries of what waits, only the first and the last wait for another program: each question, and
+        the end, would come behind seconds more.
+        """
+        was_held_up = bool(self._waiting)
+        self._question, running = self._gather()
+        with without_waiting(connection) if was_held_up and running else nullcontext():
+            self._write(connection, store)
+        if self._question is not None:
+            self._answer(connection, store, self._question)
         return running
 
     def _gather(self) -> tuple[_Question[S] | None, bool]:
@@ -230,8 +243,7 @@ class DatabaseWorker(Generic[S, V]):
         if not errors and then is not None:
             self._post(then)
         if errors and failed is not None:
-            reason = str(errors[0])
-            self._post(lambda: failed(reason))
+            self._post(partial(failed, _reason(errors[0])))
 
     def _answer(self, connection: sqlite3.Connection, store: S, question: _Question[S]) -> None:
         """Run a question; one that fails hurts nobody but who asked."""
@@ -244,7 +256,7 @@ class DatabaseWorker(Generic[S, V]):
                     connection.execute("ROLLBACK")
         except Exception as error:
             log.warning("%s: a question failed", self._path.name, exc_info=error)
-            self._refuse(question, str(error) or repr(error))
+            self._refuse(question, _reason(error))
 
     def _refuse(self, question: _Question[S], reason: str) -> None:
         words, failed = self._keeping.cannot_read.format(reason=reason), question.failed
@@ -254,7 +266,7 @@ class DatabaseWorker(Generic[S, V]):
             self._post(lambda: failed(words))
 
     def _note_loss(self, error: Exception) -> None:
-        words = self._keeping.lost.format(reason=error)
+        words = self._keeping.lost.format(reason=_reason(error))
         if words != self._loss:  # once: a value may be saved several times a second
             log.error("%s: %s", self._path.name, words, exc_info=error)
             self._loss = words
@@ -273,3 +285,7 @@ class DatabaseWorker(Generic[S, V]):
 
     def _tell(self, problem: str) -> None:
         self._post(lambda: self._on_problem(problem))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or repr(error)

@@ -40,9 +40,12 @@ class Waiting(Generic[S, V]):
         return bool(self._waiting)
 
     def __str__(self) -> str:
-        changes = sum(isinstance(each, Change) for each in self._waiting)
         values = sum(len(each) for each in self._waiting if isinstance(each, dict))
-        return f"values: {values}, changes: {changes}"
+        return f"values: {values}, changes: {len(self.changes())}"
+
+    def changes(self) -> list[Change[S]]:
+        """The changes among it."""
+        return [each for each in self._waiting if isinstance(each, Change)]
 
     def add(self, job: V | Change[S]) -> None:
         """Wait behind what waits; a value takes the place of one of the same id behind the last change."""

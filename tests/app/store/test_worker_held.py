@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -163,3 +165,82 @@ def test_the_first_thing_that_a_thread_does_waits_too(owner: Owner) -> None:
     again.worker.change(lambda store: store.restore(trashed.id))
     assert titles(again) == ["Chat"]
     assert again.worker.close(PATIENCE)
+
+
+def patient(owner: Owner) -> sqlite3.Connection:
+    """From now on it waits an hour for others, where it waits. Returns the thread's connection."""
+    connections: list[sqlite3.Connection] = []
+
+    def wait_long(store: ChatStore) -> None:
+        connections.append(store._db)  # pyright: ignore[reportPrivateUsage]
+        store._db.execute("PRAGMA busy_timeout = 3600000")  # pyright: ignore[reportPrivateUsage]
+
+    owner.answer(wait_long)
+    return connections[0]
+
+
+def test_a_question_does_not_wait_for_who_holds_up_a_change(owner: Owner) -> None:
+    with held(owner):
+        owner.worker.change(lambda store: store.trash(CHAT.id))
+        owner.run_until(lambda: bool(owner.problems))
+        patient(owner)
+        assert [titles(owner) for _ in range(4)] == [["Chat"]] * 4
+    owner.run_until(lambda: owner.problems[-1] == "")
+    assert titles(owner) == []
+
+
+def test_the_last_try_waits_for_who_holds_the_database(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_worker, "RETRY_SECONDS", 3600)
+    other = sqlite3.connect(owner.path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    owner.worker.change(lambda store: store.trash(CHAT.id))
+    owner.run_until(lambda: bool(owner.problems))
+    tried = threading.Event()
+    patient(owner).set_trace_callback(lambda statement: tried.set() if "BEGIN" in statement else None)
+
+    def let_go() -> None:
+        assert tried.wait(PATIENCE)
+        other.execute("ROLLBACK")
+
+    with ThreadPoolExecutor(1) as pool:
+        letting_go = pool.submit(let_go)
+        assert owner.worker.close(PATIENCE)
+        letting_go.result()
+    assert saved_chats(owner.path) == []
+
+
+def test_who_waits_for_a_thread_that_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends in the middle of a try, as nobody foresaw, with all that it had taken up."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
+    owner, told = Owner(tmp_path / "chats.sqlite3"), list[str]()
+    keeping = replace(CHATS_KEPT, cannot_save="{unforeseen}")
+    owner.worker = DatabaseWorker(keeping, owner.path, owner.calls.put, owner.problems.append)
+    owner.worker.start()
+    owner.worker.save(CHAT)
+    titles(owner)
+    other = sqlite3.connect(owner.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begun = threading.Event()
+    owner.worker.ask(lambda store: begun.wait(PATIENCE), lambda answer: None)  # what follows comes at once
+    owner.worker.change(lambda store: store.trash(CHAT.id), failed=lambda why: told.append(f"change: {why}"))
+    owner.worker.ask(lambda store: store.chats(), lambda answer: None, lambda why: told.append("question"))
+    begun.set()
+    owner.run_until(lambda: len(told) == 2)
+    assert told == ["change: its thread has ended; start MLXR again", "question"]
+    assert owner.worker.close(PATIENCE)
+
+
+def test_what_there_was_no_memory_for_is_tried_again(owner: Owner) -> None:
+    wanted = [1 << 62, 1 << 62, 1]
+    told: list[str] = []
+
+    def change(store: ChatStore) -> None:
+        store.rename(CHAT.id, "x" * len(bytes(wanted.pop(0))))
+
+    owner.worker.change(change, lambda: told.append("done"), told.append)
+    owner.worker.save(replace(CHAT, title="later"))
+    owner.run_until(lambda: bool(told))
+    assert told == ["done"]
+    owner.run_until(lambda: owner.problems[-1] == "")
+    assert "cannot be saved right now (out of memory)" in owner.problems[0]
+    assert titles(owner) == ["later"]
