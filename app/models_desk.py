@@ -114,6 +114,17 @@ class ModelsDesk(QObject):
             for then in waiting:
                 then()
 
+    def show_context(self, path: str) -> None:
+        """Open the settings of the model at `path`, with the cursor in its context."""
+
+        def show(model: Model | None) -> None:
+            if model is None:
+                self.page.say_problem(text.NOT_LISTED.format(name=self._models.name_of(path)))
+            else:
+                self.page.library.show_settings(model, "context")
+
+        self.library.find_at(path, show)
+
     def close(self, seconds: float) -> bool:
         """Stop the downloads; the next start goes on with them. Returns whether all ended in time."""
         self.search.quit()

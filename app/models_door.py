@@ -89,6 +89,16 @@ class ModelsDoor:
 
         self._with_desk(lambda desk: desk.prepare_page(partial(show, desk)))
 
+    def show_context(self, path: str) -> None:
+        """Show where the context of the model at `path` is set, for a way out of a refusal."""
+
+        def show(desk: ModelsDesk) -> None:
+            self._show_page(desk)
+            desk.page.show_tab("library")
+            desk.show_context(path)
+
+        self._with_desk(lambda desk: desk.prepare_page(partial(show, desk)))
+
     def resume_downloads(self) -> None:
         """Go on with what was not finished when the app ended."""
         if self._paths.downloads.exists():

@@ -144,7 +144,8 @@ class Desktop:
         )
         self._settings = SettingsDesk(self.chosen, appearance, lanes, self.engine.submit)
         fewer = FewerBits(self._own_settings, models, self._settings, window.toast)
-        self.ways_out = WaysOut(self.conversation, self.pins, self.pane.transcript.edit, fewer.store)
+        edit, show = self.pane.transcript.edit, self.models_door.show_context
+        self.ways_out = WaysOut(self.conversation, self.pins, edit, fewer.store, show)
         self.about = AboutDoor(appearance, window, paths, post, self.chosen, models, self._settings)
         files = ChatFiles(self.store, post)
         self.opener = Opener(window, self.models_door, models, self.chats, self.conversation, files)

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from engine.admission import Capacity, check_capacity
+from engine.cache_events import WayOut
 from engine.commands import Generate
-from engine.errors import InvalidRequest, PromptTooLong
+from engine.errors import InvalidRequest, PromptTooLong, words
 from engine.events import Limit
 from engine.loading.model import LoadedModel
 from engine.request import Clock, Request, Sequence
@@ -58,13 +59,15 @@ def _check_context(prompt: int, model: LoadedModel) -> None:
     context, whole = model.config.context_length, model.whole_context
     if prompt < context:
         return
-    if context < whole:
+    if prompt < whole:
+        ways_out = (WayOut("larger context", whole),)
         raise PromptTooLong(
             f"the prompt has {prompt:,} tokens and this model's context is set to {context:,}, answer "
-            f"included; allow more in its settings (up to {whole:,}), shorten it or start a new chat"
+            f"included; {words(ways_out)}, shorten it or start a new chat",
+            ways_out,
         )
     raise PromptTooLong(
-        f"the prompt has {prompt:,} tokens and this model's context holds {context:,}, "
+        f"the prompt has {prompt:,} tokens and this model's context holds {whole:,} at most, "
         "answer included; shorten it or start a new chat"
     )
 

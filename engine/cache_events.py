@@ -81,10 +81,10 @@ class WayOut:
     Attributes:
         kind: "shorten" the prompt by `amount` tokens, "fewer answers" (n at most `amount`), "evict" the
             pinned chat `chat` (`amount` pages), "smaller context" (`amount` tokens), "quantise" the KV memory
-            to `amount` bits.
+            to `amount` bits, "larger context" (up to `amount` tokens) in the settings of the model.
     """
 
-    kind: Literal["shorten", "fewer answers", "evict", "smaller context", "quantise"]
+    kind: Literal["shorten", "fewer answers", "evict", "smaller context", "quantise", "larger context"]
     amount: int
     chat: str = ""
 

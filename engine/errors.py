@@ -48,6 +48,11 @@ class InvalidRequest(EngineError):
 class PromptTooLong(InvalidRequest):
     """The prompt does not fit the model's context."""
 
+    def __init__(self, line: str, ways_out: tuple[WayOut, ...] = ()) -> None:
+        """`ways_out`: what would help, for a program; `line` names it too."""
+        super().__init__(line)
+        self.ways_out = ways_out
+
 
 class Refused(InvalidRequest):
     """KV memory cannot hold the request, whatever else is given up for it."""
@@ -80,6 +85,8 @@ def _phrase(way: WayOut) -> str:
             return f"use a context of at most {way.amount:,} tokens"
         case "quantise":
             return f"keep the KV cache in {way.amount} bits"
+        case "larger context":
+            return f"allow more in its settings (up to {way.amount:,})"
 
 
 class NoModel(InvalidRequest):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal
+from engine.cache_events import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal, WayOut
 from engine.page_events import Bandwidth, PageMap
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 from engine.step_profile import StepProfiled
@@ -216,7 +216,7 @@ class Failed:
 
     `error` is one line for people. `kind` is the class name of the EngineError behind it, or
     "Internal" when it was none of ours (`detail` then holds the traceback, for logs). `refusal` is there when
-    KV memory cannot hold the request.
+    KV memory cannot hold the request, and names ways out of its own. `ways_out`: of another lack.
     """
 
     id: str
@@ -224,6 +224,7 @@ class Failed:
     kind: str
     detail: str = ""
     refusal: Refusal | None = None
+    ways_out: tuple[WayOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

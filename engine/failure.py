@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
-from engine.errors import EngineError, Refused
+from engine.errors import EngineError, PromptTooLong, Refused
 from engine.events import Failed
 
 GOOD_STEPS = 4
@@ -34,7 +34,8 @@ def failure(request_id: str, error: Exception) -> Failed:
     """The event for a request that raised: an EngineError's own line, or what broke."""
     if isinstance(error, EngineError):
         refusal = error.refusal if isinstance(error, Refused) else None
-        return Failed(request_id, str(error), type(error).__name__, refusal=refusal)
+        ways_out = error.ways_out if isinstance(error, PromptTooLong) else ()
+        return Failed(request_id, str(error), type(error).__name__, refusal=refusal, ways_out=ways_out)
     detail = "".join(traceback.format_exception(error))
     return Failed(
         request_id,

@@ -24,7 +24,6 @@ from engine import (
     Generate,
     Keep,
     PrefillProgress,
-    Refusal,
     SampleEnded,
     TextChunk,
     WayOut,
@@ -36,13 +35,13 @@ OfAnswers = CacheReport | PrefillProgress | TextChunk | SampleEnded | Finished |
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that KV memory could not hold.
+    """A request that KV memory, or the context that is set for its model, could not hold.
 
     Attributes:
         ways_out: what would let it run.
         answers: how many were asked for.
-        prompt_tokens: of its prompt.
-        words_a_token: of the text that was asked.
+        prompt_tokens: of its prompt; 0 where KV memory did hold it.
+        words_a_token: of the text that was asked; 0 where that is not known.
     """
 
     ways_out: tuple[WayOut, ...]
@@ -51,8 +50,11 @@ class Refused:
     words_a_token: float
 
     @classmethod
-    def of(cls, refusal: Refusal, answers: int, words: int) -> Refused:
-        """What is to be remembered of a request for so many answers to so many words."""
+    def of(cls, failed: Failed, answers: int, words: int) -> Refused | None:
+        """What is to be remembered of a request for so many answers to so many words, if it has ways out."""
+        refusal = failed.refusal
+        if refusal is None:
+            return cls(failed.ways_out, answers, 0, 0.0) if failed.ways_out else None
         tokens = refusal.prompt_tokens
         return cls(refusal.ways_out, answers, tokens, words / tokens if tokens else 0.0)
 
@@ -74,7 +76,7 @@ class Answering(QObject):
     """Every request in flight, with the chat it writes to.
 
     Attributes:
-        refused: what KV memory could not hold, by the message that would have been the answer.
+        refused: what could not be held, by the message that would have been the answer.
     """
 
     def __init__(
@@ -198,8 +200,7 @@ class Answering(QObject):
     def _end(self, asked: _Asked, event: Finished | Failed) -> None:
         del self._asked[event.id]
         messages = self._without_wordless(asked)
-        if isinstance(event, Failed) and event.refusal:
-            refused = Refused.of(event.refusal, len(asked.answers), asked.words)
+        if isinstance(event, Failed) and (refused := Refused.of(event, len(asked.answers), asked.words)):
             self.refused[messages[-1].id] = refused
         tree = asked.open_chat.tree
         for message in messages:

@@ -83,7 +83,7 @@ class ConversationViewModel(QObject):
         return self._state.phase == "idle" and self._models.takes_requests
 
     def refused(self, message_id: str) -> Refused | None:
-        """What KV memory could not hold for this answer, in this run of the app."""
+        """What could not be held for this answer, in this run of the app."""
         return self._answering.refused.get(message_id)
 
     def ways_out(self, message_id: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Why KV memory cannot hold a message, and what would let it run, in words; without Qt."""
+"""Why KV memory, or a context, cannot hold a message, and what would let it run, in words; without Qt."""
 
 from __future__ import annotations
 
@@ -54,3 +54,5 @@ def way_words(way: WayOut, title_of: Callable[[str], str], words_a_token: float 
             return text.WAY_CONTEXT.format(amount=counted(way.amount, "token"))
         case "quantise":
             return text.WAY_QUANTISE.format(amount=way.amount)
+        case "larger context":
+            return text.WAY_LARGER.format(amount=counted(way.amount, "token"))

@@ -12,7 +12,7 @@ class WaysOut:
     """Takes the ways that the engine named.
 
     `edit` opens the editor of a message; `store_in_bits` keeps the wish for KV memory of so many
-    bits for the model at a path.
+    bits for the model at a path; `show_context` shows where that one's context is set.
     """
 
     def __init__(
@@ -21,9 +21,10 @@ class WaysOut:
         pins: PinsViewModel,
         edit: Callable[[str], None],
         store_in_bits: Callable[[int, str], None],
+        show_context: Callable[[str], None],
     ) -> None:
         self._conversation, self._pins = conversation, pins
-        self._edit, self._store_in_bits = edit, store_in_bits
+        self._edit, self._store_in_bits, self._show_context = edit, store_in_bits, show_context
 
     def take(self, message_id: str, number: int) -> None:
         """Take way `number` of those named for this answer, and ask anew where that can help now."""
@@ -37,6 +38,9 @@ class WaysOut:
                 return
             case "quantise":
                 self._store_in_bits(way.amount, self._model_of(message_id))
+                return
+            case "larger context":
+                self._show_context(self._model_of(message_id))
                 return
             case "fewer answers":
                 answers = way.amount

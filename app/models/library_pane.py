@@ -163,7 +163,7 @@ class LibraryPane(QWidget):
         self._add.place_chosen.connect(self._library.take_in)
         self._list.update_looked_for.connect(self._updates.look)
         self._list.update_wanted.connect(self._updates.update)
-        self._list.settings_wanted.connect(self._show_settings)
+        self._list.settings_wanted.connect(self.show_settings)
         self._updates.changed.connect(self._show)
         self._list.opened.connect(self.opened)
         self._list.unloaded.connect(self._models.unload)
@@ -192,12 +192,15 @@ class LibraryPane(QWidget):
     def _look_for_updates(self) -> None:
         self._updates.look_at_all(self._library.shelf.models)
 
-    @Slot(object)
-    def _show_settings(self, model: Model) -> None:
+    def show_settings(self, model: Model, field: str = "") -> None:
+        """Open the settings of a model, with the cursor in one of the fields."""
         dialog = ModelSettingsDialog(model, self)
         dialog.saved.connect(lambda settings: self._save_settings(model, settings))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+        if field:
+            dialog.field(field).setFocus()
+            dialog.field(field).selectAll()
 
     def _save_settings(self, model: Model, settings: ModelSettings) -> None:
         self._library.save_settings(model, settings)

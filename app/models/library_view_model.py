@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Signal
@@ -79,6 +80,10 @@ class LibraryViewModel(QObject):
     def find(self, key: str) -> Model | None:
         """The model of that key."""
         return next((model for model in self._shelf.models if model.key == key), None)
+
+    def find_at(self, path: str, then: Callable[[Model | None], None]) -> None:
+        """Find the model at `path`, behind what was asked before; None where the library knows none."""
+        self._ask(lambda library: library.model_at(Path(path)), then)
 
     @property
     def notes(self) -> tuple[str, ...]:

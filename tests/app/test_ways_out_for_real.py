@@ -17,8 +17,10 @@ from app.library.look import look
 from app.library.lookup import settings_at
 from app.library.records import ModelSettings
 from app.model_location import GUIDE
+from app.models.model_settings_dialog import ModelSettingsDialog
 from app.paths import Paths
 from app.settings import SettingsFile
+from app.text import OUTDATED
 from app.wiring import Desktop, MakeEngine
 from engine import Engine, EngineSettings, inspect_model
 from tests.app.conftest import OpenDesktop
@@ -145,3 +147,39 @@ def test_an_answer_within_a_smaller_context(desktop: Desktop, qtbot: QtBot) -> N
     assert desktop.conversation.messages[-1].text  # it began, and could not go on
     qtbot.mouseClick(way(qtbot, desktop, "Answer within"), Qt.MouseButton.LeftButton)
     assert ended(qtbot, desktop) == "length"
+
+
+def test_a_context_that_is_set_too_small_leads_to_its_setting(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    with open_library(Paths(home)) as library:
+        library.refresh(look)
+        library.save_settings(library.named("guide"), ModelSettings(context=40))
+    desktop = open_desktop(lambda emit: Engine(emit, EngineSettings(cache=tmp_path / "cache")), GUIDE, home)
+    assert desktop.conversation.send(LONG)
+    assert ended(qtbot, desktop) == "failed"
+    assert "context is set to 40" in desktop.conversation.messages[-1].error
+    qtbot.mouseClick(way(qtbot, desktop, "Allow more"), Qt.MouseButton.LeftButton)
+    dialogs = desktop.window.findChildren
+    qtbot.waitUntil(lambda: bool(dialogs(ModelSettingsDialog)), timeout=PATIENCE)
+    (dialog,) = dialogs(ModelSettingsDialog)
+    field = dialog.field("context")
+    assert (dialog.windowTitle(), field.selectedText()) == ("Settings of guide", "40")
+    field.setText("1000")
+    qtbot.mouseClick(dialog.save, Qt.MouseButton.LeftButton)
+    desk = desktop.models_door.desk
+    assert desk
+    qtbot.waitUntil(lambda: desk.page.toast.text == OUTDATED.format(name="guide"), timeout=PATIENCE)
+    desktop.models.open(str(GUIDE))
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
+    assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
+    assert ended(qtbot, desktop) in ("complete", "length")
+
+
+def test_the_setting_of_a_model_that_is_gone_is_said_not_to_be_there(desktop: Desktop, qtbot: QtBot) -> None:
+    desktop.models_door.show_context("/models/gone")
+    qtbot.waitUntil(lambda: desktop.models_door.desk is not None, timeout=PATIENCE)
+    desk = desktop.models_door.desk
+    assert desk
+    qtbot.waitUntil(lambda: "not among" in desk.page.banner.text, timeout=PATIENCE)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EngineSettings, Generate, Limit
+from engine import EngineSettings, Generate, Limit, WayOut
 from tests.fakes.listener import running_engine
 
 PROMPT = tuple(range(3, 53))
@@ -45,3 +45,16 @@ def test_a_prompt_that_is_too_long_by_a_setting_is_told_so(folder: Path) -> None
             "the prompt has 50 tokens and this model's context is set to 50, answer included; allow more "
             "in its settings (up to 1,024), shorten it or start a new chat"
         )
+        assert listener.failed("a").ways_out == (WayOut("larger context", 1024),)
+
+
+def test_a_prompt_that_is_too_long_for_the_whole_context_is_not_told_of_a_setting(folder: Path) -> None:
+    with running_engine(EngineSettings(context=50)) as listener:
+        listener.load(folder)
+        listener.submit(Generate("a", tokens=(1,) * 1024))
+        failed = listener.failed("a")
+        assert failed.error == (
+            "the prompt has 1,024 tokens and this model's context holds 1,024 at most, answer included; "
+            "shorten it or start a new chat"
+        )
+        assert failed.ways_out == ()
