@@ -6,6 +6,7 @@ import argparse
 import atexit
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -91,7 +92,10 @@ def _run(argv: list[str]) -> int:
     argv, wanted = _without_wanted(argv)
     _check_start(argv)
     parser, subcommand = _parser(argv)
-    args = parser.parse_args(argv, Namespace(wanted=wanted))
+    args, rest = parser.parse_known_args(argv, Namespace(wanted=wanted))
+    if rest:
+        of = f"mlxr {args.command}" if args.command else "mlxr"
+        raise UsageError(f"unrecognized arguments: {shlex.join(rest)}; see `{of} --help`")
     from app.log import start_logging
 
     start_logging(default_paths().log)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from app.amounts import size
 from app.cli.batch_speed import loads, measure_batches
 from app.cli.bench_cache import SHAPE, cache_report
 from app.cli.bench_model import shape_model
@@ -91,6 +92,7 @@ def _measure(args: Namespace, plan: Plan, wants_window: bool, terminal: Terminal
     _try_kernels(locate(args.model), terminal)
     with open_session(args, terminal, is_measured=True) as (session, model):
         check_plan(plan, model)
+        _check_memory(loads(plan), model)
         peer = _peer(args.vs, args.peer, model, terminal)
         machine = machine_report()
         subject = _subject(args, model, machine.device_name)
@@ -137,6 +139,18 @@ def _beyond_one_chat(
         return list(measure_batches(plan, runner, peer, targets, terminal.progress))
     except EngineError as error:
         raise AppError(str(error)) from None
+
+
+def _check_memory(loads: Sequence[tuple[int, int]], model: ModelInfo) -> None:
+    """Raises AppError where this machine cannot hold the keys and values of so many sequences at once."""
+    memory = machine_report().memory_bytes
+    for sequences, tokens in loads:
+        kv_bytes = sequences * -(-tokens // model.page_size) * model.page_bytes
+        if kv_bytes > memory:
+            raise AppError(
+                f"{sequences} x {tokens} tokens need {size(kv_bytes)} of KV memory, and this machine has "
+                f"{size(memory)}; give smaller --batches, --cached or --contexts"
+            )
 
 
 def _window(model: Path, runs: int, terminal: Terminal) -> list[Row]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from app.cli.bench_report import Report
-from app.cli.cache_speed import measure_cache
+from app.cli.cache_speed import FEWEST, measure_cache
 from app.cli.cache_speed_scene import ROOM, CachePlan, Scene
 from app.cli.targets import Subject, cache_targets
 from app.cli.terminal import Terminal
@@ -27,8 +27,6 @@ from engine import (
 SHAPE = "guide-like"
 """The built-in model's own context is too short for the chats that are promised to be quick: this is its
 shape, with random weights and as long a context as is asked for."""
-FEWEST = 64
-"""Tokens of the shortest chat that can go on in all the ways that are measured."""
 
 
 def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from dataclasses import replace
 
-from app.cli.cache_speed import CACHE_PLAN, MOST_ANSWERS, PARTS
+from app.cli.cache_speed import CACHE_PLAN, FEWEST, MOST_ANSWERS, PARTS
 from app.cli.cache_speed_scene import CachePlan
 from app.cli.inputs import positive
 from app.cli.model_option import add_model_option
@@ -132,10 +132,11 @@ def cache_plan_of(args: Namespace) -> CachePlan:
         raise UsageError(
             f"--batches with --cache takes 1 to {MOST_ANSWERS} answers; leave parts out with --only"
         )
-    context = args.context or CACHE_PLAN.context
+    if args.context is not None and args.context < FEWEST:
+        raise UsageError(f"--context {args.context} is too short for what is measured; give {FEWEST} or more")
     return replace(
         CACHE_PLAN,
-        context=context,
+        context=args.context or CACHE_PLAN.context,
         long_prompt=args.long or CACHE_PLAN.long_prompt,
         pairs=args.pairs or CACHE_PLAN.pairs,
         decoded=args.decode or CACHE_PLAN.decoded,

@@ -29,6 +29,8 @@ PARTS: Mapping[str, Part] = MappingProxyType(
 )
 """By the name that `--only` takes."""
 
+FEWEST = 64
+"""Tokens of the shortest chat that can go on in all the ways that are measured."""
 MOST_ANSWERS = 32
 """That the engine decodes as one batch; more would wait for each other."""
 

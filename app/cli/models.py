@@ -104,9 +104,12 @@ def _change(args: Namespace, library: Library, terminal: Terminal) -> None:
         name, new = args.rename
         _rename(library, library.named(name), new)
     for name, setting in args.set:
-        model, (what, equals, value) = library.named(name), setting.partition("=")
-        if not equals:
-            raise UsageError(f"--set {name} {setting}: a setting is KEY=VALUE, such as context=4096")
+        what, equals, value = setting.partition("=")
+        if not equals:  # before the name is looked for: who leaves that out has a key in its place
+            raise UsageError(
+                f"--set {name} {setting}: a setting is NAME KEY=VALUE, such as guide context=4096"
+            )
+        model = library.named(name)
         changed = with_setting(model.settings, what, value)
         library.save_settings(model, changed)
         terminal.note(f"{model.name}: {_settings_words(changed) or 'nothing is set for it alone'}")

@@ -280,14 +280,16 @@ def test_several_menu(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     save(desktop, f"{look}-composer")
 
 
-def test_refusal(desktop: Desktop, qtbot: QtBot, look: str) -> None:
+@SIZES
+def test_refusal(desktop: Desktop, qtbot: QtBot, look: str, size: tuple[int, int]) -> None:
+    desktop.window.resize(*size)
     engine_of(desktop).reply = ()
     engine_of(desktop).fail_with = "KV memory is full"
     pinned = desktop.chats.rows[0].chat.id
     ways = (WayOut("shorten", 1400), WayOut("evict", 96, pinned), WayOut("quantise", 8))
     engine_of(desktop).refusal = Refusal(600, 512, ways)
     say(qtbot, desktop, "Here is a very long text. Please shorten it.")
-    save(desktop, f"{look}-refusal")
+    save(desktop, f"{look}-refusal-{size[0]}")
 
 
 def test_dots(desktop: Desktop, qtbot: QtBot, look: str) -> None:

@@ -221,6 +221,22 @@ def test_a_context_that_does_not_fit_is_one_line(mlxr_here: Run, random_model: P
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_batches_that_the_memory_does_not_hold_are_one_line(mlxr_here: Run, random_model: Path) -> None:
+    sizes = ("--contexts", "5", "--prompts", "none", "--batches", "99999999", "--cached", "none")
+    done = mlxr_here("bench", "--model", random_model, *sizes, "--pairs", "1", "--vs", "none")
+    assert done.returncode == 1
+    assert "99999999 x 69 tokens need" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_chat_that_is_too_short_for_the_cache_is_said_to_be(mlxr_here: Run) -> None:
+    done = mlxr_here("bench", "--cache", "--context", "10")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: --context 10 is too short for what is measured; give 64 or more\n",
+    )
+
+
 def test_a_disk_without_room_is_one_line(mlxr_here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10_000_000})())
     done = mlxr_here("bench", "--shape", "tinyllama-1.1b", "--quant", "q4")

@@ -71,6 +71,14 @@ def test_wrong_usage_is_one_line_and_exit_code_2(mlxr_here: Run, arguments: tupl
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("arguments", "command"), [(("top", "--nope"), "mlxr top"), (("--nope",), "mlxr")])
+def test_an_unknown_option_leads_to_the_help_that_lists_those_there_are(
+    mlxr_here: Run, arguments: tuple[str, ...], command: str
+) -> None:
+    done = mlxr_here(*arguments)
+    assert done.stderr == f"error: unrecognized arguments: --nope; see `{command} --help`\n"
+
+
 def test_safe_mode_is_the_windows(mlxr_here: Run) -> None:
     done = mlxr_here("--safe", "doctor")
     assert done.returncode == 2

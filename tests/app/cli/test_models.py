@@ -321,6 +321,12 @@ def test_a_setting_that_makes_no_sense_is_refused(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_setting_without_its_model_is_said_to_need_one(mlxr_here: Run) -> None:
+    done = mlxr_here("models", "--set", "context", "10")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a setting is NAME KEY=VALUE, such as guide context=4096" in done.stderr
+
+
 @pytest.mark.long
 def test_at_a_terminal_what_was_set_is_said(mine: Path) -> None:
     terminal = TerminalProcess("models", "--set", "random", "context=60", "--set", "random", "top-k=5")
