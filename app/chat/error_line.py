@@ -25,6 +25,7 @@ class ErrorLine(QFrame):
         self._icon = QLabel()
         self._icon.setFixedSize(ICON, ICON)
         self._text = QLabel()
+        self._text.setContentsMargins(2, 2, 0, 0)  # above the words of the ways, beside the icon's middle
         self._text.setWordWrap(True)
         self._text.setTextFormat(Qt.TextFormat.PlainText)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
