@@ -166,12 +166,15 @@ class SsdFiles:
     def forget_chat(self, chat: str) -> None:
         """Remove every file, of any model, with a page that is only `chat`'s; others are its no longer.
 
-        Whatever they say of it now, and whoever wrote that. Where the folder is busy, or cannot be written,
-        nothing of it is found from here on, and the rest is done when it can be.
+        Whatever they say of it now, and whoever wrote that. Where the folder is busy for more than 50 ms, or
+        cannot be written, nothing of it is found from here on, and the rest is done when it can be: with the
+        next write, by `forget_again`, or by whoever opens the folder next.
         """
         self._unsaved.forget(chat)
         try:
-            with self._held():
+            with self._held(briefly=True):
+                pass
+            if chat not in self._unsaved.forgotten:
                 return
         except (FolderBusy, OSError) as error:
             self._unsaved.tell_kept(error)
@@ -179,6 +182,20 @@ class SsdFiles:
             orphaned = self._index.disown(chat)
         for file in orphaned:
             self._remove(file.path)
+
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """Forgotten chats that files may still be of."""
+        return self._unsaved.forgotten
+
+    def forget_again(self) -> None:
+        """Try what could not be forgotten once more, within 50 ms."""
+        self._unsaved.try_again()
+        try:
+            with self._held(briefly=True):
+                pass
+        except (FolderBusy, OSError) as error:
+            self._unsaved.tell_kept(error)
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """Remove every file that holds one of `keys`, and count it: its pages were wrong."""
@@ -201,9 +218,9 @@ class SsdFiles:
         self._unsaved.write_times()
 
     @contextmanager
-    def _held(self) -> Generator[None]:
+    def _held(self, *, briefly: bool = False) -> Generator[None]:
         """Hold the folder's lock, with what other processes have changed learnt, and owners written down."""
-        with self._folder.locked():
+        with self._folder.locked(briefly=briefly):
             self._catch_up(self._folder.read_ledger())
             for path in self._unsaved.write_owners():
                 self._lose(path)

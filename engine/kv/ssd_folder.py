@@ -2,6 +2,7 @@
 
     FOLDER/lock                         held while files are written or old ones make room
     FOLDER/ledger.json                  bytes written per day, and a mark that changes with every write
+    FOLDER/CHAT.forgotten               a chat that was deleted, until no file says that it is its own
     FOLDER/IDENTITY/KEY.safetensors     a run of pages, named by the key of its last page
     FOLDER/IDENTITY/.KEY.tmp            the same while it is written; without the lock's holder, a leftover
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -33,11 +35,13 @@ DAY_S = 86_400
 
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _FILE = re.compile(r"[0-9a-f]{32}\.safetensors")
+_FORGOTTEN = re.compile(r"[0-9a-f]{32}\.forgotten")
 _LEFTOVER = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _LOCK, _LEDGER = "lock", "ledger.json"
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 _OTHERS = 0o077
 _LOCK_S = 2.0
+_BRIEFLY_S = 0.05
 _KEPT_DAYS = 32
 
 
@@ -112,11 +116,14 @@ class SsdFolder:
                     _close_to_others(Path(entry.path))
 
     @contextmanager
-    def locked(self) -> Generator[None]:
-        """Hold the lock that writers of all processes share. Raises FolderBusy after two seconds."""
+    def locked(self, *, briefly: bool = False) -> Generator[None]:
+        """Hold the lock that writers of all processes share.
+
+        Raises FolderBusy after two seconds; `briefly`, after 50 ms, for who has others to serve.
+        """
         lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, _FILE_MODE)
         try:
-            _wait_for(lock)
+            _wait_for(lock, _BRIEFLY_S if briefly else _LOCK_S)
             yield
         finally:
             os.close(lock)  # lets go of the lock too, as the end of the process does
@@ -131,6 +138,24 @@ class SsdFolder:
             for entry in _entries(folder):
                 if _LEFTOVER.fullmatch(entry.name):
                     remove(Path(entry.path))
+
+    def remember(self, chat: str) -> None:
+        """Write down that `chat` was deleted; needs no lock. A power cut may lose it, a crash does not."""
+        text = json.dumps(chat).encode()
+        name = f"{hashlib.blake2b(text, digest_size=16).hexdigest()}.forgotten"
+        _replace(self.root / name, self.root / f".{name}.tmp", [memoryview(text)], is_durable=False)
+
+    def remembered(self) -> dict[str, Path]:
+        """Chats that were deleted, by any process, and the files that say so; for the holder of the lock."""
+        found: dict[str, Path] = {}
+        for entry in _entries(self.root):
+            try:
+                if _FORGOTTEN.fullmatch(entry.name):
+                    chat = cast("object", json.loads(Path(entry.path).read_bytes()))
+                    found |= {chat: Path(entry.path)} if isinstance(chat, str) else {}
+            except (OSError, ValueError, RecursionError):
+                continue  # not as it was written: nobody knows whom it meant
+        return found
 
     def write(self, path: Path, buffers: Sequence[memoryview]) -> None:
         """Write the file whole or not at all. Removes what it began when that fails."""
@@ -189,7 +214,9 @@ def _replace(path: Path, temporary: Path, buffers: Sequence[memoryview], *, is_d
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
-    return entry.name in (_LOCK, _LEDGER) or _IDENTITY.fullmatch(entry.name) is not None
+    return entry.name in (_LOCK, _LEDGER) or any(
+        pattern.fullmatch(entry.name) for pattern in (_IDENTITY, _FORGOTTEN)
+    )
 
 
 def _close_to_others(path: Path) -> None:
@@ -206,8 +233,8 @@ def _close_to_others(path: Path) -> None:
         log.warning("%s stays open to other accounts: %s", path, error.strerror)
 
 
-def _wait_for(lock: int) -> None:
-    give_up = time.monotonic() + _LOCK_S
+def _wait_for(lock: int, seconds: float) -> None:
+    give_up = time.monotonic() + seconds
     while True:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

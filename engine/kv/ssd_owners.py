@@ -10,8 +10,8 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Set
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.kv.page_file import EncodedRun, read_header, roomier, write_chats
@@ -49,47 +49,78 @@ def add_owners(file: StoredFile, known: PageHeader, owners: Chats, rewrite: Rewr
     return run.header if rewrite(file, run) else None
 
 
-def forget_chats(folder: SsdFolder, chats: Set[str]) -> dict[Path, PageHeader | None]:
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Chats that were taken from files.
+
+    Attributes:
+        changed: files that were theirs, with what they say now; None where one is removed.
+        is_all: whether none is left, as far as files can be read.
+    """
+
+    changed: Mapping[Path, PageHeader | None]
+    is_all: bool
+
+
+def forget_chats(folder: SsdFolder, chats: Set[str]) -> Forgotten:
     """Remove every file, of any model, with a page that only `chats` own; others are theirs no longer.
 
-    Only for the holder of the lock. Returns the files that were theirs, with what they say now: None where
-    one is removed. What a writer that is gone has left of a file is removed too.
+    Only for the holder of the lock. What a writer that is gone has left of a file is removed too, and what
+    was written down of these chats, once all is done.
     """
     folder.remove_leftovers()
     changed: dict[Path, PageHeader | None] = {}
+    is_all = True
     for file in folder.scan():
         try:
             header = read_header(file.path, None)
             if not chats.isdisjoint(frozenset[str]().union(*header.chats)):
                 changed[file.path] = _without(file, header, chats)
-        except DamagedFile:
-            continue  # it is never matched, and goes when its model is loaded
+        except (DamagedFile, FileNotFoundError):
+            continue  # never matched, and it goes when its model is loaded; or it is gone
         except OSError as error:
             log.warning("pages of deleted chats may stay in %s: %s", file.path, error.strerror)
-    return changed
+            is_all = False
+    for chat, path in folder.remembered().items() if is_all else ():
+        if chat in chats:
+            remove(path)
+    return Forgotten(changed, is_all)
 
 
 def forget_in_folder(root: Path, chats: Set[str]) -> bool:
-    """The same for who has no cache open in the folder `root`. False, said in the log, when it cannot be."""
+    """The same for who has no cache open in the folder `root`. False, said in the log, when some may stay.
+
+    It waits no longer than 50 ms for other processes.
+    """
     folder = SsdFolder(root, "", shutil.disk_usage)
     try:
-        if root.exists():
-            with folder.locked():
-                forget_chats(folder, chats)
+        if not root.exists():
+            return True
+        for chat in chats:
+            _remember(folder, chat)
+        with folder.locked(briefly=True):
+            return forget_chats(folder, chats).is_all
     except (FolderBusy, OSError) as error:
         _tell_kept(root, error)
         return False
-    return True
+
+
+def _remember(folder: SsdFolder, chat: str) -> None:
+    try:
+        folder.remember(chat)
+    except OSError:
+        return  # a disk that takes nothing: whoever has asked remembers it while the process lives
 
 
 def _without(file: FoundFile, header: PageHeader, chats: Set[str]) -> PageHeader | None:
     left = tuple(owners - chats for owners in header.chats)
     is_alone = any(owners and not others for owners, others in zip(header.chats, left, strict=True))
-    said = None if is_alone else write_chats(file.path, header, left)
+    try:
+        said = None if is_alone else write_chats(file.path, header, left)
+    except OSError:  # it may be half written
+        said = None
     if said is None:  # or its names, which another program wrote, take more room as we write them
-        remove(file.path)
-        if file.path.exists():
-            log.warning("pages of deleted chats stay in %s: it cannot be removed", file.path)
+        file.path.unlink(missing_ok=True)
     else:
         os.utime(file.path, ns=(file.used_ns, file.used_ns))
     return said
@@ -107,6 +138,7 @@ class Unsaved:
         self._folder, self._index, self._guard, self._rewrite = folder, index, guard, rewrite
         self._paths: set[Path] = set()
         self._forgotten: set[str] = set()
+        self._stuck: frozenset[str] = frozenset()  # in files that cannot go: not tried with every write
 
     def add(self, files: Iterable[StoredFile]) -> None:
         """Owners of these, or when they were used, have changed; under the guard."""
@@ -116,20 +148,35 @@ class Unsaved:
         """No file shall say that it is `chat`'s."""
         with self._guard:
             self._forgotten.add(chat)
+        _remember(self._folder, chat)
+        self.try_again()
+
+    def try_again(self) -> None:
+        """Files that could not go may be able to now."""
+        with self._guard:
+            self._stuck = frozenset()
+
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """Chats that files may still be of."""
+        with self._guard:
+            return frozenset(self._forgotten)
 
     @property
     def owners_wait(self) -> bool:
         """Whether files do not say all of whose they are."""
         with self._guard:
-            return bool(self._forgotten or self._unsaid)
+            return bool(self._forgotten - self._stuck or self._unsaid)
 
     def write_owners(self) -> list[Path]:
         """Have files say whose they are; only for the holder of the folder's lock.
 
-        Returns those that were a forgotten chat's alone: they are removed, and have to leave the index.
+        Returns those that were a forgotten chat's alone: they are removed, where they can be, and have to
+        leave the index.
         """
         with self._guard:
-            unsaid, chats = self._unsaid, frozenset(self._forgotten)
+            unsaid = self._unsaid
+            chats = (self._forgotten | self._folder.remembered().keys()) - self._stuck
         for file, header, owners in unsaid:
             try:
                 said = add_owners(file, header, owners, self._rewrite)
@@ -138,15 +185,18 @@ class Unsaved:
             if said is not None:
                 with self._guard:
                     self._index.renew(file.path, said, owners)
-        changed = forget_chats(self._folder, chats) if chats else {}
+        forgotten = forget_chats(self._folder, chats) if chats else Forgotten({}, True)
         with self._guard:
-            self._forgotten -= chats
-            for path, said in changed.items():
+            if forgotten.is_all:
+                self._forgotten -= chats
+            else:
+                self._forgotten |= chats
+                self._stuck |= chats
+            for path, said in forgotten.changed.items():
                 if said is not None:
                     self._index.renew(path, said)
-            for chat in chats:
-                self._index.disown(chat)
-        return [path for path, said in changed.items() if said is None]
+            kept = [file.path for chat in chats for file in self._index.disown(chat)]
+        return [*(path for path, said in forgotten.changed.items() if said is None), *kept]
 
     def write_times(self) -> None:
         """Have files say when they were used. Those whose owners could not be written stay unsaved."""

@@ -176,6 +176,15 @@ class SsdTier:
         self._writer.drop_chat(chat)
         self._files.forget_chat(chat)
 
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """Forgotten chats that files may still be of: `forget_again` tries again."""
+        return self._files.forgotten
+
+    def forget_again(self) -> None:
+        """Try to remove what could not be: another process was writing, or the disk did not let it go."""
+        self._files.forget_again()
+
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """The restored pages `keys` disagreed with what the model computes: remove their files, and count."""
         wanted = list(keys)

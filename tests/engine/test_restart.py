@@ -285,7 +285,7 @@ def test_what_is_forgotten_while_another_process_writes_goes_later(
             listener.submit(Forget("c"))
             listener.submit(LoadModel("bad", str(tmp_path / "nothing")))
             listener.failed("bad")
-        assert owners_in(folder) == {"c"}
+            assert owners_in(folder) == {"c"}
         assert "another process is writing there" in caplog.text
         if is_loaded_then:
             listener.load(tiny)

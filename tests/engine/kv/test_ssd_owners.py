@@ -411,3 +411,83 @@ def test_a_file_in_another_s_place_is_not_a_chat_s_that_another_process_forgot(t
     second.close(10)
     (path,) = page_files(tmp_path)
     assert chats_of(path) == (frozenset({"a"}),) * 2 + (frozenset({"a", "b"}),) * 2
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_deleted_chat_waits_50_ms_for_other_processes(
+    tmp_path: Path, is_open: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier, waits = opened(tmp_path), list[float]()
+    monkeypatch.setattr("engine.kv.ssd_folder._wait_for", lambda _lock, seconds: waits.append(seconds))
+    if is_open:
+        tier.forget_chat("secret")
+        tier.forget_again()
+    else:
+        forget_in_folder(tmp_path, {"secret"})
+    assert set(waits) == {0.05}
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_could_not_be_forgotten_before_the_end_is_with_the_next_start(
+    tmp_path: Path, is_open: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, shared = run_of("secret"), run_of("secret", "b", first=100)
+    stored(opened(tmp_path), own, shared)
+    with busy(tmp_path, monkeypatch).locked():
+        if is_open:
+            tier = opened(tmp_path)
+            tier.forget_chat("secret")
+            tier.close(10)
+            assert tier.forgotten == {"secret"}
+        else:
+            assert not forget_in_folder(tmp_path, {"secret"})
+    assert "secret" in owners_in(tmp_path)
+    again = opened(tmp_path, OTHER)
+    assert owners_in(tmp_path) == {"b"}
+    assert again.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    assert list(tmp_path.glob("*.forgotten")) == []
+
+
+def test_files_that_cannot_go_yet_are_tried_again_but_not_with_every_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored(opened(tmp_path), run_of("secret"))
+    tier = opened(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refused)
+        tier.forget_chat("secret")
+        assert not tier.find(run_of("secret").keys[0])
+        said = len(caplog.records)
+        assert said > 0
+        stored(tier, run_of("b", first=100))
+        assert len(caplog.records) == said
+        tier.forget_again()
+        assert len(caplog.records) > said
+        assert tier.forgotten == {"secret"}
+        assert not forget_in_folder(tmp_path, {"secret"})
+    tier.forget_again()
+    assert owners_in(tmp_path) == {"b"}
+    assert tier.forgotten == set()
+    assert list(tmp_path.glob("*.forgotten")) == []
+
+
+def refused(*args: object, **kwargs: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", "disk")
+
+
+def test_a_file_that_the_disk_does_not_let_lose_an_owner_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(opened(tmp_path), run_of("secret", "b"))
+    monkeypatch.setattr("engine.kv.ssd_owners.write_chats", full)
+    assert forget_in_folder(tmp_path, {"secret"})
+    assert page_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", [b"", b"[", b"7", b"[" * 100_000])
+def test_a_damaged_note_of_a_deleted_chat_is_no_error(tmp_path: Path, text: bytes) -> None:
+    stored(opened(tmp_path), run_of("a"))
+    (tmp_path / f"{'ab' * 16}.forgotten").write_bytes(text)
+    tier = opened(tmp_path)
+    assert tier.reason == ""
+    assert owners_in(tmp_path) == {"a"}
