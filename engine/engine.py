@@ -128,7 +128,8 @@ class Engine:
             self._rest()
         while True:
             try:
-                command, arrived = self._commands.get(block=wait, timeout=self._models.patience)
+                timeout = self._models.patience if wait else None
+                command, arrived = self._commands.get(block=wait, timeout=timeout)
             except Empty:
                 if not wait:
                     return True

@@ -17,7 +17,7 @@ from engine.errors import NoModel
 from engine.events import Event, ModelReady, ModelUnloaded, UnloadReason
 from engine.failure import failure
 from engine.fit import Tenant, page_shares
-from engine.kv.ssd_owners import forget_in_folder
+from engine.forgetting import Forgetting
 from engine.kv.ssd_tier import SsdTier
 from engine.machine import memory_bytes
 from engine.opening import open_model
@@ -31,9 +31,6 @@ log = logging.getLogger(__name__)
 
 _WRITTEN_WITHIN = 0.25
 """Seconds for which a request waits while pages are written that would be lost."""
-
-_FORGET_AGAIN = 1.0
-"""Seconds until chats that could not leave the SSD are tried again at rest; each time twice as many."""
 
 
 class Residents:
@@ -57,8 +54,7 @@ class Residents:
         self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
         self._chats: dict[str, Mapping[str, ChatMemory]] = {}
-        self._forgotten: set[str] = set()
-        self._forget_wait, self._forget_at = _FORGET_AGAIN, 0.0
+        self._forgetting = Forgetting(settings.ssd, clock)
         self._are_pages_watched = False
         self._turns = count(1)
         self._idle_since = 0.0
@@ -116,16 +112,13 @@ class Residents:
         """Free all of them."""
         for resident in self._awake:
             self._put_out(resident, "asked")
-        self._forget_on_ssd()
+        self._forgetting.without_caches()
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat, on SSD those of every model."""
         for serving in self.servings:
             serving.chats.forget(chat)
-        self._forget_wait, self._forget_at = _FORGET_AGAIN, self._clock() + _FORGET_AGAIN
-        if not self._tiers:
-            self._forgotten.add(chat)
-            self._forget_on_ssd()
+        self._forgetting.forget(chat, self._tiers)
         at_rest = [path for path, resident in self._all.items() if resident.serving is None]
         had = [path for path in at_rest if chat in self._chats.get(path, {})]
         for path in had:
@@ -133,32 +126,9 @@ class Residents:
         if had:
             self._emit(ChatsCached(chats_of_all(self._chats.values())))
 
-    def _forget_on_ssd(self) -> None:
-        """While no model's cache is open: files go, of any model, and what cannot go yet is tried again."""
-        ssd = self._settings.ssd
-        if self._forgotten and (ssd is None or forget_in_folder(ssd.folder, self._forgotten)):
-            self._forgotten.clear()
-
     @property
     def _tiers(self) -> list[SsdTier]:
         return [serving.model.tier for serving in self.servings if serving.model.tier is not None]
-
-    def _forgets_in(self, now: float) -> float | None:
-        """Seconds until what could not be forgotten on SSD is tried again; None where all is."""
-        is_left = self._forgotten or any(tier.forgotten for tier in self._tiers)
-        return max(0.0, self._forget_at - now) if is_left else None
-
-    def _forget_again(self) -> None:
-        self._forget_wait *= 2
-        self._forget_at = self._clock() + self._forget_wait
-        tiers = self._tiers
-        if not tiers:
-            self._forget_on_ssd()
-        while tiers and self._forgotten:  # of a cache that was closed
-            tiers[0].forget_chat(self._forgotten.pop())
-        for tier in tiers:
-            if tier.forgotten:
-                tier.forget_again()
 
     def watch_pages(self, are_watched: bool) -> None:
         """Tell of single pages from now on, or no longer; also those of models that are loaded later."""
@@ -190,14 +160,14 @@ class Residents:
             for due in (resident.tidies_in(now), resident.leaves_in(self.after, now))
             if due is not None
         ]
-        forgets_in = self._forgets_in(now)
+        forgets_in = self._forgetting.due(self._tiers, now)
         return min([*dues, *([] if forgets_in is None else [forgets_in])], default=None)
 
     def look_after(self) -> None:
         """Nobody has a request: send away and tidy up what is due."""
         self._send_away()
-        if self._forgets_in(self._clock()) == 0:
-            self._forget_again()
+        if self._forgetting.due(self._tiers, self._clock()) == 0:
+            self._forgetting.again(self._tiers)
         for resident in self._awake:
             now = self._clock()
             if resident.tidies_in(now) == 0:
@@ -245,8 +215,8 @@ class Residents:
     def _ready(self, resident: Resident) -> None:
         serving = resident.at_work
         self._emit(ModelReady(resident.command.id, serving.model.info))
-        while self._forgotten and serving.model.tier is not None:
-            serving.chats.forget(self._forgotten.pop())
+        if serving.model.tier is not None:
+            self._forgetting.hand_over(serving.model.tier)
         serving.tell()
         if self._are_pages_watched:
             serving.watch_pages(True)
@@ -291,7 +261,7 @@ class Residents:
         except Exception:  # a device that is lost: the model goes all the same
             log.exception("pages could not be put away")
         if (tier := resident.at_work.model.tier) is not None:
-            self._forgotten |= tier.forgotten
+            self._forgetting.take(tier.forgotten)
         resident.serving = None
         mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
         mx.clear_cache()
