@@ -24,7 +24,8 @@ from engine.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
 from engine.layers.ops import WaitingOps

@@ -10,7 +10,8 @@ import mlx.core as mx
 from engine.kv.arena import Arena
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.in_place import AttentionKernels, Batch, BatchTables, InPlacePrefill, InPlaceStep
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope

@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.attention_drivers import Driver, head_norms, plain_rope
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from metal.attention_shape import AttentionShape, HeadNorms
 from metal.candidates_parts import normal, wide
 from metal.exact_attention import Exact, attend

@@ -8,7 +8,8 @@ from engine.batch import Sent, send, send_draft
 from engine.beginning import Beginning
 from engine.chunking import ChunkSizer
 from engine.kv.memory import KVMemory
-from engine.kv.pager import OutOfPages, Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import OutOfPages, Pager
 from engine.prompt_chunks import PromptChunks
 from engine.request import Request, Sequence
 from engine.runner import Runner

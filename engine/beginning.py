@@ -6,7 +6,8 @@ from collections import Counter
 
 from engine.failure import GOOD_STEPS
 from engine.kv.memory import KVMemory
-from engine.kv.pager import NO_PAGE, Pager
+from engine.kv.page_table import NO_PAGE
+from engine.kv.pager import Pager
 from engine.request import Sequence
 from engine.scheduler import Scheduler
 

@@ -12,7 +12,7 @@ from typing import cast
 import mlx.core as mx
 
 from engine.benchmark_batcher import StepCosts, step_costs
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
 from engine.machine import device_kind
 from engine.runner import Runner

@@ -18,7 +18,7 @@ from engine.kv.in_place_chunk import (
     InPlaceChunk,
     unpacked,
 )
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.layers.decoder import Decoder
 from engine.layers.ops import LinearOps
 

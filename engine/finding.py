@@ -11,7 +11,7 @@ from engine.batch import Sent
 from engine.cache_events import CacheReport, MissReason, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.foresight import Foresight
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.kv.restoring import Ahead
 from engine.loading.model import LoadedModel
 from engine.machine import device_name

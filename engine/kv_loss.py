@@ -14,7 +14,8 @@ from engine.commands import Message
 from engine.errors import InvalidRequest, NonFiniteLogits
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Part
 from engine.runner import Runner

@@ -10,7 +10,8 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.events import Event, KernelsChosen
-from engine.kv.pager import OutOfPages, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
 from engine.warm_up import Warmth

@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.aside import AsideChunk
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.layers.attention import Attend
 from engine.ways import Way
 

@@ -12,7 +12,7 @@ import mlx.core as mx
 from engine.errors import EngineError
 from engine.events import Event
 from engine.failure import failure
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.parts import Part

@@ -13,7 +13,7 @@ from engine.cache_events import CacheReport, MissReason
 from engine.commands import Generate
 from engine.events import Finished, FinishReason, Limit, Sample, Timing, TokenLogprobs
 from engine.failure import Suspicion
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.parts import Filling
 from engine.sampling import Sampler
 from engine.speculation.draft import Draft

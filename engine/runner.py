@@ -13,7 +13,7 @@ from engine.chunking import is_common
 from engine.decode_step import DecodeStep
 from engine.graph import GraphCounter
 from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps, pick

@@ -8,7 +8,8 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.kv.pager import OutOfPages, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
 

@@ -14,7 +14,7 @@ from engine.batcher import Batcher
 from engine.cache_events import CacheCounts, ChatMemory, ChatsCached
 from engine.events import Event, PrefillProgress, Stats
 from engine.kv.page_map import PageWatch
-from engine.kv.pager import NO_PAGE
+from engine.kv.page_table import NO_PAGE
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.process_memory import MemoryLook

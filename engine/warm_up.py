@@ -24,7 +24,8 @@ from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
 from engine.kv.in_place_chunk import chunk_rows, table_rooms
 from engine.kv.memory import KVMemory
-from engine.kv.pager import OutOfPages, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
 from engine.parts import Part
 from engine.runner import Runner

@@ -26,8 +26,8 @@ from engine.host_view import host_view
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.page_data import Array, PageData
-from engine.kv.pager import PageCopy as PageCopied
-from engine.kv.pager import Span
+from engine.kv.page_table import PageCopy as PageCopied
+from engine.kv.page_table import Span
 from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.machine import device_kind
 from metal.constants import device_integers

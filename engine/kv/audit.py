@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine.kv.chat_pages import ChatPages
 from engine.kv.node import Node
 from engine.kv.page_data import chain_key
-from engine.kv.pager import NO_PAGE, Pager
+from engine.kv.page_table import NO_PAGE
+from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from engine.kv.eviction import EvictionOrder
 from engine.kv.node import Node
-from engine.kv.pager import NO_PAGE, OutOfPages, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import OutOfPages, Pager
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import spill_run
 from engine.kv.stores import MemoryCounts, PageStore, Room, Spilled, Tier

@@ -16,7 +16,8 @@ import numpy as np
 from engine.chunking import is_common
 from engine.kv.arena import Arena
 from engine.kv.arena_pools import ArenaPools
-from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import Pager
 from engine.kv.step import causal_mask
 from engine.layers.attention import Attend, AttentionLayer
 from metal.attention_shape import AttentionShape

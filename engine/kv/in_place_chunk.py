@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
-from engine.kv.pager import NO_PAGE, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
 from engine.layers.attention import AttentionLayer, ProjectingAttend, Projection
 from engine.layers.linear import Linear
 from engine.layers.norm import RMSNorm

@@ -12,7 +12,8 @@ from engine.kv.chat_pages import PageCount
 from engine.kv.evictor import Evictor
 from engine.kv.node import Node
 from engine.kv.page_data import chain_keys
-from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.restoring import Ahead, Restoring, key_before
 from engine.kv.stores import Found, MemoryCounts, PageStore, Spilled, StoredBytes, Tier

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.kv.chat_pages import Owners
-from engine.kv.pager import NO_PAGE
+from engine.kv.page_table import NO_PAGE
 
 Tokens = tuple[int, ...]
 

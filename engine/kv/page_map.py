@@ -7,7 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.stores import Tier
 from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, PageMap

@@ -1,59 +1,19 @@
 """The pager: which KV page belongs to whom, as plain integers; no arrays and no mlx.
 
-A page holds `page_size` consecutive tokens of one sequence, in every layer. A sequence's page table maps
-token t to slot `pages[t // page_size] * page_size + t % page_size` of the arena. A page may have several
-holders: page tables, and once the prefix tree. Nobody writes into a page that has another holder.
+A page may have several holders: page tables, and once the prefix tree. Nobody writes into a page that has
+another holder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 
 from engine.errors import EngineError
-
-NO_PAGE = -1
+from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span
 
 
 class OutOfPages(EngineError):
     """The arena has no free page left for this growth; nothing was allocated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Consecutive slots [begin, end) of the arena."""
-
-    begin: int
-    end: int
-
-    @property
-    def length(self) -> int:
-        """Number of slots."""
-        return self.end - self.begin
-
-
-@dataclass(frozen=True, slots=True)
-class PageCopy:
-    """The content of page `source` must be in page `target` before anything is written to `target`."""
-
-    source: int
-    target: int
-
-
-@dataclass(slots=True)
-class PageTable:
-    """The pages of one sequence, in order; NO_PAGE (-1) where a page was given back.
-
-    Attributes:
-        length: the tokens whose keys and values are in pages (or were, before release_before).
-        chat: whose tokens they are; "" is nobody's.
-        is_read: whether launches that are still to be sent read these very pages: none is exchanged.
-    """
-
-    pages: list[int] = field(default_factory=list[int])
-    length: int = 0
-    is_read: bool = False
-    chat: str = ""
 
 
 class Pager:

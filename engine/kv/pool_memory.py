@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.kv.page_data import Array, PageMemory
-from engine.kv.pager import Span
+from engine.kv.page_table import Span
 
 
 @dataclass(frozen=True, slots=True)

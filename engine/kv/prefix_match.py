@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.common_length import common_length
 from engine.kv.node import Node
-from engine.kv.pager import NO_PAGE
+from engine.kv.page_table import NO_PAGE
 from engine.kv.trail import Trail
 
 

@@ -14,7 +14,8 @@ from itertools import count
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
 from engine.kv.node import Node, Tokens
 from engine.kv.page_data import ROOT_KEY, chain_key
-from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import Pager
 from engine.kv.prefix_match import Match, Matching
 from engine.kv.trail import Trail
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.kv.page_data import chain_keys, run_pages
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import StoredRun, stored_run
 from engine.kv.stores import MemoryOf, Tier

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.kv.node import Node
 from engine.kv.page_data import LONGEST_RUN, SpilledRun, id_bytes, keys_of_ids, run_pages
-from engine.kv.pager import NO_PAGE
+from engine.kv.page_table import NO_PAGE
 from engine.kv.stores import PageStore, Room, Tier
 
 

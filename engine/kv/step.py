@@ -14,7 +14,8 @@ import mlx.core as mx
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
-from engine.kv.pager import Pager, PageTable, Span
+from engine.kv.page_table import PageTable, Span
+from engine.kv.pager import Pager
 from engine.layers.attention import AttentionLayer
 from engine.layers.host_math import FEWEST
 from engine.layers.rope import Angles, Rope

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from engine.kv.page_data import PageData, PageMemory, SpilledRun
-from engine.kv.pager import PageCopy
+from engine.kv.page_table import PageCopy
 
 MemoryOf = Callable[[int, int], PageMemory]
 """Where some of a row of pages belong: from the one at that position on, so many. For any thread."""

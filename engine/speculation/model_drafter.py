@@ -8,7 +8,7 @@ from typing import cast
 import mlx.core as mx
 
 from engine.errors import ModelError
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.speculation.draft import MOST_DRAFTED, Draft

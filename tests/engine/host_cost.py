@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Part
 from engine.runner import Runner

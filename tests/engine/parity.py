@@ -15,7 +15,7 @@ from mlx_lm.utils import load_model as load_peer
 from mlx_lm.utils import quantize_model, save_model
 from safetensors.numpy import load_file, save_file
 
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
 from tests.fakes.random_model import write_tokenizer

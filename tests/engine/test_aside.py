@@ -18,7 +18,7 @@ from engine import (
 from engine.aside import NICER
 from engine.blas import LOADED, one_thread
 from engine.chunking import ChunkSizer
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Filling, Part
 from engine.runner import Runner

@@ -13,7 +13,7 @@ import pytest
 from engine.attention_drivers import FunctionalDriver, Rows
 from engine.attention_run import Run, run_sequences
 from engine.attention_set import CASES, AttentionSet, attention_set, set_cuts, set_spec
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from metal.attention_shape import AttentionShape
 from metal.errors import KernelError
 from metal.executors import Executor

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from engine.beginning import Beginning
 from engine.commands import Generate
 from engine.kv.memory import KVMemory
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.request import Sequence
 from engine.scheduler import Scheduler
 

@@ -34,7 +34,7 @@ from engine.failure import GOOD_STEPS
 from engine.kv import page_data, restoring
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_tier import SsdTier
 from engine.parts import Part

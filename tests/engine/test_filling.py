@@ -8,7 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Filling, Part
 from engine.runner import Runner

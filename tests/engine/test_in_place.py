@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 
 from engine.kv import in_place, in_place_chunk
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings

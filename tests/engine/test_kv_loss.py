@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine import EngineError, InvalidRequest, Message, NonFiniteLogits, measure_kv_loss
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.kv_loss import CHUNK, loss_of
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner

@@ -10,7 +10,7 @@ import pytest
 
 from engine import Cancel, EngineSettings, Finished, Generate, ModelInfo
 from engine.graph import operations
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
 from engine.parts import Part
 from engine.runner import Runner

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine.kv.arena import Arena
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.runner import Runner
 from metal.recorder import Recorder, bytes_of, unordered, without
 from metal.replay import Replay, latest_first, order, random_order

@@ -13,7 +13,7 @@ from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel, MeasureBandwidth, WatchPages
 from engine.events import Event, Stats
 from engine.kv.page_map import PageWatch, StampTimes
-from engine.kv.pager import NO_PAGE
+from engine.kv.page_table import NO_PAGE
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.stores import Found
 from engine.loading.model import load_model

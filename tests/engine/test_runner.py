@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mlx_lm.utils import load_model as load_peer
 
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.kv.step import attend_in_parts
 from engine.layers.host_math import FEWEST
 from engine.loading.model import LoadedModel, load_model

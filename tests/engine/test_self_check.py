@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine import CacheReport, EngineSettings, Finished, Generate, SamplingParams, SsdSettings, Stats
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.kv.restoring import Restoring
 from engine.kv.ssd_runs import StoredRun
 from engine.kv.stores import MemoryOf

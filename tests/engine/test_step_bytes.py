@@ -13,7 +13,7 @@ from mlx_lm.utils import quantize_model, save_model
 
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings

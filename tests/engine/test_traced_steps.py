@@ -11,7 +11,7 @@ import pytest
 from engine.chunk_step import ChunkStep
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings

@@ -14,7 +14,8 @@ from engine.batcher import Batcher
 from engine.chunking import ChunkSizer
 from engine.foresight import Foresight
 from engine.kv.memory import KVMemory
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.loading.model import LoadedModel
 from engine.machine import PROCESSORS, device_kind
 from engine.runner import Runner

@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.commands import Message
 from engine.errors import EngineError, InvalidRequest, NonFiniteLogits
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings

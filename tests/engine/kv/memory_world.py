@@ -17,7 +17,8 @@ import numpy as np
 
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import PageData, PageMemory, SpilledRun, run_pages
-from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageCopy, PageTable
+from engine.kv.pager import OutOfPages, Pager
 from engine.kv.stores import MemoryOf, Room
 
 UNWRITTEN = (1 << 32) - 1

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import EngineError
 from engine.kv.arena import Arena, takes_pages
-from engine.kv.pager import PageCopy, Span
+from engine.kv.page_table import PageCopy, Span
 
 LAYERS, HEADS, DIM, SIZE = 2, 3, 32, 16
 BITS = pytest.mark.parametrize("bits", [None, 8, 4])

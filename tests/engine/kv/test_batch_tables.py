@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.kv.in_place import BatchTables, table_pages
-from engine.kv.pager import NO_PAGE, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
 
 PAGE, PARTITION = 16, 64
 

@@ -9,7 +9,8 @@ import pytest
 from engine.kv import block_attention
 from engine.kv.arena import Arena
 from engine.kv.block_attention import FEWEST_QUERIES, MOST_QUERIES, attend_in_blocks
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope

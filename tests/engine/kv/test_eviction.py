@@ -8,7 +8,8 @@ import pytest
 
 from engine.kv.eviction import EvictionOrder
 from engine.kv.node import Node
-from engine.kv.pager import NO_PAGE, Pager, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 
 SIZE, PAGES = 2, 40

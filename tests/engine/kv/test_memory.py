@@ -11,7 +11,8 @@ import pytest
 from engine.cache_events import ChatMemory
 from engine.kv import prefix_tree
 from engine.kv.node import Node
-from engine.kv.pager import NO_PAGE, OutOfPages, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.pager import OutOfPages
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.stores import Found, MemoryCounts, Spilled
 from tests.engine.kv.memory_world import PAGE_BYTES, RUN_PAGES, Shape, World

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.kv.pager import NO_PAGE, OutOfPages, PageCopy, Pager, PageTable, Span
+from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span
+from engine.kv.pager import OutOfPages, Pager
 
 PAGES, SIZE = 12, 4
 

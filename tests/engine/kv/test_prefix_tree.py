@@ -7,7 +7,7 @@ import pytest
 from engine.kv.audit import check_tree
 from engine.kv.chat_pages import PageCount
 from engine.kv.page_data import ROOT_KEY, chain_keys
-from engine.kv.pager import NO_PAGE, PageTable
+from engine.kv.page_table import NO_PAGE, PageTable
 from tests.engine.kv.grove import PAGES, Grove
 
 

@@ -22,7 +22,7 @@ from engine import (
     Stats,
 )
 from engine.errors import EngineError
-from engine.kv.pager import PageTable
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Part
 from engine.runner import Runner

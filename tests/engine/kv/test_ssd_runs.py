@@ -9,7 +9,8 @@ import pytest
 
 from engine.kv.node import Node
 from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys, run_pages
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.ssd_runs import Offered, StoredRun, spill_run, stored_run
 from engine.kv.stores import Room

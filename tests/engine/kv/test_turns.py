@@ -11,7 +11,8 @@ import pytest
 from engine.graph import operations
 from engine.kv import step
 from engine.kv.arena import Arena
-from engine.kv.pager import Pager, PageTable
+from engine.kv.page_table import PageTable
+from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope, attention_magnitude, rope_periods
