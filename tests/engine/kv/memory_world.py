@@ -227,6 +227,7 @@ class World:
         self.memory = KVMemory(self.pager, self.store, self.tier if shape.has_tier else None, shape.window)
         self.running: list[Running] = []
         self.pinned: set[str] = set()
+        self.written_over: set[tuple[int, ...]] = set()
 
     def begin(self, tokens: Sequence[int], chat: str = "") -> Running:
         found = self.memory.lookup(tokens)
@@ -241,12 +242,15 @@ class World:
         table = sequence.table
         end = min(len(sequence.tokens), table.length + tokens)
         before = (list(table.pages), self.pager.free_pages, set(self.pager.idle_pages))
+        pinned, own_last = self.pinned_paths(), self._own_last(table)
         try:
             self.memory.grow(table, end)
         except OutOfPages:
             assert before == (table.pages, self.pager.free_pages, set(self.pager.idle_pages))
             self._was_full(table, end)
             return False
+        self.written_over |= (gone := pinned - self.pinned_paths())
+        assert gone <= own_last, "a pinned chat's page went, and not for that chat's own next tokens"
         numbers = self.chains.of(sequence.tokens[:end])
         size, pages, slots = self.shape.page_size, table.pages, self.store.slots
         for position in range(table.length, end):
@@ -364,23 +368,40 @@ class World:
 
     @contextmanager
     def keeps_pins(self) -> Iterator[None]:
-        """What pinned chats own stays in memory meanwhile, be it as a part of a fuller page."""
+        """What pinned chats own stays in memory meanwhile, be it as a part of a fuller page.
+
+        But for a last page in which such a chat itself goes on (see `Evictor.make_room`).
+        """
         before = self.pinned_paths()
+        self.written_over.clear()
         yield
         after = self.pinned_paths()
-        assert all(any(path == other[: len(path)] for other in after) for path in before)
+        assert all(any(path == other[: len(path)] for other in after) for path in before - self.written_over)
+
+    def _own_last(self, table: PageTable) -> set[tuple[int, ...]]:
+        """The path of the page that `table` writes next, if it has that alone, and its chat owns it alone."""
+        index = table.length // self.shape.page_size
+        page = table.pages[index] if index < len(table.pages) else NO_PAGE
+        held = [running for running in self.running if page in running.table.pages]
+        if page == NO_PAGE or len(held) > 1:
+            return set()
+        return {path for path, (at, owners) in self._lying().items() if at == page and owners == {table.chat}}
 
     def pinned_paths(self) -> set[tuple[int, ...]]:
         return {path for path, owners in self.cached().items() if owners & self.pinned}
 
     def cached(self) -> dict[tuple[int, ...], frozenset[str]]:
         """Every page in memory: the ids from the sequence's beginning to the page's end, and its owners."""
-        found: dict[tuple[int, ...], frozenset[str]] = {}
+        return {path: owners for path, (_, owners) in self._lying().items()}
+
+    def _lying(self) -> dict[tuple[int, ...], tuple[int, frozenset[str]]]:
+        """The same with the page that each lies in."""
+        found: dict[tuple[int, ...], tuple[int, frozenset[str]]] = {}
         paths: dict[int, tuple[int, ...]] = {}
         for node in self.memory.tree.nodes():
             path = paths[id(node)] = paths.get(id(node.parent), ()) + node.tokens
             if node.page != NO_PAGE:
-                found[path] = node.owners
+                found[path] = node.page, node.owners
         return found
 
     def longest_cached(self, tokens: Sequence[int], step: int = 1) -> int:
