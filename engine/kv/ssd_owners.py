@@ -174,9 +174,10 @@ class Unsaved:
         Returns those that were a forgotten chat's alone: they are removed, where they can be, and have to
         leave the index.
         """
+        remembered = self._folder.remembered().keys()  # reads the disk: the engine's thread wants the guard
         with self._guard:
             unsaid = self._unsaid
-            chats = (self._forgotten | self._folder.remembered().keys()) - self._stuck
+            chats = (self._forgotten | remembered) - self._stuck
         for file, header, owners in unsaid:
             try:
                 said = add_owners(file, header, owners, self._rewrite)
