@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.chat.cache_words import prediction_words
 from app.chat.conversation import ConversationViewModel
 from app.chat.refusal_words import warning_words
-from engine import Command, Event, Failed, Predict, Predicted
+from engine import ChatsCached, Command, Event, Failed, Predict, Predicted
 
 PAUSE_MS = 250
 
@@ -34,6 +34,7 @@ class PredictionViewModel(QObject):
         self._numbers = count(1)
         self._asked_id = ""
         self._words = ""
+        self._is_coming_back = False  # pages of what was predicted last, from SSD
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
         self._pause.setInterval(PAUSE_MS)
@@ -66,11 +67,15 @@ class PredictionViewModel(QObject):
         self.draft(text)
 
     def handle(self, event: Event) -> None:
-        """Take in an engine event."""
+        """Take in an engine event. When pages have come back from SSD, what was predicted is asked anew."""
         if isinstance(event, Predicted) and event.id == self._asked_id:
             self._say(prediction_words(event))
+            self._is_coming_back = event.restored_tokens > 0
         elif isinstance(event, Failed) and event.id == self._asked_id:
             self._say(warning_words(event))
+        elif isinstance(event, ChatsCached) and self._is_coming_back:
+            self._is_coming_back = False
+            self.renew()
 
     @Slot()
     def _ask(self) -> None:

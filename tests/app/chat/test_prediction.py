@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.chat import prediction
 from app.chat.prediction import PredictionViewModel
 from app.chat.refusal_words import failure_words
-from engine import Failed, Generate, Predict, Predicted, Refusal, TextChunk
+from engine import ChatsCached, Failed, Generate, Predict, Predicted, Refusal, TextChunk
 from tests.app.chat.conversation_stage import Stage, answered, finished, last_request
 
 
@@ -136,3 +136,18 @@ def test_what_the_send_would_fail_with_is_said_before_it(oracle: Oracle) -> None
     assert oracle.prediction.words == failure_words(refused)
     oracle.answer(oracle.predict("hello"))
     assert "cached" in oracle.prediction.words
+
+
+def test_it_is_asked_again_when_pages_have_come_back_from_ssd(oracle: Oracle) -> None:
+    request = oracle.predict("hello")
+    oracle.prediction.handle(ChatsCached({}))  # of another chat, say
+    assert not oracle.prediction._pause.isActive()
+    oracle.prediction.handle(Predicted(request.id, 79, 0, 64, None))
+    assert oracle.prediction.words == "64 of 79 tokens cached"
+    oracle.prediction.handle(ChatsCached({}))
+    oracle.pause()
+    assert len(oracle.asked()) == 2
+    oracle.prediction.handle(Predicted(oracle.asked()[-1].id, 79, 64, 0, 0.2))
+    assert oracle.prediction.words == "64 of 79 tokens cached, about 0.2 s"
+    oracle.prediction.handle(ChatsCached({}))
+    assert not oracle.prediction._pause.isActive()
