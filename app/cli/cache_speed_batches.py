@@ -8,6 +8,7 @@ from app.cli.batch_speed import batch_rows
 from app.cli.cache_speed_scene import Scene, request
 from app.cli.rows import Row
 from app.cli.speed import Plan
+from app.errors import AppError
 from app.measure.engine_client import Answer, EngineClient
 from engine import BatchRun, RunnerBench
 
@@ -15,6 +16,8 @@ STEP = "a step beside the model"
 STEPS = 200
 PROMPT = 64
 """Tokens of each prompt."""
+TRIES = 5
+"""A program that is kept from sending its last request may find that the first has ended."""
 
 
 def measure_throughput(scene: Scene) -> Iterator[Row]:
@@ -51,17 +54,28 @@ class EngineBatches:
         """Continue all `prompts` at once, greedily, by `count` tokens each.
 
         The rate is that of the time in which all of them are decoding: each writes some more tokens than it
-        is asked for, so that the first has not ended when the last begins.
+        is asked for, so that the first has not ended when the last begins; where it has, all are sent again.
+        Raises AppError where they never decode together.
         """
         more = count + 2 * len(prompts)
-        answers = [self._client.send(request(tuple(prompt), more, chat="")) for prompt in prompts]
-        for answer in answers:
-            self._client.finish(answer)
-        return BatchRun(tuple(answer.end.tokens[:count] for answer in answers), together_rate(answers))
+        for _ in range(TRIES):
+            answers = [self._client.send(request(tuple(prompt), more, chat="")) for prompt in prompts]
+            for answer in answers:
+                self._client.finish(answer)
+            if (rate := together_rate(answers)) is not None:
+                return BatchRun(tuple(answer.end.tokens[:count] for answer in answers), rate)
+        raise AppError(
+            f"{len(prompts)} requests at once were never all decoding in {TRIES} tries; "
+            "close what else keeps this machine busy, or give a larger --decode"
+        )
 
 
-def together_rate(answers: Sequence[Answer]) -> float:
-    """Tokens per second of all `answers` while all of them were decoding."""
+def together_rate(answers: Sequence[Answer]) -> float | None:
+    """Tokens per second of all `answers` while all of them were decoding.
+
+    None where that was for less than a token of each: one had ended before another began.
+    """
     begin = max(answer.sent + answer.first_token for answer in answers)
     end = min(answer.ended for answer in answers)
-    return sum(answer.generated_at(end) - answer.generated_at(begin) for answer in answers) / (end - begin)
+    written = sum(answer.generated_at(end) - answer.generated_at(begin) for answer in answers)
+    return written / (end - begin) if begin < end and written >= len(answers) else None

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from app.cli.cache_speed import CACHE_PLAN, PARTS, measure_cache
-from app.cli.cache_speed_batches import EngineBatches, together_rate
+from app.cli.cache_speed_batches import TRIES, EngineBatches, together_rate
 from app.cli.cache_speed_beside import gaps, quantile
 from app.cli.cache_speed_prediction import is_near
 from app.cli.cache_speed_scene import CachePlan, Scene
 from app.cli.rows import Row
 from app.cli.targets import Subject, cache_targets
+from app.errors import AppError
 from app.measure.engine_client import Answer, EngineClient, Mark
-from engine import EngineSettings, Finished, Timing
+from engine import EngineSettings, Finished, Generate, Timing
 from tests.app.cli.conftest import Run
 from tests.fakes.random_model import write_random_model
 
@@ -146,6 +147,46 @@ def test_a_batchs_rate_is_of_the_time_when_all_decode() -> None:
     early = ended(0.0, 1.0, [Mark(2.0, 2), Mark(3.0, 6)], 4.0, 9)
     late = ended(1.0, 1.0, [Mark(3.0, 3)], 5.0, 7)
     assert together_rate([early, late]) == ((9 - 2) + (5 - 1)) / (4.0 - 2.0)
+
+
+@pytest.mark.parametrize("begins", [3.5, 4.0, 5.0])
+def test_requests_that_did_not_decode_together_have_no_rate(begins: float) -> None:
+    early = ended(0.0, 1.0, [Mark(3.0, 9)], 4.0, 9)
+    late = ended(begins - 1.0, 1.0, [Mark(begins + 1, 1)], begins + 8, 9)
+    assert together_rate([early, late]) is None
+
+
+class Straggling(EngineClient):
+    """Waits for the first of two requests before it sends the second, `times` times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(EngineSettings(speculation=False))
+        self._sends = 2 * times
+
+    def send(self, command: Generate) -> Answer:
+        answer = super().send(command)
+        self._sends -= 1
+        if self._sends > 0 and self._sends % 2:
+            while answer.finished is None:
+                self._next()
+        return answer
+
+
+def test_a_batch_that_was_kept_apart_is_sent_again(random_model: Path) -> None:
+    prompts = [tuple(range(10, 40)), tuple(range(50, 80))]
+    with Straggling(times=2) as client:
+        client.load(random_model)
+        run = EngineBatches(client).run_batch(prompts, 6)
+    assert run.decode_tps > 0
+    assert [len(tokens) for tokens in run.tokens] == [6, 6]
+
+
+def test_a_batch_that_is_always_kept_apart_is_one_line(random_model: Path) -> None:
+    prompts = [tuple(range(10, 40)), tuple(range(50, 80))]
+    with Straggling(times=TRIES) as client:
+        client.load(random_model)
+        with pytest.raises(AppError, match=r"2 requests at once were never all decoding in 5 tries; close "):
+            EngineBatches(client).run_batch(prompts, 6)
 
 
 def test_tokens_without_text_count_too() -> None:
