@@ -13,12 +13,25 @@
 // the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part in `sums`, for
 // attention_reduce; of a part in which a row sees nothing, only a sum of 0. The parts of a tile are as long as each other, whatever
 // its keys are.
+//
+// STRIPED: the simdgroups of a threadgroup share 8 · TILES rows, and each walks every SIMDGROUPS-th block of KEYS keys by itself;
+// what they found is joined in threadgroup memory. So few rows keep a device busy without a launch more. A block's keys and
+// values take the same threadgroup memory one after the other, or fewer simdgroups had room.
 #define MASKED -1.0e38f
 #define LOWEST -1.0e30f
 #define SLACK 8.0f
 #define EACH uint(16 / sizeof(T))
 #define PIECES (HEAD_DIM / EACH)
+#if STRIPED
+#define ROWS (8 * TILES)
+#define WALKERS SIMDGROUPS
+#else
 #define ROWS (8 * TILES * SIMDGROUPS)
+#define WALKERS 1
+#endif
+// From a block to the next, and threads that bring one.
+#define STEP int(KEYS * WALKERS)
+#define LOADERS (SIMDGROUPS * 32 / WALKERS)
 #define COLUMNS (HEAD_DIM / 8)
 #define BLOCKS (KEYS / 8)
 #define JOINED (BLOCKS > 1 ? 2 : 1)
@@ -29,60 +42,24 @@
 #define UNIT SCALE
 #endif
 
-// A thread's pieces of a block: their pages, what lies there, and its place in threadgroup memory.
-#define EACH_PIECE(block)                                              \
-  _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {               \
-    const uint piece = index + i * (SIMDGROUPS * 32);                  \
-    const int token = (block) + int(piece / PIECES);                   \
-    const bool is_there = piece < KEYS * PIECES && token >= lowest && token < end;
-#define LOOK_UP(block)                                                 \
-  EACH_PIECE(block)                                                    \
-    if (is_there) page[i] = tables[sequence * uint(sizes[0]) + uint(token) / PAGE]; \
-  }
-#define LOAD_BLOCK(block)                                              \
-  EACH_PIECE(block)                                                    \
-    k_rows[i] = v_rows[i] = make_vec4(0.0f);                           \
-    if (is_there) {                                                    \
-      const size_t place = (size_t(kv_head) * slots + uint(page[i]) * PAGE + uint(token) % PAGE) * HEAD_DIM + piece % PIECES * EACH; \
-      k_rows[i] = load4(reinterpret_cast<const device float*>(keys + place));   \
-      v_rows[i] = load4(reinterpret_cast<const device float*>(values + place)); \
-    }                                                                  \
-  }
-#define STORE_BLOCK                                                    \
-  _Pragma("unroll") for (uint i = 0; i < VECTORS; ++i) {               \
-    const uint piece = index + i * (SIMDGROUPS * 32);                  \
-    const uint token = piece / PIECES, at = piece % PIECES * EACH;     \
-    if (piece < KEYS * PIECES) {                                       \
-      store4(reinterpret_cast<threadgroup float*>(key_tile + token * KEY_STRIDE + at), k_rows[i]);     \
-      store4(reinterpret_cast<threadgroup float*>(value_tile + token * VALUE_STRIDE + at), v_rows[i]); \
-    }                                                                  \
-  }
-
-// d[r] += Σ_i left[r, i] · right[i] of COUNT matrices i, one or two, for each of the tiles r.
-template <uint TILES, uint COUNT, typename T>
-helper void multiply(thread matrix8x8<float>* d, uint d_next, const thread matrix8x8<T>* left, uint left_next,
-                     const thread matrix8x8<T>* right, uint apart) {
-#pragma unroll
-  for (uint r = 0; r < TILES; r += 2) {
-    if (COUNT == 2 && r + 1 < TILES) {
-      matrix_multiply_two(d + r * d_next, d_next, left + r * left_next, left + (r + 1) * left_next, right, apart);
-    } else {
-#pragma unroll
-      for (uint t = r; t < r + 2 && t < TILES; ++t)
-#pragma unroll
-        for (uint i = 0; i < COUNT; ++i) matrix_multiply_accumulate(d[t * d_next], left[t * left_next + i], right[i * apart]);
-    }
-  }
-}
+#include "prefill_attention.h"
 
 #pragma body
-threadgroup_array(T, key_tile, KEYS * KEY_STRIDE);
-threadgroup_array(T, value_tile, KEYS * VALUE_STRIDE);
+threadgroup_array(T, tiles, TILE_ELEMENTS);
 
 const uint index = thread_index_in_threadgroup;
 const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint kv_head = threadgroup_position_in_grid.y;
+#if STRIPED
+const uint loader = lane, walker = simdgroup;
+threadgroup T* const key_tile = tiles + simdgroup * (KEYS * (KEY_STRIDE > VALUE_STRIDE ? KEY_STRIDE : VALUE_STRIDE));
+threadgroup T* const value_tile = key_tile;
+#else
+const uint loader = index, walker = 0;
+threadgroup T* const key_tile = tiles;
+threadgroup T* const value_tile = tiles + KEYS * KEY_STRIDE;
+#endif
 #if SPLIT
 const uint parts = uint(sizes[3]);
 const uint sequence = threadgroup_position_in_grid.z / parts, my_part = threadgroup_position_in_grid.z % parts;
@@ -118,7 +95,11 @@ const int lowest = tile_lowest, end = tile_end;
 #endif
 
 // A simdgroup's rows, and what they see: [my_begin, my_end), all of them what lies from all_begin to all_end.
+#if STRIPED
+const int my_first = first_item;
+#else
 const int my_first = first_item + int(simdgroup * 8 * TILES);
+#endif
 const int my_last = min(my_first + 8 * TILES, items) - 1;
 const int my_end = my_first < items ? history + my_last / GROUP + 1 : 0;
 const int all_end = history + my_first / GROUP + 1;
@@ -152,18 +133,30 @@ for (uint r = 0; r < TILES; ++r) {
 
 int page[VECTORS];
 vec4 k_rows[VECTORS], v_rows[VECTORS];  // of a block of keys, on their way
-int begin = lowest / KEYS * KEYS;
+int begin = lowest / KEYS * KEYS + int(walker) * KEYS;
 LOOK_UP(begin)
-LOAD_BLOCK(begin)
-LOOK_UP(begin + KEYS)
-for (; begin < end; begin += KEYS) {
+LOAD_BLOCK(k_rows, keys, begin)
+LOAD_BLOCK(v_rows, values, begin)
+LOOK_UP(begin + STEP)
+for (; begin < end; begin += STEP) {
+#if STRIPED
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  STORE_BLOCK(k_rows, key_tile, KEY_STRIDE)
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  LOAD_BLOCK(k_rows, keys, begin + STEP)
+  simdgroup_barrier(mem_flags::mem_none);
+  {  // all of its keys are the tile's
+#else
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  STORE_BLOCK
+  STORE_BLOCK(k_rows, key_tile, KEY_STRIDE)
+  STORE_BLOCK(v_rows, value_tile, VALUE_STRIDE)
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  LOAD_BLOCK(begin + KEYS)
-  LOOK_UP(begin + 2 * KEYS)
+  LOAD_BLOCK(k_rows, keys, begin + STEP)
+  LOAD_BLOCK(v_rows, values, begin + STEP)
+  LOOK_UP(begin + 2 * STEP)
   simdgroup_barrier(mem_flags::mem_none);
   if (begin < my_end && begin + KEYS > my_begin) {  // the same for the whole simdgroup
+#endif
     matrix8x8<float> score[TILES * BLOCKS];
 #pragma unroll
     for (uint i = 0; i < TILES * BLOCKS; ++i) matrix_fill(score[i], 0.0f);
@@ -229,6 +222,14 @@ for (; begin < end; begin += KEYS) {
         matrix_narrow(weights[r * BLOCKS + k], score[r * BLOCKS + k]);
       }
 
+#if STRIPED
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    STORE_BLOCK(v_rows, value_tile, VALUE_STRIDE)
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    LOAD_BLOCK(v_rows, values, begin + STEP)
+    LOOK_UP(begin + 2 * STEP)
+    simdgroup_barrier(mem_flags::mem_none);
+#endif
 #pragma unroll
     for (uint k = 0; k < BLOCKS; k += JOINED)
 #pragma unroll
@@ -242,6 +243,11 @@ for (; begin < end; begin += KEYS) {
       }
   }
 }
+
+#if STRIPED
+#include "prefill_attention_join.h"
+if (simdgroup > 0) return;
+#endif
 
 #pragma unroll
 for (uint r = 0; r < TILES; ++r) {

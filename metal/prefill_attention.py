@@ -39,24 +39,30 @@ class PrefillCut:
     Attributes:
         tiles: 8 query rows each, that a simdgroup holds: 1, 2 or 4.
         simdgroups: of a threadgroup, which share what is read.
-        keys: keys that a threadgroup holds at once: 8, 16 or 32.
+        keys: keys that a threadgroup, or with `striped` a simdgroup, holds at once: 8, 16 or 32.
+        striped: whether the simdgroups of a threadgroup have the same rows, and walk keys of their own.
     """
 
     tiles: int
     simdgroups: int
     keys: int
+    striped: bool = False
 
     def __str__(self) -> str:
-        return f"{self.tiles}x{self.simdgroups}x{self.keys}"
+        return f"{self.tiles}x{self.simdgroups}x{self.keys}" + (" striped" if self.striped else "")
 
     @property
     def rows(self) -> int:
         """Query rows of a threadgroup."""
-        return _MATRIX * self.tiles * self.simdgroups
+        return _MATRIX * self.tiles * (1 if self.striped else self.simdgroups)
 
     def threadgroup_bytes(self, shape: AttentionShape) -> int:
-        """Threadgroup memory: key and value tiles."""
-        return self.keys * (_key_stride(shape) + _value_stride(shape)) * shape.dtype.size
+        """Threadgroup memory: of keys and values, and with `striped` of what is joined behind them."""
+        if not self.striped:
+            return self.keys * (_key_stride(shape) + _value_stride(shape)) * shape.dtype.size
+        tile = self.keys * max(_key_stride(shape), _value_stride(shape)) * shape.dtype.size
+        handed = self.tiles * (1 + shape.head_dim // _MATRIX) * 2 * LANES * 4
+        return max(self.simdgroups * tile, self.simdgroups // 2 * handed)
 
 
 def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
@@ -67,6 +73,12 @@ def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
         for keys in sizes
         for tiles, simdgroups in ((2, 4), (2, 8), (1, 4), (1, 8))
     ]
+    return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
+
+
+def striped_cuts(shape: AttentionShape) -> list[PrefillCut]:
+    """Those that fit whose simdgroups walk keys of their own: few rows need no launch to join parts."""
+    cuts = [PrefillCut(2, simdgroups, 16, striped=True) for simdgroups in (10, 8, 6, 4)]
     return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
 
 
@@ -111,11 +123,12 @@ class PrefillAttention:
     def parts(self, rows: int, keys: int) -> int | None:
         """Into how many parts the keys of one sequence are best split, of `rows` new tokens behind `keys`.
 
-        None where they are not: joining is a launch more.
+        None where they are not: joining is a launch more, which a striped cut needs for very few rows only.
         """
         busy = self._tiles(rows) * self._cut.simdgroups * self._shape.kv_heads
-        parts = min(_PLENTY // busy, keys // _FEWEST_KEYS)
-        return parts if parts > 1 else None
+        plenty, fewest = (_PLENTY // 3, 3) if self._cut.striped else (_PLENTY, 2)
+        parts = min(plenty // busy, keys // _FEWEST_KEYS)
+        return parts if parts >= fewest else None
 
     def __call__(
         self,
@@ -182,6 +195,7 @@ class PrefillAttention:
                 "WINDOW": int(shape.window is not None),
                 "SINKS": int(shape.sinks),
                 "SPLIT": int(is_split),
+                "STRIPED": int(self._cut.striped),
                 **shape.logit_features,
             },
         )
@@ -221,7 +235,8 @@ class PrefillAttention:
             "VALUE_STRIDE": _value_stride(shape),
             "KEY_WIDE": _matrices(shape, most=4),
             "VALUE_WIDE": _matrices(shape, most=8),
-            "VECTORS": -(-pieces // (cut.simdgroups * LANES)),
+            "TILE_ELEMENTS": cut.threadgroup_bytes(shape) // shape.dtype.size,
+            "VECTORS": -(-pieces // (LANES if cut.striped else cut.simdgroups * LANES)),
         }
 
     def _check(

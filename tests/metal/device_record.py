@@ -156,11 +156,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", choices=SIZES, default="tinyllama")
     parser.add_argument("--begin", type=int, default=8192, help="tokens before the chunk")
     parser.add_argument("--tokens", type=int, default=29, help="of the chunk, 1 to 32")
-    parser.add_argument("--cut", help="of attention, such as 2x4x32")
+    parser.add_argument("--cut", help='of attention, such as 2x4x32, or "2x8x16 striped"')
     args = parser.parse_args(arguments)
     args.folder.mkdir(parents=True, exist_ok=True)
     executor = Recording(args.folder)
-    cut = None if args.cut is None else PrefillCut(*map(int, args.cut.split("x")))
+    sizes, _, striped = (args.cut or "").partition(" ")
+    cut = PrefillCut(*map(int, sizes.split("x")), striped == "striped") if sizes else None
     record_layer(executor, SIZES[args.model], args.begin, args.tokens, cut)
     (args.folder / "launches.json").write_text(json.dumps([asdict(each) for each in executor.launches]))
 

@@ -17,7 +17,7 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages, Pools
-from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts
+from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts, striped_cuts
 from metal.source import KernelSource
 from tests.metal.numbers import TOLERANCE, normal, wide
 from tests.metal.prefill_scene import Array, Scene, Sequences, attended, make_scene, slots_of
@@ -83,6 +83,26 @@ def test_agrees_with_float64(
     check(executor, shape, sequences, cut)
 
 
+STRIPED = [
+    PrefillCut(2, 8, 16, striped=True),
+    PrefillCut(1, 3, 8, striped=True),
+    PrefillCut(2, 1, 8, striped=True),
+]
+
+
+_EACH = [(*case[:2], STRIPED[index % 3], None if index % 2 else 3) for index, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("shape", "sequences", "cut", "parts"), _EACH)
+def test_simdgroups_that_walk_keys_of_their_own_agree(
+    executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut, parts: int | None
+) -> None:
+    """Also where there are fewer blocks of keys than simdgroups, and where what is found is joined twice."""
+    if cut.threadgroup_bytes(shape) > 32768:
+        cut = PrefillCut(1, 2, 8, striped=True)
+    check(executor, shape, sequences, cut, parts)
+
+
 @pytest.mark.parametrize("parts", [1, 2, 5])
 @pytest.mark.parametrize(("shape", "sequences", "cut"), CASES)
 def test_split_keys_agree(
@@ -98,6 +118,22 @@ def test_a_long_history_is_split_until_there_is_work_for_a_device() -> None:
     assert attention.parts(64, 8192) == 12
     assert attention.parts(1, 8192) == 32
     assert attention.parts(2048, 32768) is None
+
+
+def test_a_striped_cut_needs_no_parts_but_for_very_few_rows() -> None:
+    shape = shaped(F16, 64, 8, kv_heads=4)
+    attention = PrefillAttention(TextExecutor(Path()), Counter(), shape, PrefillCut(2, 8, 16, striped=True))
+    assert attention.parts(28, 8192) is None  # 14 tiles of 16 rows, of eight simdgroups, for each of 4 heads
+    assert attention.parts(12, 8192) is None
+    assert attention.parts(8, 8192) == 4
+    assert attention.parts(4, 600) is None
+
+
+def test_striped_cuts_fit_and_the_widest_comes_first() -> None:
+    names = [str(cut) for cut in striped_cuts(shaped(F16, 64, 8))]
+    assert names == ["2x10x16 striped", "2x8x16 striped", "2x6x16 striped", "2x4x16 striped"]
+    assert [cut.simdgroups for cut in striped_cuts(shaped(F16, 128, 4))] == [6, 4]
+    assert striped_cuts(shaped(F32, 256, 1)) == []
 
 
 @pytest.mark.long
@@ -119,7 +155,7 @@ def test_agrees_with_float64_over_the_grid(
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_every_cut_agrees(executor: Executor, dtype: mx.Dtype, head_dim: int) -> None:
     shape = shaped(dtype, head_dim, 3, kv_heads=1)
-    for cut in prefill_cuts(shape):
+    for cut in (*prefill_cuts(shape), *striped_cuts(shape)):
         check(executor, shape, [(17, 30), (0, 9)], cut)
         check(executor, shape, [(17, 30), (0, 9)], cut, parts=2)
 
@@ -265,7 +301,8 @@ def test_other_compilers_accept_the_text(tmp_path: Path, case: int) -> None:
     executor = TextExecutor(tmp_path)
     shape, sequences, cut = CASES[case]
     for parts in (None, 2):
-        run(executor, shape, make_scene(shape, sequences), 1, cut, parts)
+        for each in (cut, STRIPED[1]):
+            run(executor, shape, make_scene(shape, sequences), 1, each, parts)
     executor.check_read()
 
 

@@ -61,7 +61,11 @@ SPACES = (
         },
         {"group": _GROUP_MEETS},
     ),
-    Space("prefill_attention", {**_HEADS, **_GROUPS}, {**_LOGITS, **_PAGES, "cut": ("default", "other")}),
+    Space(
+        "prefill_attention",
+        {**_HEADS, **_GROUPS},
+        {**_LOGITS, **_PAGES, "cut": ("default", "other", "striped")},
+    ),
     Space("page_write, page_gather, page_copy", {**_HEADS, **_GROUPS}, {**_TURNS, **_PAGES}),
     Space(
         "matvec, rms_norm, embed",

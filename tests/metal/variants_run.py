@@ -14,7 +14,7 @@ from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecu
 from metal.matmul import matmul_cuts
 from metal.matvec_cut import MAX_ROWS, Work, candidates
 from metal.matvec_weight import BlockWeight
-from metal.prefill_attention import prefill_cuts
+from metal.prefill_attention import PrefillCut, prefill_cuts
 from tests.metal import (
     test_decode_attention,
     test_dequantize_blocks,
@@ -96,8 +96,12 @@ def _decode(variant: Variant, executor: Executor) -> None:
 
 def _prefill(variant: Variant, executor: Executor) -> None:
     shape, page = shape_of(variant), _number(variant, "page_size")
-    cuts = prefill_cuts(shape)
-    cut, parts = (None, None) if variant["cut"] == "default" else (cuts[-1], 3)
+    cuts = {
+        "default": (None, None),
+        "other": (prefill_cuts(shape)[-1], 3),
+        "striped": (PrefillCut(2, 3, 8, striped=True), None),
+    }
+    cut, parts = cuts[str(variant["cut"])]
     sequences = [(0, page + 1), (page - 1, 3), (-1, 2), (2 * page + 5, 1), (3, 0)]
     test_prefill_attention.check(executor, shape, sequences, cut, parts)
 
