@@ -145,7 +145,6 @@ for (; begin < end; begin += STEP) {
   simdgroup_barrier(mem_flags::mem_threadgroup);
   LOAD_BLOCK(k_rows, keys, begin + STEP)
   simdgroup_barrier(mem_flags::mem_none);
-  {  // all of its keys are the tile's
 #else
   threadgroup_barrier(mem_flags::mem_threadgroup);
   STORE_BLOCK(k_rows, key_tile, KEY_STRIDE)
@@ -155,8 +154,8 @@ for (; begin < end; begin += STEP) {
   LOAD_BLOCK(v_rows, values, begin + STEP)
   LOOK_UP(begin + 2 * STEP)
   simdgroup_barrier(mem_flags::mem_none);
-  if (begin < my_end && begin + KEYS > my_begin) {  // the same for the whole simdgroup
 #endif
+  if (STRIPED || (begin < my_end && begin + KEYS > my_begin)) {  // the same for the whole simdgroup
     matrix8x8<float> score[TILES * BLOCKS];
 #pragma unroll
     for (uint i = 0; i < TILES * BLOCKS; ++i) matrix_fill(score[i], 0.0f);
