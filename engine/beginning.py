@@ -13,27 +13,29 @@ from engine.scheduler import Scheduler
 
 
 class Beginning:
-    """What pages allow: one that begins needs those of all its tokens, each that runs one more."""
+    """What places and pages allow: one that begins needs those of all its tokens, each that runs one more."""
 
     def __init__(self, memory: KVMemory, pager: Pager, scheduler: Scheduler[Sequence]) -> None:
         self._memory, self._pager, self._scheduler = memory, pager, scheduler
 
     def is_possible(self, sequence: Sequence) -> bool:
-        """Whether there are pages for `sequence` now: alone it can always begin."""
-        running = self._scheduler.running
-        return not running or (not self._has_suspect and self._missing(sequence) <= 0)
+        """Whether there are a place and pages for `sequence` now: alone it can always begin."""
+        running, has_place = self._scheduler.running, self._scheduler.has_place
+        return not running or (has_place and not self._has_suspect and self._missing(sequence) <= 0)
 
     def victims(self, sequence: Sequence) -> list[Sequence]:
         """Who gives way so that `sequence` can begin: the worst-ranked, none where it would not help.
 
-        Only those that stand behind it. A pinned chat goes on: its pages would stay in memory.
+        Only those that stand behind it. A pinned chat goes on where pages are missing: its own would stay in
+        memory.
         """
         keeps, running = self._memory.tree.keeps, self._scheduler.running
-        behind = [
-            other for other in running if other.rank > sequence.rank and not keeps(other.request.command.chat)
-        ]
+        behind = [other for other in running if other.rank > sequence.rank]
         missing = 0 if self._has_suspect else self._missing(sequence)
-        if not 0 < missing <= sum(1 + len(victim.table.pages) for victim in behind):
+        if missing <= 0:
+            return [] if self._has_suspect or self._scheduler.has_place else behind[-1:]
+        behind = [other for other in behind if not keeps(other.request.command.chat)]
+        if missing > sum(1 + len(victim.table.pages) for victim in behind):
             return []
         holders, freed = Counter[int](), 0
         for given, victim in enumerate(reversed(behind), 1):

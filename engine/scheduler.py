@@ -59,14 +59,22 @@ class Scheduler(Generic[T]):
         return self._waiting
 
     @property
-    def next(self) -> T | None:
-        """Who would start now, if there are pages: the first in the queue, when a place is free.
+    def has_place(self) -> bool:
+        """Whether one more may run."""
+        return len(self._running) < self._most
 
-        While somebody's prompt is being computed only a better-ranked one starts.
+    @property
+    def next(self) -> T | None:
+        """Who would start now, if there are pages: the first in the queue.
+
+        Without a free place it has to stand before one that runs, whose place it can have; while somebody's
+        prompt is being computed, before that one.
         """
-        if not self._waiting or len(self._running) >= self._most:
+        if not self._waiting:
             return None
         first = self._waiting[0]
+        if not self.has_place and self._running[-1].rank <= first.rank:
+            return None
         filling = self.filling
         return first if filling is None or first.rank < filling.rank else None
 

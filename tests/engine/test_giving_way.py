@@ -13,6 +13,7 @@ from engine.events import Event, Failed, Finished
 from engine.opening import open_model
 from engine.runner import Runner
 from engine.sampling_params import SamplingParams
+from engine.scheduler import MAX_RUNNING
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from tests.engine.cold import Cold
@@ -113,6 +114,27 @@ def test_the_window_s_chat_does_not_wait_for_a_program_s_whole_answer(tmp_path: 
     assert [end.id for end in queue.ends] == ["win", "api"]
     assert [len(end.tokens) for end in queue.ends] == [3, 150]
     assert queue.preemptions == 1
+    queue.close()
+
+
+def test_the_window_s_chat_does_not_wait_for_one_of_many_answers_to_end(tmp_path: Path) -> None:
+    """As many as may run at once, and pages for many more: the last that came makes place for it."""
+    queue = Queue(tmp_path, pages=500)
+    many = {f"api {number}" for number in range(MAX_RUNNING)}
+    for number in range(MAX_RUNNING):
+        queue.add(f"api {number}", ids(4, number), 900)
+    queue.work_until_all_write()
+    assert queue.running == many
+    queue.add("one more", ids(4, 50), 3)
+    queue.add("win", ids(20, 40), 3, "window", "w")
+    while not queue.running & {"win"}:
+        queue.work(1)
+    assert queue.running == {*many, "win"} - {f"api {MAX_RUNNING - 1}"}
+    while queue.running != many:
+        queue.work(1)
+    assert [end.id for end in queue.ends] == ["win"]
+    assert queue.preemptions == 1
+    queue.serving.cancel_all()
     queue.close()
 
 

@@ -74,9 +74,15 @@ class Comparison(RuleBasedStateMachine):
     @rule()
     def starts(self) -> None:
         first = self.scheduler.next
-        expected = self.waiting[0] if self.waiting and len(self.running) < MOST else None
-        assert first is expected
+        has_place = len(self.running) < MOST
+        assert self.scheduler.has_place == has_place
+        is_due = self.waiting and (has_place or self.waiting[0].rank < self.running[-1].rank)
+        assert first is (self.waiting[0] if is_due else None)
         if first is not None:
+            if not has_place:
+                self.scheduler.give_way(worst := self.running.pop())
+                self.waiting.append(worst)
+                self.waiting.sort(key=lambda waiting: waiting.rank)
             self.scheduler.start(first)
             self.running.append(self.waiting.pop(0))
             self.running.sort(key=lambda running: running.rank)
