@@ -89,7 +89,7 @@ class Batcher:
                 return None
             for victim in victims:
                 self._give_way(victim)
-        sequence.table = self._memory.begin(sequence.known, sequence.request.command.chat)
+        sequence.table = self._memory.begin(sequence.known, sequence.request.owner)
         sequence.may_restore, sequence.kept = True, sequence.table.length
         self._scheduler.start(sequence)
         return sequence
@@ -124,12 +124,13 @@ class Batcher:
         return sent
 
     def keep(self, sequence: Sequence) -> None:
-        """All that is computed of it may be found by others; nothing more will be."""
+        """All that is computed of it may be found by others, unless it was forgotten; no more will be."""
         table = sequence.table
         # A step in flight is one token further; that one is not known yet.
         table.length = min(table.length, sequence.length)
-        tokens = sequence.tokens(0, table.length)
-        self._memory.keep(table, tokens, sequence.request.command.chat, whole=True)
+        owner = sequence.request.owner
+        if owner is not None:
+            self._memory.keep(table, sequence.tokens(0, table.length), owner, whole=True)
 
     def keep_prompts(self, *, at_once: bool) -> None:
         """What is computed of prompts may be found by others: all of it, or if not `at_once` some pages more.
@@ -137,16 +138,22 @@ class Batcher:
         Entering a page takes about 6 µs, so that a long chunk's pages would hold answers up for 1.5 ms.
         """
         for sequence in self._scheduler.running:
-            request, table = sequence.request, sequence.table
-            if sequence.index or sequence.kept >= len(request.prompt):
+            request, table, owner = sequence.request, sequence.table, sequence.request.owner
+            if owner is None or sequence.index or sequence.kept >= len(request.prompt):
                 continue
             end = min(table.length, len(request.prompt))
             if not at_once and self._memory.tree.window is None:
                 end = min(end, sequence.kept + _PAGES_A_STEP * self._pager.page_size)
             if end > sequence.kept:
                 part = PageTable(table.pages, end, table.is_read)
-                self._memory.keep(part, request.prompt, request.command.chat, whole=False)
+                self._memory.keep(part, request.prompt, owner, whole=False)
                 sequence.kept = end
+
+    def forget(self, chat: str) -> None:
+        """Those that were asked for `chat` until now go on, and nothing of them is kept."""
+        for sequence in self._scheduler:
+            if sequence.request.command.chat == chat:
+                sequence.request.is_forgotten = True
 
     def trim(self) -> None:
         """Give back pages that windows have left."""

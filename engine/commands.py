@@ -140,7 +140,10 @@ class Predict:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Drop the cached pages of `chat`, of every model, from memory and SSD, but those that others share."""
+    """Drop the cached pages of `chat`, of every model, from memory and SSD, but those that others share.
+
+    Requests of the chat that were asked before go on, and nothing of them is cached.
+    """
 
     chat: str
 

@@ -56,14 +56,14 @@ class Finding:
         """Read the next of its pages back from SSD, where that is quicker than computing them.
 
         Fewer at once where it is not alone, and others wait. Returns False when there is no more to read; of
-        some sequences it is then checked what was read.
+        some sequences it is then checked what was read. None is read for a forgotten chat: it would own that.
         """
-        tokens, chat = sequence.tokens(0, sequence.length), sequence.request.command.chat
-        if self._read_some(sequence.table, tokens, chat, is_alone):
+        tokens, owner = sequence.tokens(0, sequence.length), sequence.request.owner
+        if owner is not None and self._read_some(sequence.table, tokens, owner, is_alone):
             self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
             return True
         sequence.may_restore = False
-        self._memory.settle(sequence.table, tokens, chat)
+        self._memory.settle(sequence.table, tokens, owner)
         self._sample(sequence.table, tokens, sequence.begun_at, runner)
         return False
 
@@ -141,9 +141,10 @@ class Finding:
             self._foresight.returned(restored, new, cached, steps, seconds)
 
     def computed(self, sequence: Sequence) -> None:
-        """Its pages are kept: its chat was computed that far."""
-        tokens = sequence.tokens(0, sequence.table.length)
-        self._prefixes.computed(sequence.request.command.chat, tokens)
+        """Its pages are kept, unless it was forgotten: its chat was computed that far."""
+        owner = sequence.request.owner
+        if owner is not None:
+            self._prefixes.computed(owner, sequence.tokens(0, sequence.table.length))
 
     def forget(self, chat: str) -> None:
         """Nothing of it is expected any more."""

@@ -178,6 +178,7 @@ class Request:
         has_opened: whether its prompt was computed, and its answers have begun.
         came_alone: whether nobody else was there when it came.
         drafted_tokens, accepted_tokens: of its answers' speculation.
+        is_forgotten: whether its chat was, since it was asked: nothing of it is kept.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
     """
 
@@ -195,6 +196,7 @@ class Request:
     launched_before: Counter[str] | None = None
     has_opened: bool = False
     came_alone: bool = False
+    is_forgotten: bool = False
     suspicion: Suspicion | None = None
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -203,6 +205,11 @@ class Request:
     def id(self) -> str:
         """The caller's name for it."""
         return self.command.id
+
+    @property
+    def owner(self) -> str | None:
+        """The chat whose pages are kept of it; None where none are."""
+        return None if self.is_forgotten else self.command.chat
 
     @property
     def is_over(self) -> bool:

@@ -117,7 +117,7 @@ class Residents:
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat, on SSD those of every model."""
         for serving in self.servings:
-            serving.chats.forget(chat)
+            serving.forget(chat)
         self._forgetting.forget(chat, self._tiers)
         at_rest = [path for path, resident in self._all.items() if resident.serving is None]
         had = [path for path in at_rest if chat in self._chats.get(path, {})]

@@ -177,6 +177,11 @@ class Serving:
             self._tidying.rest_began()  # what is written later is told then
         self._tell.stats()
 
+    def forget(self, chat: str) -> None:
+        """Drop the cached pages of a chat; what was asked for it goes on without being kept."""
+        self._batcher.forget(chat)
+        self.chats.forget(chat)
+
     def watch_pages(self, is_watched: bool) -> None:
         """Tell of single pages from now on, or no longer."""
         self._tell.pages.switch(is_watched)

@@ -74,17 +74,20 @@ class KVMemory:
         if self._restoring is not None:
             self._restoring.fetch(tokens)
 
-    def begin(self, tokens: Sequence[int], chat: str) -> PageTable:
+    def begin(self, tokens: Sequence[int], chat: str | None) -> PageTable:
         """A table that shares what is in memory of a prompt; its `length` says how many tokens that is.
 
-        Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too.
+        Never all of them: a fully cached prompt still computes its last token. `chat` owns those pages too;
+        None: nobody more does.
         """
-        self._evictor.stays(chat)
         match = self.tree.match(tokens, len(tokens) - 1)
-        if full := match.length // self._pager.page_size:
-            self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
+        full = match.length // self._pager.page_size
+        if chat is not None:
+            self._evictor.stays(chat)
+            if full:
+                self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
         pages = [node.page for node in match.nodes[match.first :]]
-        return self._pager.share([NO_PAGE] * match.first + pages, match.length, chat)
+        return self._pager.share([NO_PAGE] * match.first + pages, match.length, chat or "")
 
     def prepare(self, table: PageTable, tokens: int) -> None:
         """Build the arena for the first `tokens` tokens of `table` at once, not by and by; takes no page."""
@@ -131,7 +134,7 @@ class KVMemory:
         self.counts.restored_pages += pages
         return table.length - before
 
-    def settle(self, table: PageTable, tokens: Sequence[int], chat: str) -> None:
+    def settle(self, table: PageTable, tokens: Sequence[int], chat: str | None) -> None:
         """Restoring has ended: without pages that the next token sees, `table` has what memory has."""
         if self.tree.is_torn(table):
             found = self.begin(tokens, chat)

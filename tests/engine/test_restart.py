@@ -11,6 +11,7 @@ from engine import (
     CacheReport,
     ChatsCached,
     EngineSettings,
+    Event,
     Finished,
     Forget,
     Generate,
@@ -22,6 +23,7 @@ from engine import (
     Predicted,
     SamplingParams,
     SsdSettings,
+    TextChunk,
 )
 from engine.kv.ssd_folder import SsdFolder
 from tests.engine.cold import Cold
@@ -201,6 +203,34 @@ def test_a_pinned_chat_stays_in_memory_and_a_forgotten_one_does_not(tiny: Path, 
     chats = [event for event in listener.drain() if isinstance(event, ChatsCached)]
     assert "c" not in chats[-1].chats
     assert {"o4"} <= set(chats[-1].chats)
+
+
+@pytest.mark.parametrize("moment", [None, CacheReport, TextChunk])
+@pytest.mark.parametrize("n", [1, 3])
+def test_what_runs_for_a_chat_that_is_forgotten_is_answered_and_not_kept(
+    n: int, moment: type[Event] | None, tiny: Path, tmp_path: Path
+) -> None:
+    """In the queue, while its prompt is read, and while it is answered; another chat has its first pages."""
+    asked = Generate("a", tokens=PROMPT, max_tokens=40, sampling=GREEDY, ignore_eos=True, chat="c", n=n)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        ask(listener, "first", PROMPT[:100], chat="d")
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(tiny)
+        if moment is not None:
+            listener.submit_at(lambda event: isinstance(event, moment) and event.id == "a", Forget("c"))
+        with listener.held():
+            listener.submit(asked)
+            if moment is None:
+                listener.submit(Forget("c"))
+        end = listener.finished("a")
+        assert len(end.tokens) == 40
+        assert Cold(tiny).accepts(PROMPT, end.tokens)
+        told = predicted(listener, "p", PROMPT)
+        assert told.cached_tokens + told.restored_tokens == 96, "the other's whole pages"
+    chats = [event for event in listener.drain() if isinstance(event, ChatsCached)]
+    assert set(chats[-1].chats) == {"d"}
+    assert owners_in(tmp_path / "kv") == {"d"}
 
 
 def test_a_request_that_pinned_pages_leave_no_room_for_is_told_what_would_help(tiny: Path) -> None:
