@@ -47,6 +47,7 @@ def accept_command(
         limit=limit,
         clock=Clock(arrived, taken_up),
         rank=rank_of(command.lane, arrived),
+        most_resident=model.most_resident,
         missed=chat.reason,
         history=chat.kept,
     )

@@ -13,7 +13,10 @@ from engine.scheduler import Scheduler
 
 
 class Beginning:
-    """What places and pages allow: one that begins needs those of all its tokens, each that runs one more."""
+    """What places and pages allow: one that begins needs those of all its tokens, each that runs one more.
+
+    Of its tokens those count that are in pages at once.
+    """
 
     def __init__(self, memory: KVMemory, pager: Pager, scheduler: Scheduler[Sequence]) -> None:
         self._memory, self._pager, self._scheduler = memory, pager, scheduler
@@ -55,5 +58,5 @@ class Beginning:
     def _missing(self, sequence: Sequence) -> int:
         """Pages that are not there."""
         trial = GOOD_STEPS * sequence.request.command.n if sequence.request.suspicion else 0
-        needed = self._pager.pages_for(sequence.length + 1) + len(self._scheduler.running) + trial
+        needed = self._pager.pages_for(sequence.resident + 1) + len(self._scheduler.running) + trial
         return needed - self._memory.available_pages

@@ -86,6 +86,11 @@ class Sequence:
         return len(self.request.prompt) + len(self.generated)
 
     @property
+    def resident(self) -> int:
+        """Most of these that are in pages at once: a sliding window leaves the others."""
+        return min(self.length, self.request.most_resident)
+
+    @property
     def pending(self) -> int:
         """Tokens that are known and not in pages."""
         pending = len(self.request.prompt) + len(self.generated) - self.table.length
@@ -172,6 +177,7 @@ class Request:
         most_tokens: of each answer; `limit` is what bounds them.
         rank: its place in the queue (see engine.scheduler).
         report: what it found in the cache, once its turn has come.
+        most_resident: tokens of an answer and its prompt that are in pages at once, however long they are.
         missed: where and why its chat's template or model broke with what was computed before.
         history: ids of the prompt, from the first on, that its chat says it was computed as.
         launched_before: launches until its prefill began.
@@ -189,6 +195,7 @@ class Request:
     limit: Limit
     clock: Clock
     rank: float
+    most_resident: int
     missed: MissReason | None = None
     history: int = 0
     sequences: list[Sequence] = field(default_factory=list[Sequence])

@@ -31,7 +31,7 @@ class Item:
     """What `Beginning` and the scheduler look at of a sequence."""
 
     rank: float
-    length: int
+    resident: int
     request: Asked
     table: PageTable = field(default_factory=PageTable)
     pending: int = 1
@@ -96,7 +96,7 @@ def test_as_few_give_way_as_help_and_nobody_where_it_would_not(data: st.DataObje
         then = deepcopy(memory)
         for item in given_up:
             then.pager.release(item.table.pages)
-        needed = then.pager.pages_for(asking.length + 1) + len(running) - count
+        needed = then.pager.pages_for(asking.resident + 1) + len(running) - count
         if needed <= then.available_pages:
             expected = given_up[::-1]
             if not count and not scheduler.has_place:  # a place is all that is missing

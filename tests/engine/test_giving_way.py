@@ -16,7 +16,8 @@ from engine.sampling_params import SamplingParams
 from engine.scheduler import MAX_RUNNING
 from engine.serving import Serving
 from engine.settings import EngineSettings
-from tests.engine.cold import Cold
+from tests.engine.mix import samples
+from tests.engine.oracle import Checked, Oracle, checked_model
 from tests.engine.watched import guess_always
 from tests.fakes.random_model import write_random_model
 
@@ -34,8 +35,18 @@ def ids(count: int, seed: int = 0) -> tuple[int, ...]:
 class Queue:
     """A served model whose requests arrive when they are told to."""
 
-    def __init__(self, folder: Path, pages: int, draft: bool = False, **settings: object) -> None:
-        self.path = write_random_model(folder / "model", max_position_embeddings=1024)
+    def __init__(
+        self,
+        folder: Path,
+        pages: int,
+        draft: bool = False,
+        model: Checked | None = None,
+        **settings: object,
+    ) -> None:
+        self.model = model
+        self.path = (
+            model.folder if model else write_random_model(folder / "model", max_position_embeddings=1024)
+        )
         if draft:
             settings["draft_model"] = write_random_model(folder / "draft", max_position_embeddings=1024)
         made = EngineSettings(kv_pages=pages, cache=folder / "cache", **settings)  # type: ignore[arg-type]
@@ -97,9 +108,10 @@ class Queue:
 
     def close(self) -> None:
         """Every answer is what it is alone, and nothing is left."""
-        cold = Cold(self.path)
+        oracle = self.model.oracle if self.model else Oracle(self.path)
         for end in self.ends:
-            assert cold.accepts(self.asked[end.id], end.tokens), end.id
+            wrong = oracle.complaint(Generate(end.id), self.asked[end.id], samples(end)[0])
+            assert not wrong, f"{end.id}: {wrong}"
         assert self.serving.model.pager.pages_used == 0
         self.serving.model.memory.check([])
         self.serving.close()
@@ -135,6 +147,21 @@ def test_the_window_s_chat_does_not_wait_for_one_of_many_answers_to_end(tmp_path
     assert [end.id for end in queue.ends] == ["win"]
     assert queue.preemptions == 1
     queue.serving.cancel_all()
+    queue.close()
+
+
+def test_a_prompt_that_is_longer_than_memory_begins_beside_others_where_a_window_leaves_most_of_it(
+    tmp_path: Path,
+) -> None:
+    """Of its 300 tokens 41 are in pages at once, and there are pages for 96."""
+    model = checked_model(tmp_path, "window", max_position_embeddings=1024)
+    queue = Queue(tmp_path, pages=24, model=model, page_size=4, prefill_chunk=16)
+    queue.add("api", ids(10), 200)
+    queue.work_until_all_write()
+    queue.add("win", ids(300, 4), 3, "window", "w")
+    queue.work()
+    assert [end.id for end in queue.ends] == ["win", "api"]
+    assert queue.preemptions == 0
     queue.close()
 
 

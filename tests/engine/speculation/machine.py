@@ -86,6 +86,7 @@ class SimulatedEngine:
             "max_tokens",
             Clock(0.0, 0.0),
             rank=0.0,
+            most_resident=len(prompt) + len(answer),
         )
         none = cast(Any, None)
         sequence = Sequence(request, 0, none, none, none)
