@@ -1,61 +1,96 @@
-"""Deleted chats whose pages are still on SSD: tried again at rest until no file is theirs."""
+"""Deleted chats whose pages are still on SSD: removed on a thread of their own, again until none is left."""
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 
-from engine.kv.ssd_owners import forget_in_folder
+from engine.kv.ssd_notes import Notes, digest_of
+from engine.kv.ssd_owners import forget_in_folder, note_down
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
+
+log = logging.getLogger(__name__)
 
 FIRST_AGAIN_S = 1.0
 """Seconds until the first new try; each time twice as many."""
 
 
 class Forgetting:
-    """Chats that were deleted while no model's cache was open, or whose files could not go yet."""
+    """Removes deleted chats' files behind the back of the engine's thread, which only says whose.
+
+    Open caches know their chats themselves. Here are those that were deleted while none was open, and those
+    whose files could not go before theirs was closed.
+    """
 
     def __init__(self, ssd: SsdSettings | None, clock: Callable[[], float] = time.perf_counter) -> None:
         """`ssd`: where models' caches lie; None where there are none."""
         self._ssd, self._clock = ssd, clock
-        self._chats = set[str]()
+        self._pool = ThreadPoolExecutor(1, "mlxr-forget")
+        self._guard = threading.Lock()
+        self._left: frozenset[str] = frozenset()  # digests
         self._wait, self._at = FIRST_AGAIN_S, 0.0
 
     def forget(self, chat: str, tiers: Sequence[SsdTier]) -> None:
-        """`chat` was deleted. The open caches, `tiers`, know it already; without one files go here."""
+        """`chat` was deleted. The open caches, `tiers`, find nothing of it any more: its files go."""
+        if self._ssd is None:
+            return
         self._wait, self._at = FIRST_AGAIN_S, self._clock() + FIRST_AGAIN_S
         if not tiers:
-            self._chats.add(chat)
-            self.without_caches()
+            note_down(Notes(self._ssd.folder), {digest_of(chat)})
+            self.take({digest_of(chat)})
+        self._begin(tiers)
 
-    def take(self, chats: Iterable[str]) -> None:
+    def take(self, digests: Set[str]) -> None:
         """A cache that is closed could not forget these."""
-        self._chats.update(chats)
+        with self._guard:
+            self._left |= digests
 
     def hand_over(self, tier: SsdTier) -> None:
         """A cache was opened: from here on it forgets what is left."""
-        while self._chats:
-            tier.forget_chat(self._chats.pop())
-
-    def without_caches(self) -> None:
-        """Forget what is left while no model's cache is open: files go, of any model."""
-        if self._chats and (self._ssd is None or forget_in_folder(self._ssd.folder, self._chats)):
-            self._chats.clear()
+        with self._guard:
+            left, self._left = self._left, frozenset()
+        if left:
+            tier.forget_noted(left)
+            self._begin([tier])
 
     def due(self, tiers: Sequence[SsdTier], now: float) -> float | None:
         """Seconds until what is left, here and in `tiers`, is tried again; None where nothing is."""
-        is_left = self._chats or any(tier.forgotten for tier in tiers)
+        is_left = self._left or any(tier.forgotten for tier in tiers)
         return max(0.0, self._at - now) if is_left else None
 
     def again(self, tiers: Sequence[SsdTier]) -> None:
         """Try once more."""
         self._wait *= 2
         self._at = self._clock() + self._wait
-        if not tiers:
-            self.without_caches()
-            return
-        self.hand_over(tiers[0])
-        for tier in tiers:
-            if tier.forgotten:
-                tier.forget_again()
+        if tiers:
+            self.hand_over(tiers[0])
+        self._begin(tiers)
+
+    def close(self) -> None:
+        """No cache is open any more, nor will be: what is left goes now, as far as it can."""
+        self._pool.shutdown(cancel_futures=True)
+        self._without_caches()
+
+    def _begin(self, tiers: Sequence[SsdTier]) -> None:
+        self._pool.submit(self._remove, tuple(tiers))
+
+    def _remove(self, tiers: Sequence[SsdTier]) -> None:
+        try:
+            for tier in tiers:
+                if tier.forgotten:
+                    tier.remove_forgotten()
+            if not tiers:
+                self._without_caches()
+        except Exception:  # the top of this thread
+            log.exception("pages of deleted chats stay on SSD for now")
+
+    def _without_caches(self) -> None:
+        """Forget what is left while no model's cache is open: files go, of any model."""
+        left = self._left
+        if left and self._ssd is not None and forget_in_folder(self._ssd.folder, left):
+            with self._guard:
+                self._left -= left

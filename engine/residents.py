@@ -112,7 +112,7 @@ class Residents:
         """Free all of them."""
         for resident in self._awake:
             self._put_out(resident, "asked")
-        self._forgetting.without_caches()
+        self._forgetting.close()
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat, on SSD those of every model."""

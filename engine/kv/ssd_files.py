@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.kv.page_data import PageMemory
-from engine.kv.page_file import EncodedRun, fetch, read_header
-from engine.kv.page_header import CacheIdentity, DamagedFile, PageHeader
+from engine.kv.page_file import EncodedRun, fetch
+from engine.kv.page_header import CacheIdentity, DamagedFile
 from engine.kv.page_reader import OtherPages, Wanted, read_run
-from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, FoundFile, Ledger, SsdFolder, remove
-from engine.kv.ssd_index import ChatBytes, Place, SsdIndex, StoredFile
+from engine.kv.ssd_folder import DAY_S, DiskUsage, FolderBusy, Ledger, SsdFolder
+from engine.kv.ssd_index import ChatBytes, SsdIndex
 from engine.kv.ssd_owners import Unsaved
 from engine.kv.ssd_room import SsdRoom
 from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd_stored import Place, StoredFile
+from engine.kv.ssd_upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +46,17 @@ class SsdFiles:
         self._is_current = False
         self._room = SsdRoom(settings, self._folder, self._index, self._guard)
         self._unsaved = Unsaved(self._folder, self._index, self._guard, self._rewrite)
-        self.removed_files = 0
+        self._upkeep = Upkeep(self._folder, identity, self._index, self._guard, self._unsaved)
 
     @property
     def folder(self) -> Path:
         """Where the files are."""
         return self._settings.folder
+
+    @property
+    def removed_files(self) -> int:
+        """Files that were damaged or wrong, and are gone."""
+        return self._upkeep.removed_files
 
     @property
     def total_bytes(self) -> int:
@@ -76,9 +82,9 @@ class SsdFiles:
             with self._held():
                 self._room.keep()
         except FolderBusy:
-            self._rescan(is_held=False)  # the first write catches up
+            self._upkeep.rescan(is_held=False)  # the first write catches up
         except OSError:
-            self._rescan(is_held=False)
+            self._upkeep.rescan(is_held=False)
             raise
 
     def among(self, keys: Iterable[bytes]) -> set[bytes]:
@@ -96,7 +102,7 @@ class SsdFiles:
         return self._room.may_hold(size, used_ns)
 
     def store(self, run: EncodedRun, used_ns: int, is_wanted: Callable[[], bool]) -> bool:
-        """Write a run that was used at `used_ns`; False when there is no room for it.
+        """Write a run that was used at `used_ns`; False when there is no room for it, or it is not wanted.
 
         It gets the room of files that were used before, never that of others, nor of the pages before it.
         Also when it is no longer wanted once it is written; it is never found then. Bytes are counted before
@@ -105,7 +111,9 @@ class SsdFiles:
         """
         path = self._folder.path_of(run.header.keys[-1])
         with self._held():
-            self._learn_owners(path)
+            if not is_wanted():  # of a chat that may be forgotten by now, for good
+                return False
+            self._upkeep.learn_owners(path)
             self.touch(run.header.parent, used_ns)
             if not self._write(path, run, used_ns):
                 return False
@@ -114,7 +122,7 @@ class SsdFiles:
                 if is_kept:
                     self._index.supersede(StoredFile.matched(path, used_ns, run.header))
             if not is_kept:
-                self._remove(path)
+                self._upkeep.remove(path)
             self.touch(run.header.keys[-1], used_ns)
         self.save()
         return is_kept
@@ -139,10 +147,10 @@ class SsdFiles:
             with self._folder.locked():
                 return self._read(place, ids, memory)
         except DamagedFile as damage:
-            self._discard(path, str(damage))
+            self._upkeep.discard(path, str(damage))
         except (FolderBusy, OSError):
             log.warning("%s may be damaged: it is not read again before the next start", path)
-            self._lose(path)
+            self._upkeep.lose(path)
         return False
 
     def fetch(self, keys: Iterable[bytes]) -> None:
@@ -163,37 +171,26 @@ class SsdFiles:
         with self._guard:
             self._unsaved.add(self._index.claim(keys, chat))
 
-    def forget_chat(self, chat: str) -> None:
-        """Remove every file, of any model, with a page that is only `chat`'s; others are its no longer.
-
-        Whatever they say of it now, and whoever wrote that. Where the folder is busy for more than 50 ms, or
-        cannot be written, nothing of it is found from here on, and the rest is done when it can be: with the
-        next write, by `forget_again`, or by whoever opens the folder next.
-        """
-        self._unsaved.forget(chat)
-        try:
-            with self._held(briefly=True):
-                pass
-            if chat not in self._unsaved.forgotten:
-                return
-        except (FolderBusy, OSError) as error:
-            self._unsaved.tell_kept(error)
-        with self._guard:
-            orphaned = self._index.disown(chat)
-        for file in orphaned:
-            self._remove(file.path)
+    def forget(self, digests: Set[str]) -> None:
+        """Nothing is found any more of these chats; `remove_forgotten` is due. Reads no file."""
+        self._unsaved.forget(digests)
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Forgotten chats that files may still be of."""
+        """Digests of forgotten chats that files may still be of."""
         return self._unsaved.forgotten
 
-    def forget_again(self) -> None:
-        """Try what could not be forgotten once more, within 50 ms."""
+    def remove_forgotten(self) -> None:
+        """Remove every file, of any model, with a page that only forgotten chats own; no other is theirs.
+
+        Whatever they say of it now, and whoever wrote that; this reads them all. What cannot be done now is
+        done with the next write, with the next call, or by whoever opens the folder next.
+        """
         self._unsaved.try_again()
         try:
-            with self._held(briefly=True):
-                pass
+            self._folder.notes.sync()
+            with self._held():
+                pass  # which does it
         except (FolderBusy, OSError) as error:
             self._unsaved.tell_kept(error)
 
@@ -202,7 +199,7 @@ class SsdFiles:
         with self._guard:
             paths = {place.file.path for key in keys for place in self._index.places(key)}
         for path in paths:
-            self._discard(path, "its pages disagree with the model")
+            self._upkeep.discard(path, "its pages disagree with the model")
 
     def save(self) -> None:
         """Write down whose the files are, and when they were used, as their times.
@@ -218,26 +215,16 @@ class SsdFiles:
         self._unsaved.write_times()
 
     @contextmanager
-    def _held(self, *, briefly: bool = False) -> Generator[None]:
+    def _held(self) -> Generator[None]:
         """Hold the folder's lock, with what other processes have changed learnt, and owners written down."""
-        with self._folder.locked(briefly=briefly):
+        with self._folder.locked():
             self._catch_up(self._folder.read_ledger())
-            for path in self._unsaved.write_owners():
-                self._lose(path)
+            for path, said in self._unsaved.write_owners().items():
+                if said is None:
+                    self._upkeep.lose(path)
+                else:
+                    self._upkeep.show(path, said)
             yield
-
-    def _learn_owners(self, path: Path) -> None:
-        """Of a file that is replaced: another process may have taken a chat from it since it was indexed."""
-        with self._guard:
-            is_known = self._index.get(path) is not None
-        try:
-            said = read_header(path, self._identity) if is_known else None
-        except (DamagedFile, OSError):
-            self._lose(path)
-            return
-        if said is not None:
-            with self._guard:
-                self._index.renew(path, said)
 
     def _write(self, path: Path, run: EncodedRun, used_ns: int) -> bool:
         """Write a file, those used before `used_ns` making room; False when there is none."""
@@ -262,69 +249,22 @@ class SsdFiles:
         try:
             read_run(path, self._identity, Wanted(header, place.position, ids, memory))
         except FileNotFoundError:
-            self._lose(path)  # removed for the room, here or by another process, since it was looked up
+            self._upkeep.lose(path)  # removed for the room, here or by another process, since it was found
         except OSError as error:
             log.warning("%s cannot be read: %s", path, error.strerror)
-            self._lose(path)
+            self._upkeep.lose(path)
         except OtherPages as other:
-            self._index_again(other.header, file)
+            self._upkeep.index_again(other.header, file)
         else:
             return True
         return False
-
-    def _index_again(self, header: PageHeader, file: StoredFile) -> None:
-        """The file at that path may not be the one that was indexed: another process has replaced it."""
-        if header.keys != file.keys:
-            with self._guard:
-                self._index.add(StoredFile.matched(file.path, file.used_ns, header))
-                self._index.sort()
 
     def _catch_up(self, ledger: Ledger) -> None:
         """Learn what other processes have changed; only for the holder of the folder's lock."""
         if not self._is_current or ledger.mark != self._ledger.mark:
             self._folder.remove_leftovers()
-            self._rescan(is_held=True)
+            self._upkeep.rescan(is_held=True)
         self._ledger, self._is_current = ledger, True
-
-    def _rescan(self, *, is_held: bool) -> None:
-        """Index what is there. Unless the lock `is_held`, what looks damaged is left to who will hold it."""
-        found = {file.path: file for file in self._folder.scan()}
-        with self._guard:
-            known = {file.path: file.size for file in self._index.files}
-        fresh = [self._indexed(file, is_held) for file in found.values() if known.get(file.path) != file.size]
-        with self._guard:
-            self._index.update(found, fresh)
-
-    def _indexed(self, found: FoundFile, is_held: bool) -> StoredFile | None:
-        is_ours = found.path.parent == self._folder.home
-        try:
-            header = read_header(found.path, self._identity if is_ours else None)
-        except DamagedFile as damage:
-            if is_ours:
-                return self._discard(found.path, str(damage)) if is_held else None
-            header = None  # perhaps of a newer layout: not ours to judge, but it takes space
-        except OSError:
-            header = None
-        return StoredFile.found(found, header, is_ours)
-
-    def _discard(self, path: Path, why: str) -> None:
-        log.warning("%s was removed: %s", path, why)
-        with self._guard:
-            self.removed_files += 1
-        self._remove(path)
-
-    def _remove(self, path: Path) -> None:
-        remove(path)
-        self._lose(path)
-
-    def _lose(self, path: Path) -> None:
-        """Match nothing in the file at `path` any more; while it is there it still counts."""
-        with self._guard:
-            file = self._index.get(path)
-            self._index.remove(path)
-            if file is not None and os.path.exists(path):  # noqa: PTH110 — Path.exists raises
-                self._index.add(StoredFile(path, file.size, file.used_ns, None, False))
-                self._index.sort()
 
     def _today(self) -> int:
         return int(self._clock() // DAY_S)

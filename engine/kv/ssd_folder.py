@@ -2,7 +2,7 @@
 
     FOLDER/lock                         held while files are written or old ones make room
     FOLDER/ledger.json                  bytes written per day, and a mark that changes with every write
-    FOLDER/CHAT.forgotten               a chat that was deleted, until no file says that it is its own
+    FOLDER/DIGEST.forgotten             a chat that was deleted (engine/kv/ssd_notes.py)
     FOLDER/IDENTITY/KEY.safetensors     a run of pages, named by the key of its last page
     FOLDER/IDENTITY/.KEY.tmp            the same while it is written; without the lock's holder, a leftover
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -28,6 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
+from engine.kv.ssd_notes import Notes, is_note
+
 log = logging.getLogger(__name__)
 
 SUFFIX = ".safetensors"
@@ -35,13 +36,11 @@ DAY_S = 86_400
 
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _FILE = re.compile(r"[0-9a-f]{32}\.safetensors")
-_FORGOTTEN = re.compile(r"[0-9a-f]{32}\.forgotten")
 _LEFTOVER = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _LOCK, _LEDGER = "lock", "ledger.json"
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 _OTHERS = 0o077
 _LOCK_S = 2.0
-_BRIEFLY_S = 0.05
 _KEPT_DAYS = 32
 
 
@@ -87,11 +86,18 @@ class DiskUsage(Protocol):
 
 
 class SsdFolder:
-    """One folder that several models and processes share; every method but `scan` may raise OSError."""
+    """One folder that several models and processes share; every method but `scan` may raise OSError.
+
+    Attributes:
+        root: the folder.
+        home: the part of it that holds one model's pages.
+        notes: of deleted chats.
+    """
 
     def __init__(self, root: Path, identity: str, disk_usage: Callable[[Path], DiskUsage]) -> None:
         self.root = root
         self.home = root / identity
+        self.notes = Notes(root)
         self._disk_usage = disk_usage
 
     def path_of(self, key: bytes) -> Path:
@@ -116,14 +122,11 @@ class SsdFolder:
                     _close_to_others(Path(entry.path))
 
     @contextmanager
-    def locked(self, *, briefly: bool = False) -> Generator[None]:
-        """Hold the lock that writers of all processes share.
-
-        Raises FolderBusy after two seconds; `briefly`, after 50 ms, for who has others to serve.
-        """
+    def locked(self) -> Generator[None]:
+        """Hold the lock that writers of all processes share. Raises FolderBusy after two seconds."""
         lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, _FILE_MODE)
         try:
-            _wait_for(lock, _BRIEFLY_S if briefly else _LOCK_S)
+            _wait_for(lock, _LOCK_S)
             yield
         finally:
             os.close(lock)  # lets go of the lock too, as the end of the process does
@@ -138,24 +141,6 @@ class SsdFolder:
             for entry in _entries(folder):
                 if _LEFTOVER.fullmatch(entry.name):
                     remove(Path(entry.path))
-
-    def remember(self, chat: str) -> None:
-        """Write down that `chat` was deleted; needs no lock. A power cut may lose it, a crash does not."""
-        text = json.dumps(chat).encode()
-        name = f"{hashlib.blake2b(text, digest_size=16).hexdigest()}.forgotten"
-        _replace(self.root / name, self.root / f".{name}.tmp", [memoryview(text)], is_durable=False)
-
-    def remembered(self) -> dict[str, Path]:
-        """Chats that were deleted, by any process, and the files that say so; for the holder of the lock."""
-        found: dict[str, Path] = {}
-        for entry in _entries(self.root):
-            try:
-                if _FORGOTTEN.fullmatch(entry.name):
-                    chat = cast("object", json.loads(Path(entry.path).read_bytes()))
-                    found |= {chat: Path(entry.path)} if isinstance(chat, str) else {}
-            except (OSError, ValueError, RecursionError):
-                continue  # not as it was written: nobody knows whom it meant
-        return found
 
     def write(self, path: Path, buffers: Sequence[memoryview]) -> None:
         """Write the file whole or not at all. Removes what it began when that fails."""
@@ -214,9 +199,8 @@ def _replace(path: Path, temporary: Path, buffers: Sequence[memoryview], *, is_d
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
-    return entry.name in (_LOCK, _LEDGER) or any(
-        pattern.fullmatch(entry.name) for pattern in (_IDENTITY, _FORGOTTEN)
-    )
+    name = entry.name
+    return name in (_LOCK, _LEDGER) or bool(_IDENTITY.fullmatch(name)) or is_note(name)
 
 
 def _close_to_others(path: Path) -> None:

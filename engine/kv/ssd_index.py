@@ -3,70 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.kv.page_header import Chats, PageHeader
 from engine.kv.ssd_folder import FoundFile
+from engine.kv.ssd_stored import Place, StoredFile
 
 _APART_NS = 1 << 20
 """Times of two uses are so far apart at least that those of the pages of one sequence fit in between."""
-
-
-@dataclass(slots=True, eq=False)
-class StoredFile:
-    """A page file that is there.
-
-    Attributes:
-        used_ns: when it was last used; larger is later, across restarts and whatever the clock does.
-        header: None where the file could not be read as ours; it still takes space.
-        is_matched: whether its pages are of the loaded model, and so can be found.
-        chats: whose each page is.
-    """
-
-    path: Path
-    size: int
-    used_ns: int
-    header: PageHeader | None
-    is_matched: bool
-    chats: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
-
-    @classmethod
-    def matched(cls, path: Path, used_ns: int, header: PageHeader) -> StoredFile:
-        """One of the loaded model's."""
-        return cls(path, header.size, used_ns, header, True, list(header.chats))
-
-    @classmethod
-    def found(cls, file: FoundFile, header: PageHeader | None, is_ours: bool) -> StoredFile:
-        """One that lies there and says `header`; `is_ours`: it is in the loaded model's folder."""
-        if header is not None and is_ours:
-            return cls.matched(file.path, file.used_ns, header)
-        return cls(file.path, file.size, file.used_ns, header, False, list(header.chats) if header else [])
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the file says all that is known of whose its pages are."""
-        pages = zip(self.chats, self.header.chats, strict=True) if self.header else ()
-        return all(owners <= said for owners, said in pages)
-
-    @property
-    def keys(self) -> tuple[bytes, ...]:
-        """Keys of its pages as far as they can be found."""
-        return self.header.keys if self.header and self.is_matched else ()
-
-    @property
-    def page_bytes(self) -> int:
-        """Bytes of one page's content."""
-        return self.header.data_bytes // len(self.header.keys) if self.header else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A page in a file: the one at `position`, counted from 0."""
-
-    file: StoredFile
-    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +41,7 @@ class SsdIndex:
     def __init__(self) -> None:
         self._files: OrderedDict[Path, StoredFile] = OrderedDict()
         self._places: defaultdict[bytes, list[Place]] = defaultdict(list)
+        self._files_of: defaultdict[str, set[StoredFile]] = defaultdict(set)
         self._chats: dict[str, ChatBytes] = {}
         self._newest_ns = 0
         self.total_bytes = 0
@@ -108,6 +55,11 @@ class SsdIndex:
     def chats(self) -> Mapping[str, ChatBytes]:
         """Bytes of each chat that has any."""
         return dict(self._chats)
+
+    @property
+    def owners(self) -> Collection[str]:
+        """Every chat that a file is of, of whatever model."""
+        return self._files_of.keys()
 
     def get(self, path: Path) -> StoredFile | None:
         """The file at `path`."""
@@ -134,7 +86,7 @@ class SsdIndex:
         self.total_bytes += file.size
         for position, key in enumerate(file.keys):
             self._places[key].append(Place(file, position))
-        self._count(file, 1)
+        self._enrol(file)
 
     def supersede(self, file: StoredFile) -> None:
         """Take `file` in, as the newest; pages that the one at the same path held are of its owners too."""
@@ -147,14 +99,16 @@ class SsdIndex:
     def remove(self, path: Path) -> None:
         """Forget the file at `path`, if there is one."""
         file = self._files.pop(path, None)
-        if file is None:
-            return
-        self.total_bytes -= file.size
-        for key in file.keys:
-            self._places[key] = [place for place in self._places[key] if place.file is not file]
-            if not self._places[key]:
-                del self._places[key]
-        self._count(file, -1)
+        if file is not None:
+            self.total_bytes -= file.size
+            self._strike_out(file)
+
+    def hide(self, path: Path) -> None:
+        """Match nothing in the file at `path` any more, if there is one; it counts, as old as before."""
+        file = self._files.get(path)
+        if file is not None:
+            self._strike_out(file)
+            self._files[path] = StoredFile(path, file.size, file.used_ns, None, False)
 
     def renew(self, path: Path, header: PageHeader, written: Chats | None = None) -> bool:
         """The file at `path` says `header` now; owners beyond those that were `written` it still has.
@@ -165,12 +119,12 @@ class SsdIndex:
         file = self._files.get(path)
         if file is None or file.header is None or file.header.keys != header.keys:
             return False
-        self._count(file, -1)
+        self._strike_off(file)
         self.total_bytes += header.size - file.size
         pages = zip(header.chats, file.chats, written or file.header.chats, strict=True)
         file.chats = [said | (known - once) for said, known, once in pages]
         file.header, file.size = header, header.size
-        self._count(file, 1)
+        self._enrol(file)
         return True
 
     def update(self, found: Mapping[Path, FoundFile], fresh: Iterable[StoredFile | None]) -> None:
@@ -238,22 +192,30 @@ class SsdIndex:
             self._set_chats(place, with_it[place.file.chats[place.position]])
         return [place.file for place in new]
 
-    def disown(self, chat: str) -> list[StoredFile]:
-        """`chat` owns nothing any more, of any model; returns the files with a page that only it owned."""
-        had = [file for file in self._files.values() if any(chat in owners for owners in file.chats)]
-        orphaned = [file for file in had if frozenset((chat,)) in file.chats]
+    def disown(self, chat: str) -> None:
+        """`chat` owns nothing any more, of any model; files with a page that only it owned are hidden."""
         without_it = _Same(lambda owners: owners - {chat})
-        for file in had:
-            for position, owners in enumerate(file.chats):
-                self._set_chats(Place(file, position), without_it[owners])
-        return orphaned
+        for file in self._files_of.pop(chat, ()):
+            if frozenset((chat,)) in file.chats:
+                self.hide(file.path)
+                continue
+            for owners, pages in Counter(file.chats).items():
+                self._recount(file, owners, without_it[owners], pages)
+            file.chats = [without_it[owners] for owners in file.chats]
 
     def _set_chats(self, place: Place, owners: frozenset[str]) -> None:
-        file, position = place.file, place.position
-        before, size = file.chats[position], file.page_bytes
-        file.chats[position] = owners
+        """The owners of a page are these; none is taken from it."""
+        file, before = place.file, place.file.chats[place.position]
+        file.chats[place.position] = owners
+        for chat in owners - before:
+            self._files_of[chat].add(file)
+        self._recount(file, before, owners, 1)
+
+    def _recount(self, file: StoredFile, before: frozenset[str], owners: frozenset[str], pages: int) -> None:
+        """So many pages of `file` had other owners `before`."""
         if not file.is_matched:
             return
+        size = pages * file.page_bytes
         was_shared, is_shared = len(before) > 1, len(owners) > 1
         for chat in before - owners:
             self._count_page(chat, -size, -size * was_shared)
@@ -262,6 +224,27 @@ class SsdIndex:
         if was_shared != is_shared:
             for chat in before & owners:  # one at most
                 self._count_page(chat, 0, size if is_shared else -size)
+
+    def _strike_out(self, file: StoredFile) -> None:
+        """Neither its pages nor its owners are known."""
+        for key in file.keys:
+            if others := [place for place in self._places.pop(key, ()) if place.file is not file]:
+                self._places[key] = others
+        self._strike_off(file)
+
+    def _enrol(self, file: StoredFile) -> None:
+        """The chats that own it do so from now on."""
+        for chat in file.owners:
+            self._files_of[chat].add(file)
+        self._count(file, 1)
+
+    def _strike_off(self, file: StoredFile) -> None:
+        """The chats that own it do so no longer."""
+        for chat in file.owners:
+            self._files_of[chat].discard(file)
+            if not self._files_of[chat]:
+                del self._files_of[chat]
+        self._count(file, -1)
 
     def _count(self, file: StoredFile, sign: int) -> None:
         if file.is_matched:

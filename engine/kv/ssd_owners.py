@@ -11,13 +11,16 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.kv.page_file import EncodedRun, read_header, roomier, write_chats
 from engine.kv.page_header import Chats, DamagedFile, PageHeader
-from engine.kv.ssd_folder import FolderBusy, FoundFile, SsdFolder, remove
-from engine.kv.ssd_index import SsdIndex, StoredFile
+from engine.kv.ssd_folder import FolderBusy, FoundFile, SsdFolder
+from engine.kv.ssd_index import SsdIndex
+from engine.kv.ssd_notes import Notes, digest_of, sync
+from engine.kv.ssd_stored import StoredFile
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +65,11 @@ class Forgotten:
     is_all: bool
 
 
-def forget_chats(folder: SsdFolder, chats: Set[str]) -> Forgotten:
-    """Remove every file, of any model, with a page that only `chats` own; others are theirs no longer.
+def forget_chats(folder: SsdFolder, digests: Set[str]) -> Forgotten:
+    """Remove every file, of any model, with a page that only chats of `digests` own; no other is theirs.
 
-    Only for the holder of the lock. What a writer that is gone has left of a file is removed too, and what
-    was written down of these chats, once all is done.
+    Only for the holder of the lock. What a writer that is gone has left of a file is removed too, and the
+    notes of these chats once all is done, and would stay so through a power cut.
     """
     folder.remove_leftovers()
     changed: dict[Path, PageHeader | None] = {}
@@ -74,42 +77,54 @@ def forget_chats(folder: SsdFolder, chats: Set[str]) -> Forgotten:
     for file in folder.scan():
         try:
             header = read_header(file.path, None)
-            if not chats.isdisjoint(frozenset[str]().union(*header.chats)):
+            owners = frozenset[str]().union(*set(header.chats))
+            if chats := {chat for chat in owners if digest_of(chat) in digests}:
                 changed[file.path] = _without(file, header, chats)
         except (DamagedFile, FileNotFoundError):
             continue  # never matched, and it goes when its model is loaded; or it is gone
         except OSError as error:
             log.warning("pages of deleted chats may stay in %s: %s", file.path, error.strerror)
             is_all = False
-    for chat, path in folder.remembered().items() if is_all else ():
-        if chat in chats:
-            remove(path)
-    return Forgotten(changed, is_all)
+    return Forgotten(changed, is_all and _is_settled(folder, digests, changed))
 
 
-def forget_in_folder(root: Path, chats: Set[str]) -> bool:
-    """The same for who has no cache open in the folder `root`. False, said in the log, when some may stay.
+def _is_settled(folder: SsdFolder, digests: Set[str], changed: Mapping[Path, PageHeader | None]) -> bool:
+    """Have what was `changed` be on the disk, then take away what is written down of `digests`.
 
-    It waits no longer than 50 ms for other processes.
+    Returns whether it is.
     """
+    try:
+        for path in {path.parent if said is None else path for path, said in changed.items()}:
+            with suppress(FileNotFoundError):  # another thread has removed it
+                sync(path)
+        folder.notes.remove(digests)
+    except OSError as error:
+        log.warning("what is written down of deleted chats stays in %s: %s", folder.root, error.strerror)
+        return False
+    return True
+
+
+def note_down(notes: Notes, digests: Iterable[str]) -> None:
+    """Write down that these chats were deleted, where the disk takes it."""
+    try:
+        notes.write(digests)
+    except OSError:
+        return  # whoever has asked remembers it while the process lives
+
+
+def forget_in_folder(root: Path, digests: Set[str]) -> bool:
+    """The same for who has no cache open in the folder `root`. False, said in the log, when some may stay."""
     folder = SsdFolder(root, "", shutil.disk_usage)
     try:
         if not root.exists():
             return True
-        for chat in chats:
-            _remember(folder, chat)
-        with folder.locked(briefly=True):
-            return forget_chats(folder, chats).is_all
+        note_down(folder.notes, digests)
+        folder.notes.sync()
+        with folder.locked():
+            return forget_chats(folder, digests).is_all
     except (FolderBusy, OSError) as error:
         _tell_kept(root, error)
         return False
-
-
-def _remember(folder: SsdFolder, chat: str) -> None:
-    try:
-        folder.remember(chat)
-    except OSError:
-        return  # a disk that takes nothing: whoever has asked remembers it while the process lives
 
 
 def _without(file: FoundFile, header: PageHeader, chats: Set[str]) -> PageHeader | None:
@@ -137,19 +152,24 @@ class Unsaved:
     def __init__(self, folder: SsdFolder, index: SsdIndex, guard: threading.Lock, rewrite: Rewrite) -> None:
         self._folder, self._index, self._guard, self._rewrite = folder, index, guard, rewrite
         self._paths: set[Path] = set()
-        self._forgotten: set[str] = set()
+        self._forgotten: set[str] = set()  # digests, as all below
         self._stuck: frozenset[str] = frozenset()  # in files that cannot go: not tried with every write
 
     def add(self, files: Iterable[StoredFile]) -> None:
         """Owners of these, or when they were used, have changed; under the guard."""
         self._paths.update(file.path for file in files)
 
-    def forget(self, chat: str) -> None:
-        """No file shall say that it is `chat`'s."""
+    def forget(self, digests: Set[str]) -> None:
+        """Nothing is found any more as these chats', and no file shall say that it is theirs."""
+        note_down(self._folder.notes, digests)
         with self._guard:
-            self._forgotten.add(chat)
-        _remember(self._folder, chat)
-        self.try_again()
+            self._stuck -= digests
+            self.hide(digests)
+
+    def hide(self, noted: Set[str] = frozenset()) -> None:
+        """Files may have been indexed that are of forgotten chats, or of `noted` ones; under the guard."""
+        self._forgotten |= noted
+        self._disown(self._forgotten)
 
     def try_again(self) -> None:
         """Files that could not go may be able to now."""
@@ -158,7 +178,7 @@ class Unsaved:
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Chats that files may still be of."""
+        """Digests of chats that files may still be of."""
         with self._guard:
             return frozenset(self._forgotten)
 
@@ -168,16 +188,17 @@ class Unsaved:
         with self._guard:
             return bool(self._forgotten - self._stuck or self._unsaid)
 
-    def write_owners(self) -> list[Path]:
+    def write_owners(self) -> Mapping[Path, PageHeader | None]:
         """Have files say whose they are; only for the holder of the folder's lock.
 
-        Returns those that were a forgotten chat's alone: they are removed, where they can be, and have to
-        leave the index.
+        Returns files that were a forgotten chat's, and that the index does not know as they are now: what
+        they say; None where one was the chat's alone, and is removed.
         """
-        remembered = self._folder.remembered().keys()  # reads the disk: the engine's thread wants the guard
+        noted = self._folder.notes.read()  # reads the disk: the engine's thread wants the guard
         with self._guard:
             unsaid = self._unsaid
-            chats = (self._forgotten | remembered) - self._stuck
+            self._forgotten |= noted
+            digests = frozenset(self._forgotten - self._stuck)
         for file, header, owners in unsaid:
             try:
                 said = add_owners(file, header, owners, self._rewrite)
@@ -186,18 +207,20 @@ class Unsaved:
             if said is not None:
                 with self._guard:
                     self._index.renew(file.path, said, owners)
-        forgotten = forget_chats(self._folder, chats) if chats else Forgotten({}, True)
+                    self.hide()
+        forgotten = forget_chats(self._folder, digests) if digests else Forgotten({}, True)
         with self._guard:
             if forgotten.is_all:
-                self._forgotten -= chats
+                self._forgotten -= digests
             else:
-                self._forgotten |= chats
-                self._stuck |= chats
-            for path, said in forgotten.changed.items():
-                if said is not None:
-                    self._index.renew(path, said)
-            kept = [file.path for chat in chats for file in self._index.disown(chat)]
-        return [*(path for path, said in forgotten.changed.items() if said is None), *kept]
+                self._stuck |= digests
+            changed = {
+                path: said
+                for path, said in forgotten.changed.items()
+                if said is None or not self._index.renew(path, said)
+            }
+            self._disown(digests)
+        return changed
 
     def write_times(self) -> None:
         """Have files say when they were used. Those whose owners could not be written stay unsaved."""
@@ -214,6 +237,11 @@ class Unsaved:
         """The folder cannot be held, because of `error`: pages of forgotten chats may be there still."""
         if self._forgotten:
             _tell_kept(self._folder.root, error)
+
+    def _disown(self, digests: Set[str]) -> None:
+        chats = [chat for chat in self._index.owners if digest_of(chat) in digests] if digests else []
+        for chat in chats:
+            self._index.disown(chat)
 
     @property
     def _unsaid(self) -> list[tuple[StoredFile, PageHeader, Chats]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -14,9 +14,11 @@ from engine.kv.page_data import SpilledRun, id_bytes
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import DiskUsage
-from engine.kv.ssd_index import ChatBytes, Place
+from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_notes import digest_of
 from engine.kv.ssd_reader import SideBySide
 from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd_stored import Place
 from engine.kv.ssd_writer import SsdWriter
 from engine.kv.stores import MemoryOf, Room
 
@@ -172,18 +174,28 @@ class SsdTier:
         self._files.claim(wanted, chat)
 
     def forget_chat(self, chat: str) -> None:
-        """Remove the files, of every model, with a page that is only `chat`'s."""
+        """Find nothing any more that is only `chat`'s. Its files go with `remove_forgotten`, or a write.
+
+        It is written down: who opens the folder after a crash finds nothing of it either.
+        """
         self._writer.drop_chat(chat)
-        self._files.forget_chat(chat)
+        self._files.forget({digest_of(chat)})
+
+    def forget_noted(self, digests: Set[str]) -> None:
+        """The same for chats, by their digests, that were forgotten while this was not open."""
+        self._files.forget(digests)
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Forgotten chats that files may still be of: `forget_again` tries again."""
+        """Digests of forgotten chats that files may still be of."""
         return self._files.forgotten
 
-    def forget_again(self) -> None:
-        """Try to remove what could not be: another process was writing, or the disk did not let it go."""
-        self._files.forget_again()
+    def remove_forgotten(self) -> None:
+        """Remove the files, of every model, with a page that is only forgotten chats'.
+
+        For any thread: it reads all files, and waits for other processes.
+        """
+        self._files.remove_forgotten()
 
     def quarantine(self, keys: Iterable[bytes]) -> None:
         """The restored pages `keys` disagreed with what the model computes: remove their files, and count."""

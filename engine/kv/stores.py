@@ -110,7 +110,7 @@ class Tier(Protocol):
         ...
 
     def forget_chat(self, chat: str) -> None:
-        """Remove pages that are only `chat`'s."""
+        """Find no page any more that is only `chat`'s."""
         ...
 
     def quarantine(self, keys: Iterable[bytes]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from engine import EngineSettings
 from tests.fakes.listener import Listener, running_engine
+from tests.fakes.on_the_spot import OnTheSpot
 from tests.fakes.random_model import write_random_model
 
 
@@ -28,6 +29,12 @@ def listener() -> Iterator[Listener]:
     """An engine that prefills in chunks of 16, and what it emits."""
     with running_engine(EngineSettings(prefill_chunk=16)) as listener:
         yield listener
+
+
+@pytest.fixture
+def forgotten_on_the_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines remove deleted chats' files before they go on, so that a test can look."""
+    monkeypatch.setattr("engine.forgetting.ThreadPoolExecutor", OnTheSpot)
 
 
 @pytest.fixture(params=["emulated", "cuda", "metal"])

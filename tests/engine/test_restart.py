@@ -284,6 +284,7 @@ def test_a_chat_forgotten_while_no_model_is_loaded_is_gone(tiny: Path, tmp_path:
         assert predicted(listener, "p", PROMPT).restored_tokens == 0
 
 
+@pytest.mark.usefixtures("forgotten_on_the_spot")
 def test_what_is_forgotten_while_no_model_is_loaded_is_gone_at_once(tiny: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kv"
     with running_engine(settings(tmp_path)) as listener:
@@ -297,6 +298,7 @@ def test_what_is_forgotten_while_no_model_is_loaded_is_gone_at_once(tiny: Path, 
         assert owners_in(folder) == {"d"}
 
 
+@pytest.mark.usefixtures("forgotten_on_the_spot")
 @pytest.mark.parametrize("is_loaded_then", [False, True])
 def test_what_is_forgotten_while_another_process_writes_goes_later(
     is_loaded_then: bool,

@@ -401,6 +401,7 @@ def test_a_chat_is_told_of_and_forgotten_on_every_model(
         assert predicted.cached_tokens + predicted.restored_tokens == 0
 
 
+@pytest.mark.usefixtures("forgotten_on_the_spot")
 def test_what_an_unloaded_model_wrote_of_a_chat_is_forgotten_beside_another(
     models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings], tmp_path: Path
 ) -> None:

@@ -14,7 +14,8 @@ from engine.kv import ssd_index
 from engine.kv.page_data import ROOT_KEY
 from engine.kv.page_file import encode
 from engine.kv.page_header import Chats
-from engine.kv.ssd_index import ChatBytes, SsdIndex, StoredFile
+from engine.kv.ssd_index import ChatBytes, SsdIndex
+from engine.kv.ssd_stored import StoredFile
 from tests.engine.kv.spilled import IDENTITY, pages, spilled
 
 OWNERS = st.frozensets(st.sampled_from("abcd"), max_size=4)

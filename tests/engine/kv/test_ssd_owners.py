@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ from engine.kv.page_data import ROOT_KEY, SpilledRun
 from engine.kv.page_file import encode, read_header
 from engine.kv.page_header import MOST_BEGIN, NAMELESS, CacheIdentity, Chats
 from engine.kv.ssd_folder import SsdFolder
-from engine.kv.ssd_index import StoredFile
-from engine.kv.ssd_owners import add_owners, forget_in_folder
+from engine.kv.ssd_notes import Notes, digest_of
+from engine.kv.ssd_owners import Forgotten, add_owners, forget_chats, forget_in_folder
 from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd_stored import StoredFile
 from engine.kv.ssd_tier import SsdTier
 from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, forged, owners_in, pages, read, spilled
 
@@ -34,6 +37,12 @@ def stored(tier: SsdTier, *runs: SpilledRun) -> None:
     for run in runs:
         assert tier.put(run)
     assert tier.flush(10)
+
+
+def forgotten(tier: SsdTier, chat: str) -> None:
+    """At once, and then in the files too, which a thread of its own does for the engine."""
+    tier.forget_chat(chat)
+    tier.remove_forgotten()
 
 
 def run_of(*chats: str, first: int = 0) -> SpilledRun:
@@ -75,7 +84,7 @@ def test_what_another_process_forgot_does_not_come_back(tmp_path: Path) -> None:
     stored(first, run)
     second = opened(tmp_path)
     second.claim(run.keys, "b")
-    first.forget_chat("secret")
+    forgotten(first, "secret")
     second.close(10)
     assert owners_in(tmp_path) == {"kept", "b"}
 
@@ -90,7 +99,7 @@ def test_what_another_process_wrote_since_is_forgotten_too(tmp_path: Path, ident
     claiming = opened(tmp_path)
     claiming.claim(claimed.keys, "secret")
     claiming.close(10)
-    first.forget_chat("secret")
+    forgotten(first, "secret")
     assert owners_in(tmp_path) == {"a"}
     assert len(page_files(tmp_path)) == 2
     assert first.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
@@ -101,7 +110,7 @@ def test_a_page_that_was_just_claimed_is_not_forgotten_with_the_one_it_was_of(tm
     tier = opened(tmp_path)
     stored(tier, run)
     tier.claim(run.keys, "a")
-    tier.forget_chat("secret")
+    forgotten(tier, "secret")
     for again in (tier, opened(tmp_path)):
         assert_holds(read(again, run.keys, run.tokens), run.keys)
         assert set(again.chat_bytes()) == {"a"}
@@ -111,7 +120,7 @@ def test_files_that_lose_an_owner_stay_as_old_as_they_were(tmp_path: Path) -> No
     runs = [run_of("a", "secret", first=100 * number) for number in range(3)]
     stored(opened(tmp_path), *runs)
     before = [path.stat().st_mtime_ns for path in page_files(tmp_path)]
-    assert forget_in_folder(tmp_path, {"secret"})
+    assert forget_in_folder(tmp_path, {digest_of("secret")})
     assert [path.stat().st_mtime_ns for path in page_files(tmp_path)] == before
 
 
@@ -128,7 +137,7 @@ def test_what_is_forgotten_while_another_process_writes_goes_later(
     stored(tier, own, shared)
     stored(opened(tmp_path, OTHER), spilled(ROOT_KEY, pages(300, 4), ("secret",)))
     with busy(tmp_path, monkeypatch).locked():
-        tier.forget_chat("secret")
+        forgotten(tier, "secret")
         assert not tier.find(own.keys[0])
         assert set(tier.chat_bytes()) == {"a"}
     assert "another process is writing there" in caplog.text
@@ -148,7 +157,7 @@ def test_without_a_model_files_of_all_models_are_forgotten(tmp_path: Path) -> No
     stored(opened(tmp_path, OTHER), run_of("a", first=400), run_of("b", first=500))
     leftover = tmp_path / OTHER.digest / f".{'ab' * 16}.tmp"
     leftover.write_bytes(b"half a file")
-    assert forget_in_folder(tmp_path, {"a"})
+    assert forget_in_folder(tmp_path, {digest_of("a")})
     tier, other = opened(tmp_path), opened(tmp_path, OTHER)
     assert [tier.find(run.keys[0]) for run in (shared, mixed, of_nobody)] == [True, False, True]
     assert set(tier.chat_bytes()) == set(other.chat_bytes()) == {"b"}
@@ -157,7 +166,7 @@ def test_without_a_model_files_of_all_models_are_forgotten(tmp_path: Path) -> No
 
 
 def test_without_a_model_and_a_folder_there_is_nothing_to_forget(tmp_path: Path) -> None:
-    assert forget_in_folder(tmp_path / "kv", {"a"})
+    assert forget_in_folder(tmp_path / "kv", {digest_of("a")})
     assert not (tmp_path / "kv").exists()
 
 
@@ -166,9 +175,9 @@ def test_what_cannot_be_forgotten_is_said(small_disk: Path, caplog: pytest.LogCa
     stored(opened(small_disk), run)
     tier = opened(small_disk)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    tier.forget_chat("secret")
+    forgotten(tier, "secret")
     assert not tier.find(run.keys[0])
-    assert not forget_in_folder(small_disk, {"secret"})
+    assert not forget_in_folder(small_disk, {digest_of("secret")})
     warnings = [record.message for record in caplog.records]
     assert warnings == [f"pages of deleted chats stay in {small_disk} for now: Read-only file system"] * 2
     tier.close(10)
@@ -179,7 +188,7 @@ def test_what_is_not_ours_or_damaged_survives_a_forgotten_chat(tmp_path: Path) -
     home = page_files(tmp_path)[0].parent
     foreign = home / f"{'cd' * 16}.safetensors"
     foreign.write_bytes(b"of a newer layout")
-    assert forget_in_folder(tmp_path, {"secret"})
+    assert forget_in_folder(tmp_path, {digest_of("secret")})
     assert foreign.read_bytes() == b"of a newer layout"
     assert len(page_files(tmp_path)) == 2
 
@@ -195,7 +204,7 @@ def test_a_file_whose_owners_cannot_be_written_anew_in_place_goes_with_the_chat(
 
     forged(path, shorter)
     assert owners_in(tmp_path) == {"secret", *others}
-    assert forget_in_folder(tmp_path, {"secret"})
+    assert forget_in_folder(tmp_path, {digest_of("secret")})
     assert page_files(tmp_path) == []
 
 
@@ -234,7 +243,7 @@ def test_owners_that_the_file_had_no_room_for_are_known_after_a_restart(tmp_path
     again = opened(tmp_path)
     assert again.chat_bytes() == tier.chat_bytes()
     assert set(again.chat_bytes()) == {"a", *names(30)}
-    again.forget_chat("a")
+    forgotten(again, "a")
     assert [again.find(key) for key in (run.keys[0], mixed.keys[0])] == [True, False]
     assert_holds(read(again, run.keys, run.tokens), run.keys)
     assert set(opened(tmp_path).chat_bytes()) == set(names(30))
@@ -333,11 +342,11 @@ def test_more_owners_than_a_header_can_name_cost_nobody_a_page(
     assert_holds(read(again, run.keys, run.tokens), run.keys)
     (path,) = page_files(tmp_path)
     again.claim(run.keys, "late")
-    again.forget_chat("late")
+    forgotten(again, "late")
     named = owners_in(tmp_path) - {NAMELESS}
     assert 100 < len(named) < 600
     assert path.stat().st_size < (1 << 14) + 2 * run.data.nbytes
-    assert forget_in_folder(tmp_path, named)
+    assert forget_in_folder(tmp_path, set(map(digest_of, named)))
     assert_holds(read(opened(tmp_path), run.keys, run.tokens), run.keys)
 
 
@@ -406,25 +415,124 @@ def test_a_file_in_another_s_place_is_not_a_chat_s_that_another_process_forgot(t
     first = opened(tmp_path)
     stored(first, end)
     second = opened(tmp_path)
-    first.forget_chat("secret")
+    forgotten(first, "secret")
     stored(second, whole)
     second.close(10)
     (path,) = page_files(tmp_path)
     assert chats_of(path) == (frozenset({"a"}),) * 2 + (frozenset({"a", "b"}),) * 2
 
 
-@pytest.mark.parametrize("is_open", [False, True])
-def test_a_deleted_chat_waits_50_ms_for_other_processes(
-    tmp_path: Path, is_open: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_who_forgets_a_chat_reads_no_page_file_and_waits_for_nobody(
+    tmp_path: Path, is_busy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tier, waits = opened(tmp_path), list[float]()
-    monkeypatch.setattr("engine.kv.ssd_folder._wait_for", lambda _lock, seconds: waits.append(seconds))
-    if is_open:
+    own, shared = run_of("secret"), run_of("secret", "b", first=100)
+    tier = opened(tmp_path)
+    stored(tier, own, shared)
+    with ExitStack() as stack:
+        if is_busy:
+            stack.enter_context(SsdFolder(tmp_path, "", shutil.disk_usage).locked())
+        patch = stack.enter_context(monkeypatch.context())
+        for name in ("open", "read", "pread", "unlink", "fsync", "stat"):
+            patch.setattr(os, name, but_for_the_note(getattr(os, name)))
+        patch.setattr("engine.kv.ssd_folder._wait_for", None)
         tier.forget_chat("secret")
-        tier.forget_again()
-    else:
-        forget_in_folder(tmp_path, {"secret"})
-    assert set(waits) == {0.05}
+        assert [tier.find(run.keys[0]) for run in (own, shared)] == [False, True]
+        assert set(tier.chat_bytes()) == {"b"}
+    assert owners_in(tmp_path) == {"secret", "b"}
+    tier.remove_forgotten()
+    assert owners_in(tmp_path) == {"b"}
+    assert tier.forgotten == set()
+    assert list(tmp_path.glob("*.forgotten")) == []
+
+
+def but_for_the_note(call: Callable[..., object]) -> Callable[..., object]:
+    """A system call that nobody may make but for a note."""
+
+    def checked(target: object, *args: object, **kwargs: object) -> object:
+        assert str(target).endswith(".forgotten")
+        return call(target, *args, **kwargs)
+
+    return checked
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, OTHER])
+def test_a_chat_is_forgotten_for_good_when_its_process_dies_at_once(
+    tmp_path: Path, identity: CacheIdentity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, shared = run_of("secret"), run_of("secret", "b", first=100)
+    dead = opened(tmp_path)
+    stored(dead, own, shared)
+    dead.forget_chat("secret")  # and nothing more: it is killed
+    with busy(tmp_path, monkeypatch).locked():
+        early = opened(tmp_path)  # while another process writes: nobody can remove anything
+        assert [early.find(run.keys[0]) for run in (own, shared)] == [False, True]
+        assert set(early.chat_bytes()) == {"b"}
+        assert owners_in(tmp_path) == {"secret", "b"}
+    late = opened(tmp_path, identity)
+    assert owners_in(tmp_path) == {"b"}
+    assert list(tmp_path.glob("*.forgotten")) == []
+    assert late.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    early.close(10)
+    assert early.forgotten == set()
+
+
+def test_a_forgotten_chat_is_not_found_again_where_another_process_writes_its_file_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of("secret")
+    tier = opened(tmp_path)
+    stored(tier, run)
+    other = opened(tmp_path)
+    for name in names(30):
+        other.claim(run.keys[:2], name)  # its end is the chat's alone
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.kv.ssd_owners.forget_chats", lambda *_: Forgotten({}, False))
+        tier.forget_chat("secret")
+        other.close(10)  # the file has another size
+        stored(tier, run_of("b", first=900))  # which learns what changed
+        assert not tier.find(run.keys[0])
+        assert set(tier.chat_bytes()) == {"b"}
+    tier.remove_forgotten()
+    assert owners_in(tmp_path) == {"b"}
+
+
+def test_a_file_that_another_process_has_claimed_outlives_the_chat_it_was_of(tmp_path: Path) -> None:
+    run = run_of("secret")
+    tier = opened(tmp_path)
+    stored(tier, run)
+    claiming = opened(tmp_path)
+    claiming.claim(run.keys, "b")
+    claiming.close(10)
+    tier.forget_chat("secret")
+    assert not tier.find(run.keys[0])  # for all that is known here
+    tier.remove_forgotten()
+    assert_holds(read(tier, run.keys, run.tokens), run.keys)
+    assert set(tier.chat_bytes()) == owners_in(tmp_path) == {"b"}
+
+
+def test_what_was_written_down_goes_only_when_the_rest_would_stay_through_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, shared = run_of("secret"), run_of("secret", "b", first=100)
+    tier = opened(tmp_path)
+    stored(tier, own, shared)
+    home = tmp_path / IDENTITY.digest
+    changed = {path.stat().st_ino for path in (home, home / f"{shared.keys[-1].hex()}.safetensors")}
+    synced, fsync = list[int](), os.fsync
+
+    def seen(descriptor: int) -> None:
+        assert list(tmp_path.glob("*.forgotten")) != []
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    tier.forget_chat("secret")
+    assert synced == []
+    tier.remove_forgotten()
+    assert synced[0] == tmp_path.stat().st_ino  # the note itself
+    assert set(synced[1:]) == changed
+    assert list(tmp_path.glob("*.forgotten")) == []
 
 
 @pytest.mark.parametrize("is_open", [False, True])
@@ -436,11 +544,11 @@ def test_what_could_not_be_forgotten_before_the_end_is_with_the_next_start(
     with busy(tmp_path, monkeypatch).locked():
         if is_open:
             tier = opened(tmp_path)
-            tier.forget_chat("secret")
+            forgotten(tier, "secret")
             tier.close(10)
-            assert tier.forgotten == {"secret"}
+            assert tier.forgotten == {digest_of("secret")}
         else:
-            assert not forget_in_folder(tmp_path, {"secret"})
+            assert not forget_in_folder(tmp_path, {digest_of("secret")})
     assert "secret" in owners_in(tmp_path)
     again = opened(tmp_path, OTHER)
     assert owners_in(tmp_path) == {"b"}
@@ -455,17 +563,17 @@ def test_files_that_cannot_go_yet_are_tried_again_but_not_with_every_write(
     tier = opened(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", refused)
-        tier.forget_chat("secret")
+        forgotten(tier, "secret")
         assert not tier.find(run_of("secret").keys[0])
         said = len(caplog.records)
         assert said > 0
         stored(tier, run_of("b", first=100))
         assert len(caplog.records) == said
-        tier.forget_again()
+        tier.remove_forgotten()
         assert len(caplog.records) > said
-        assert tier.forgotten == {"secret"}
-        assert not forget_in_folder(tmp_path, {"secret"})
-    tier.forget_again()
+        assert tier.forgotten == {digest_of("secret")}
+        assert not forget_in_folder(tmp_path, {digest_of("secret")})
+    tier.remove_forgotten()
     assert owners_in(tmp_path) == {"b"}
     assert tier.forgotten == set()
     assert list(tmp_path.glob("*.forgotten")) == []
@@ -480,14 +588,48 @@ def test_a_file_that_the_disk_does_not_let_lose_an_owner_goes(
 ) -> None:
     stored(opened(tmp_path), run_of("secret", "b"))
     monkeypatch.setattr("engine.kv.ssd_owners.write_chats", full)
-    assert forget_in_folder(tmp_path, {"secret"})
+    assert forget_in_folder(tmp_path, {digest_of("secret")})
     assert page_files(tmp_path) == []
 
 
-@pytest.mark.parametrize("text", [b"", b"[", b"7", b"[" * 100_000])
-def test_a_damaged_note_of_a_deleted_chat_is_no_error(tmp_path: Path, text: bytes) -> None:
+@pytest.mark.parametrize("text", [b"", b"[", b"7", b'"another"', b"\0" * 4096])
+def test_whatever_is_in_a_note_it_says_by_its_name_which_chat_was_deleted(
+    tmp_path: Path, text: bytes
+) -> None:
+    stored(opened(tmp_path), run_of("secret"), run_of("another", first=100))
+    Notes(tmp_path).path_of(digest_of("secret")).write_bytes(text)
+    assert opened(tmp_path).reason == ""
+    assert owners_in(tmp_path) == {"another"}
+    assert list(tmp_path.glob("*.forgotten")) == []
+
+
+def test_a_note_of_a_chat_that_nobody_knows_goes_and_what_is_no_file_stays(tmp_path: Path) -> None:
     stored(opened(tmp_path), run_of("a"))
-    (tmp_path / f"{'ab' * 16}.forgotten").write_bytes(text)
+    (tmp_path / f"{'ab' * 16}.forgotten").write_bytes(b"somebody else's")
+    folder = tmp_path / f"{'cd' * 16}.forgotten"
+    folder.mkdir()
     tier = opened(tmp_path)
-    assert tier.reason == ""
+    assert tier.forgotten == set()
+    assert list(tmp_path.glob("*.forgotten")) == [folder]
     assert owners_in(tmp_path) == {"a"}
+
+
+def test_a_note_that_cannot_go_is_not_read_with_every_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(opened(tmp_path), run_of("a"))
+    tier, passes = opened(tmp_path), list[object]()
+    monkeypatch.setattr(Notes, "remove", refused)
+    monkeypatch.setattr("engine.kv.ssd_owners.forget_chats", counting(passes))
+    forgotten(tier, "secret")
+    stored(tier, run_of("b", first=100))
+    stored(tier, run_of("b", first=200))
+    assert len(passes) == 1
+
+
+def counting(passes: list[object]) -> Callable[..., Forgotten]:
+    def counted(folder: SsdFolder, digests: frozenset[str]) -> Forgotten:
+        passes.append(digests)
+        return forget_chats(folder, digests)
+
+    return counted

@@ -682,6 +682,7 @@ def test_a_forgotten_chat_leaves_nothing_that_was_only_its_own(tmp_path: Path) -
     assert set(tier.chat_bytes()) == {"b"}
     tier.forget_chat("b")
     assert found(tier, [shared, mixed, own_of_b, of_nobody]) == [False, False, False, True]
+    tier.remove_forgotten()
     assert len(page_files(tmp_path)) == 1
 
 

@@ -66,6 +66,8 @@ class TierMachine(RuleBasedStateMachine):
         self.outside: list[str] = []
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(os, "fsync", self.look)
+        for module in ("owners", "notes"):  # what was forgotten is no write
+            self.patch.setattr(f"engine.kv.ssd_{module}.sync", lambda _: None)
 
     def look(self, descriptor: int) -> None:
         """At the end of every write, when most bytes are on the disk: cap and floor, at that moment."""
@@ -101,7 +103,7 @@ class TierMachine(RuleBasedStateMachine):
         assert read(tier, run.keys[begin:], [(7, 7, 7, 7)] * len(run.keys[begin:])) is None
 
     @precondition(lambda self: self.runs)
-    @rule(data=st.data(), how=st.sampled_from(["quarantine", "chat", "claim", "expect"]))
+    @rule(data=st.data(), how=st.sampled_from(["quarantine", "chat", "files", "claim", "expect"]))
     def change(self, data: st.DataObject, how: str) -> None:
         run = data.draw(st.sampled_from(self.runs))
         if how == "quarantine":
@@ -111,6 +113,9 @@ class TierMachine(RuleBasedStateMachine):
             self.wait()  # a writer that catches up would find what the other process has just written
             self.tiers[0].forget_chat("a")
             assert "a" not in self.tiers[0].chat_bytes()
+        elif how == "files":
+            self.tiers[0].remove_forgotten()
+            assert not self.tiers[0].forgotten
         elif how == "claim":
             self.tiers[0].claim(run.keys, "d")
         else:
