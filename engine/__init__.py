@@ -84,6 +84,7 @@ from engine.kernel_report import (
     kernel_texts,
     known_kernels,
 )
+from engine.kv.ssd_leases import ChatLeases
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv_loss import KvLoss, measure_kv_loss
 from engine.loading.files import StoredKind
@@ -130,6 +131,7 @@ __all__ = [
     "CacheCounts",
     "CacheReport",
     "Cancel",
+    "ChatLeases",
     "ChatMemory",
     "ChatsCached",
     "Command",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 from app.cli.opening import show_progress
 from app.cli.session import Session
 from app.cli.terminal import Terminal
@@ -42,7 +40,7 @@ class Conversation:
         self._max_tokens = max_tokens
         self._messages: tuple[Message, ...] = self._start
         self._history: History | None = None
-        self._id = uuid.uuid4().hex
+        self._id = session.new_chat()
 
     def forget(self) -> None:
         """Nothing of what was said is to stay, on disk neither: this chat's id is never used again."""
@@ -51,7 +49,7 @@ class Conversation:
     def restart(self) -> None:
         """Forget what was said, and begin anew."""
         self.forget()
-        self._messages, self._history, self._id = self._start, None, uuid.uuid4().hex
+        self._messages, self._history, self._id = self._start, None, self._session.new_chat()
 
     def ask(self, text: str) -> Finished:
         """Stream the answer to `text`, and remember both.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -63,7 +62,7 @@ def run(args: Namespace) -> int:
     sampling = sampling_params(args, SamplingParams())
     prompt = _prompt(args)
     with open_terminal() as terminal, open_session(args, terminal) as (session, model):
-        request = _request(args, prompt, sampling, model, terminal)
+        request = _request(args, prompt, sampling, model, terminal, session.new_chat())
         try:
             finished = session.complete(
                 request, lambda event: None if args.json else _stream(event, terminal)
@@ -115,7 +114,12 @@ def _prompt(args: Namespace) -> str | None:
 
 
 def _request(
-    args: Namespace, prompt: str | None, sampling: SamplingParams, model: ModelInfo, terminal: Terminal
+    args: Namespace,
+    prompt: str | None,
+    sampling: SamplingParams,
+    model: ModelInfo,
+    terminal: Terminal,
+    chat: str,
 ) -> Generate:
     templated = prompt is not None and not args.raw
     if templated and not model.has_chat_template:
@@ -131,7 +135,7 @@ def _request(
         stop=tuple(args.stop),
         logprobs=args.logprobs,
         ignore_eos=args.ignore_eos,
-        chat=uuid.uuid4().hex,
+        chat=chat,
     )
 
 

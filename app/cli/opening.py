@@ -38,7 +38,8 @@ def open_session(
         settings = replace(settings, draft_model=locate(draft, None, terminal.say))
     if is_measured:
         settings = replace(settings, speculation=False, ssd=None)
-    with _engine(args, paths, settings, terminal, is_measured) as make, Session(make) as session:
+    cache = None if settings.ssd is None else settings.ssd.folder
+    with _engine(args, paths, settings, terminal, is_measured) as make, Session(make, cache) as session:
         own = NOTHING_SET if is_measured else settings_at(path, paths)
         model = session.load(path, lambda event: show_progress(event, terminal), own)
         if not is_measured and (problem := note_use(path, paths)):

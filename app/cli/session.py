@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import threading
+import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from app.errors import RequestFailed
 from app.library.records import NOTHING_SET, ModelSettings
 from engine import (
     Cancel,
+    ChatLeases,
     Command,
     Engine,
     Event,
@@ -55,7 +57,9 @@ class Session:
         stats: the newest Stats event of a running request; one of an idle engine before the first, or None.
     """
 
-    def __init__(self, make_engine: MakeEngine = Engine) -> None:
+    def __init__(self, make_engine: MakeEngine = Engine, cache: Path | None = None) -> None:
+        """`cache`: the folder of the engine's cache on SSD; None where it has none."""
+        self._leases = ChatLeases(cache)
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._engine = make_engine(self._events.put)
         self._numbers = itertools.count(1)
@@ -69,6 +73,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._engine.close(CLOSE_SECONDS)
+        self._leases.close()
 
     def load(self, path: Path, on_event: OnEvent, own: ModelSettings = NOTHING_SET) -> ModelInfo:
         """Load a model with its `own` settings; `on_event` gets its LoadProgress. Raises RequestFailed."""
@@ -96,6 +101,12 @@ class Session:
         if not isinstance(finished, Finished):
             raise TypeError(f"a request ended in {type(finished).__name__}")
         return finished
+
+    def new_chat(self) -> str:
+        """An id for a chat that ends with this process: if it is killed, the next start forgets the chat."""
+        chat = uuid.uuid4().hex
+        self._leases.take(chat)
+        return chat
 
     def forget(self, chat: str) -> None:
         """Drop what was computed for `chat`, from memory and from disk: nobody goes on with it."""

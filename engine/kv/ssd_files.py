@@ -79,6 +79,7 @@ class SsdFiles:
         """Index what is there, remove leftovers, and come down to cap and floor."""
         try:
             self._folder.make()
+            self._folder.end_leases()
             with self._held():
                 self._room.keep()
         except FolderBusy:

@@ -3,6 +3,7 @@
     FOLDER/lock                         held while files are written or old ones make room
     FOLDER/ledger.json                  bytes written per day, and a mark that changes with every write
     FOLDER/DIGEST.forgotten             a chat that was deleted (engine/kv/ssd_notes.py)
+    FOLDER/DIGEST.lease                 a chat that ends with its process (engine/kv/ssd_leases.py)
     FOLDER/IDENTITY/KEY.safetensors     a run of pages, named by the key of its last page
     FOLDER/IDENTITY/.KEY.tmp            the same while it is written; without the lock's holder, a leftover
 
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
+from engine.kv.ssd_leases import end_leases, is_lease
 from engine.kv.ssd_notes import Notes, is_note
 
 log = logging.getLogger(__name__)
@@ -135,6 +137,10 @@ class SsdFolder:
         """Every page file, of every model. What cannot be listed is not there."""
         return [found for folder in self._identities() for found in _page_files(folder)]
 
+    def end_leases(self) -> None:
+        """Chats whose processes have ended count as deleted from now on; needs no lock."""
+        end_leases(self.root)
+
     def remove_leftovers(self) -> None:
         """Remove what writers that are gone have left; only for the holder of the lock."""
         for folder in self._identities():
@@ -200,7 +206,7 @@ def _replace(path: Path, temporary: Path, buffers: Sequence[memoryview], *, is_d
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
     name = entry.name
-    return name in (_LOCK, _LEDGER) or bool(_IDENTITY.fullmatch(name)) or is_note(name)
+    return name in (_LOCK, _LEDGER) or bool(_IDENTITY.fullmatch(name)) or is_note(name) or is_lease(name)
 
 
 def _close_to_others(path: Path) -> None:

@@ -19,6 +19,7 @@ from engine.kv.page_file import EncodedRun, read_header, roomier, write_chats
 from engine.kv.page_header import Chats, DamagedFile, PageHeader
 from engine.kv.ssd_folder import FolderBusy, FoundFile, SsdFolder
 from engine.kv.ssd_index import SsdIndex
+from engine.kv.ssd_leases import lease_path
 from engine.kv.ssd_notes import Notes, digest_of, sync
 from engine.kv.ssd_stored import StoredFile
 
@@ -68,8 +69,8 @@ class Forgotten:
 def forget_chats(folder: SsdFolder, digests: Set[str]) -> Forgotten:
     """Remove every file, of any model, with a page that only chats of `digests` own; no other is theirs.
 
-    Only for the holder of the lock. What a writer that is gone has left of a file is removed too, and the
-    notes of these chats once all is done, and would stay so through a power cut.
+    Only for the holder of the lock. What a writer that is gone has left of a file is removed too, and notes
+    and leases of these chats once all is done, and would stay so through a power cut.
     """
     folder.remove_leftovers()
     changed: dict[Path, PageHeader | None] = {}
@@ -98,6 +99,8 @@ def _is_settled(folder: SsdFolder, digests: Set[str], changed: Mapping[Path, Pag
             with suppress(FileNotFoundError):  # another thread has removed it
                 sync(path)
         folder.notes.remove(digests)
+        for digest in digests:
+            lease_path(folder.root, digest).unlink(missing_ok=True)
     except OSError as error:
         log.warning("what is written down of deleted chats stays in %s: %s", folder.root, error.strerror)
         return False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from app.paths import default_paths
-from tests.app.cli.conftest import NO_END, Run, StartTerminal, TerminalProcess
+from tests.app.cli.conftest import NO_END, PATIENCE, Run, StartTerminal, TerminalProcess
 
 SECRET = "a page holds sixteen tokens and nobody is to read them " * 4
 SHORT = ("--max-tokens", "12", *NO_END)
@@ -69,3 +70,22 @@ def test_an_answer_that_is_broken_off_leaves_no_pages(terminal: StartTerminal, r
 def test_a_closed_terminal_leaves_no_pages(chat: TerminalProcess) -> None:
     chat.hang_up()
     assert pages_on_disk() == []
+
+
+def test_a_chat_that_was_killed_leaves_no_pages_behind_the_next_start(
+    chat: TerminalProcess, mlxr: Run, random_model: Path
+) -> None:
+    until = time.monotonic() + PATIENCE
+    while not pages_on_disk() and time.monotonic() < until:  # it rests, and pages are written
+        time.sleep(0.1)
+    assert pages_on_disk() != []
+    beside = mlxr("generate", "--model", random_model, *SHORT, "--prompt", "something else")
+    assert beside.returncode == 0, beside.stderr
+    assert pages_on_disk() != []  # it lives
+    chat.process.kill()
+    chat.process.wait(PATIENCE)
+    assert pages_on_disk() != []
+    after = mlxr("generate", "--model", random_model, *SHORT, "--prompt", "something else")
+    assert after.returncode == 0, after.stderr
+    assert pages_on_disk() == []
+    assert {path.name for path in default_paths().kv_cache.glob("*.*")} == {"ledger.json"}

@@ -23,7 +23,7 @@ from engine import (
     Stats,
     TextChunk,
 )
-from tests.app.cli.instant_engine import finished, scripted
+from tests.app.cli.instant_engine import InstantEngine, finished, scripted
 
 
 def test_events_of_the_request_are_handed_on_in_order() -> None:
@@ -146,3 +146,17 @@ def test_the_real_engine_loads_completes_and_ends(random_model: Path) -> None:
         end = session.complete(Generate("", tokens=(1, 5, 9), max_tokens=5, ignore_eos=True), hear)
     assert len(end.tokens) == 5
     assert "".join(chunks) == end.text
+
+
+def test_a_new_chat_has_an_id_and_a_lease_of_its_own(tmp_path: Path) -> None:
+    with Session(lambda emit: InstantEngine(emit, lambda _: []), tmp_path) as session:
+        first, second = session.new_chat(), session.new_chat()
+        assert first != second
+        assert len(list(tmp_path.glob("*.lease"))) == 2
+    assert len(list(tmp_path.glob("*.lease"))) == 2  # nobody has forgotten them: the next start does
+
+
+def test_without_a_cache_on_disk_a_new_chat_is_an_id() -> None:
+    session, _ = scripted(lambda _: [])
+    with session:
+        assert session.new_chat()
