@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.kv import ssd_folder
 from engine.kv.page_data import ROOT_KEY, SpilledRun
 from engine.kv.page_file import encode
 from engine.kv.page_header import CacheIdentity
@@ -208,6 +209,30 @@ def test_a_run_that_was_forgotten_while_it_was_written_is_not_there(
     may_end.set()
     tier.close(10)
     assert [path.stem for path in page_files(tmp_path)] == [other.keys[-1].hex()]
+
+
+def test_a_run_whose_chat_is_forgotten_before_it_is_written_never_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed behind the write, and before the file is removed again, nobody would know of it."""
+    tier, has_begun, may_go, written = opened(tmp_path), threading.Event(), threading.Event(), list[Path]()
+    wait_for = ssd_folder._wait_for  # pyright: ignore[reportPrivateUsage]
+
+    def waiting(lock: int, seconds: float) -> None:
+        if threading.current_thread().name == "mlxr-ssd":
+            has_begun.set()
+            assert may_go.wait(10)
+        wait_for(lock, seconds)
+
+    monkeypatch.setattr(ssd_folder, "_wait_for", waiting)
+    monkeypatch.setattr(SsdFolder, "write", lambda _self, path, _buffers: written.append(path))
+    assert tier.put(chain(1)[0])
+    assert has_begun.wait(10)
+    tier.forget_chat("chat")
+    tier.remove_forgotten()
+    may_go.set()
+    tier.close(10)
+    assert written == []
 
 
 def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
