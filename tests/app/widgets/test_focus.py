@@ -1,0 +1,33 @@
+"""Where the keys are is shown once, by the theme's own frame."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.appearance import Appearance
+
+
+@pytest.mark.parametrize("kind", ["", "keep", "link"])
+def test_a_button_with_the_keys_has_the_theme_s_frame_and_no_other(
+    qtbot: QtBot, appearance: Appearance, kind: str
+) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    before, button = QPushButton("Before", window), QPushButton("Words", window)
+    button.setProperty("kind", kind)
+    before.setGeometry(0, 60, 240, 48)
+    button.setGeometry(0, 0, 240, 48)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    before.setFocus()
+    qtbot.keyClick(before, Qt.Key.Key_Tab)
+    assert button.hasFocus()
+    found = button.grab().toImage()
+    middle = found.height() // 2
+    assert appearance.theme.accent in {found.pixelColor(x, middle).name() for x in range(3)}
+    across = {found.pixelColor(200, y).name() for y in range(3, found.height() - 3)}
+    assert len(across) == 1, "something is drawn within the frame"
