@@ -58,12 +58,13 @@ class ChatRow(QStyledItemDelegate):
         hit = index.data(HIT_ROLE)
         selected = bool(option.state & QStyle.StateFlag.State_Selected)
         hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
-        focused = selected and bool(option.state & QStyle.StateFlag.State_HasFocus)
+        focused = bool(option.state & QStyle.StateFlag.State_HasFocus)  # a row also before it is chosen
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if selected or hovered:
+        if selected or hovered or focused:
+            ground = theme.accent_soft if selected else theme.hover if hovered else theme.sidebar
             painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(theme.accent_soft if selected else theme.hover))
+            painter.setBrush(QColor(ground))
             painter.drawRoundedRect(option.rect.adjusted(INSET, 1, -INSET, -1), 8, 8)
         room = option.rect.adjusted(
             INSET + PADDING, 0, -INSET - (MORE if selected or hovered else PADDING), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -148,6 +149,9 @@ class EmptyState(QWidget):
             button = Suggestion(words)
             button.clicked.connect(lambda _=False, words=words: self.suggested.emit(words))
             self._buttons.addWidget(button)
+        in_order = (self.find_model, *self.suggestions, self.find_model)
+        for before, button in pairwise(in_order):  # made anew, they would come last in the window
+            QWidget.setTabOrder(before, button)
 
     @Slot(object)
     def _paint(self, theme: Theme) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 from app import text
+from app.model_location import GUIDE
 from app.shortcuts import SHORTCUTS
 from app.window import MENUS, ROOM_FOR_SIDEBAR
 from app.wiring import Desktop
@@ -185,3 +186,21 @@ def test_every_control_can_be_named_and_reached(desktop: Desktop) -> None:
         ):
             assert button.accessibleName() or button.text(), button.objectName()
             assert button.focusPolicy() != Qt.FocusPolicy.NoFocus
+
+
+def test_the_tab_key_goes_through_a_new_chat_in_the_order_of_reading(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop(model=GUIDE)
+    window, empty, composer = desktop.window, desktop.pane.empty_state, desktop.pane.composer
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    assert len(empty.suggestions) > 1
+    assert not empty.find_model.isHidden()
+    for control in reversed([*empty.suggestions, empty.find_model]):
+        focused = window.focusWidget()
+        qtbot.keyClick(focused, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+        assert control.hasFocus()
+    for control in (*empty.suggestions[1:], empty.find_model, composer.focusProxy()):
+        qtbot.keyClick(window.focusWidget(), Qt.Key.Key_Tab)
+        assert control.hasFocus()

@@ -249,3 +249,19 @@ def test_the_pin_stands_beside_the_dot_of_its_row_only(
     assert not coloured(pinned, appearance.theme.text, title, title + PIN)
     assert coloured(plain, appearance.theme.text, title, title + PIN)
     assert row_picture(sidebar, 0) == other
+
+
+def test_a_row_that_has_the_keys_is_framed_before_it_is_chosen(
+    qtbot: QtBot, sidebar: Sidebar
+) -> None:
+    sidebar.activateWindow()
+    qtbot.waitUntil(sidebar.isActiveWindow)
+    sidebar.focus_search()
+    plain = sidebar.list.viewport().grab().toImage()
+    qtbot.keyClick(sidebar.search_field, Qt.Key.Key_Tab)
+    assert sidebar.list.hasFocus()
+    row = sidebar.list.visualRect(sidebar.list.currentIndex())
+    assert row.isValid()
+    framed = sidebar.list.viewport().grab().toImage()
+    assert framed.copy(row) != plain.copy(row)
+    assert not sidebar.list.selectedIndexes()
