@@ -133,7 +133,7 @@ class MainWindow(QMainWindow):
     def toggle_sidebar(self) -> None:
         """Show or hide the list of chats."""
         self.show_chat()
-        self.sidebar.setVisible(self.sidebar.isHidden())
+        self._show_sidebar(self.sidebar.isHidden())
 
     @Slot()
     def search(self) -> None:
@@ -165,7 +165,12 @@ class MainWindow(QMainWindow):
         wide = self.width() >= ROOM_FOR_SIDEBAR
         if wide != self._was_wide:
             self._was_wide = wide
-            self.sidebar.setVisible(wide)
+            self._show_sidebar(wide)
+
+    def _show_sidebar(self, shown: bool) -> None:
+        if not shown and self.sidebar.isAncestorOf(self.focusWidget() or self):
+            self.pane.composer.setFocus()  # hidden, it would hand the keys to the next button
+        self.sidebar.setVisible(shown)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
         """A model, or chats that were saved as files, may be dropped anywhere."""

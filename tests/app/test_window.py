@@ -168,6 +168,18 @@ def test_a_narrow_window_hides_the_sidebar_and_a_wide_one_brings_it_back(
     qtbot.waitUntil(desktop.window.sidebar.isVisible)
 
 
+def test_the_keys_go_from_a_sidebar_that_is_hidden_to_the_message(desktop: Desktop, qtbot: QtBot) -> None:
+    window = desktop.window
+    window.search()
+    assert window.sidebar.search_field.hasFocus()
+    window.toggle_sidebar()
+    assert desktop.pane.composer.focusProxy().hasFocus()
+    window.search()
+    window.resize(640, 480)
+    qtbot.waitUntil(window.sidebar.isHidden)
+    assert desktop.pane.composer.focusProxy().hasFocus()
+
+
 @pytest.mark.parametrize("size", [(640, 480), (900, 600)])
 def test_nothing_is_cut_off(desktop: Desktop, qtbot: QtBot, size: tuple[int, int]) -> None:
     desktop.window.resize(*size)
