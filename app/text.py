@@ -38,9 +38,11 @@ PLACEHOLDER = "Message {name}"
 PLACEHOLDER_NONE = "Open a model to chat"
 
 WAITING = "Waiting for the model…"
+WAITING_BEHIND = "Waiting for another answer: {reading}"
 LOADING = "Opening {name}…"
 RESTING = "{name} rests: it is loaded again when you write"
 TRYING = "Finding out how {name} runs fastest here. This is done once…"
+READING_ELSEWHERE = "Another answer: {reading}"
 READING = "Reading {done:,} of {total:,} tokens"
 READING_NEW = "Reading {done:,} of {total:,} new tokens · {cached:,} cached"
 STOPPING = "Stopping…"
@@ -150,6 +152,11 @@ def sentence(line: str) -> str:
     """An error's line as a sentence: a capital first, unless it begins with a name such as config.json."""
     first = line.split(" ", 1)[0]
     return line[:1].upper() + line[1:] if first.isalpha() and first.islower() else line
+
+
+def elsewhere(words: str, reading: str) -> str:
+    """A line about another answer's prompt; `reading` says how far it is, as a sentence of its own."""
+    return words.format(reading=reading[:1].lower() + reading[1:])
 
 
 def model_title(path_name: str, is_guide: bool) -> str:

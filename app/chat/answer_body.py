@@ -48,8 +48,8 @@ class AnswerBody(QWidget):
 
     def show_activity(self, activity: str) -> bool:
         """Say what is going on in place of the first word. Returns whether that changes the height."""
+        changed = self._activity.text() != activity  # longer words may take another line
         self._activity.setText(activity)
-        changed = self._activity.isHidden() != (not activity)
         self._activity.setVisible(bool(activity))
         return changed
 

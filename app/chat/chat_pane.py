@@ -13,7 +13,7 @@ from app.chat.chat_words import absence, activity, greeting, hindrance, placehol
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.empty_state import EmptyState
-from app.chat.engine_status import StatusTexts, status_texts
+from app.chat.engine_status import StatusTexts, reading, status_texts
 from app.chat.prediction import PredictionViewModel
 from app.chat.status_line import StatusLine
 from app.chat.status_view_model import StatusViewModel
@@ -50,6 +50,7 @@ class ChatPane(QWidget):
         self._conversation, self._models = conversation, models
         self._status, self._prediction = status, prediction
         self._appearance = appearance
+        self._read_id = ""
         self.model_button = ModelButton(appearance, models.guide)
         self.store_banner = Banner(appearance)
         self.model_banner = Banner(appearance, "danger")
@@ -194,7 +195,6 @@ class ChatPane(QWidget):
         self.composer.set_placeholder(placeholder(state, self._models.state, self._models.is_guide))
         self.empty_state.set_ready(ready)
         self.transcript.set_ready(ready)
-        self.transcript.show_activity(activity(state, self._models.state, self._models.is_guide))
         if self._models.state.phase != "resting":  # words that lie about must not bring a model back
             self._prediction.renew()
         self._show_status()
@@ -217,11 +217,17 @@ class ChatPane(QWidget):
 
     @Slot()
     def _show_status(self) -> None:
-        model = self._models.state
+        model, state, status = self._models.state, self._conversation.state, self._status.status
+        is_elsewhere = not self._conversation.shows(status.prefill_id)
+        elsewhere = reading(status) if is_elsewhere else ""
+        if status.prefill_id != self._read_id:  # what is written would wait for another answer, or none now
+            self._read_id = status.prefill_id
+            self._prediction.renew()
+        self.transcript.show_activity(activity(state, model, self._models.is_guide, elsewhere))
         if model.phase == "ready":
             name = text.model_title(model.name, self._models.is_guide)
-            texts = status_texts(self._status.status, self._conversation.context_tokens)
-            told = texts.activity or hindrance(self._conversation.state, model) or self._prediction.words
+            texts = status_texts(status, self._conversation.context_tokens, reads_elsewhere=is_elsewhere)
+            told = hindrance(state, model) or self._prediction.words or texts.activity
             self.status_line.show_texts(name, replace(texts, activity=told))
         else:
             self.status_line.show_texts(absence(model, self._models.is_guide), StatusTexts())

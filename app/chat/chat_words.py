@@ -29,8 +29,11 @@ def greeting(model: ModelState, is_guide: bool) -> Greeting:
     return Greeting(text.EMPTY_TITLE, text.EMPTY_MODEL.format(name=model.name), text.MODEL_SUGGESTIONS)
 
 
-def activity(chat: ChatState, model: ModelState, is_guide: bool) -> str:
-    """What stands in place of an answer's first word; "" once there are words or nothing is awaited."""
+def activity(chat: ChatState, model: ModelState, is_guide: bool, elsewhere: str = "") -> str:
+    """What stands in place of an answer's first word; "" once there are words or nothing is awaited.
+
+    `elsewhere`: how far the prompt of another answer is that the model reads first; "" while it reads none.
+    """
     if chat.phase == "stopping":
         return text.STOPPING
     if chat.phase == "prefilling":
@@ -38,7 +41,7 @@ def activity(chat: ChatState, model: ModelState, is_guide: bool) -> str:
     if chat.phase == "waiting":
         if model.phase == "loading":
             return loading_words(model, is_guide)
-        return text.WAITING
+        return text.elsewhere(text.WAITING_BEHIND, elsewhere) if elsewhere else text.WAITING
     return ""
 
 

@@ -101,6 +101,11 @@ class ConversationViewModel(QObject):
         is_one = any(message.id == message_id for message in together)
         return together if is_one else (self._shown.tree.get(message_id),)
 
+    def shows(self, request_id: str) -> bool:
+        """Whether an answer to this request is the last message on show."""
+        leaf = self._shown.tree.leaf if self._shown else None
+        return leaf is not None and request_id in (leaf.id, *self._ids_together())
+
     def versions(self, message_id: str) -> Versions:
         """Which of its versions a message on show is."""
         return self._shown.tree.versions(message_id) if self._shown else Versions()

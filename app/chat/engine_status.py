@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app import text
 from app.amounts import size
 from app.chat.cache_words import reading_words
-from app.text import UNKNOWN
 from engine import (
     Event,
     Failed,
@@ -32,6 +32,7 @@ class EngineStatus:
         prefill_done, prefill_total: prompt tokens read while the first word is awaited, without the cached
             ones; 0 of 0 otherwise.
         prefill_cached: prompt tokens that need not be read.
+        prefill_id: the request whose prompt that is; "" otherwise.
         queued: requests that wait behind the running one.
         running: requests that run.
         ttft_ms: from sending to the first token, of the last request that has got there; 0 before that.
@@ -46,6 +47,7 @@ class EngineStatus:
     prefill_done: int = 0
     prefill_total: int = 0
     prefill_cached: int = 0
+    prefill_id: str = ""
     queued: int = 0
     running: int = 0
     ttft_ms: float = 0.0
@@ -59,30 +61,36 @@ def fold(status: EngineStatus, event: Event) -> EngineStatus:
             return EngineStatus(model=model, total_pages=model.total_pages)
         case ModelUnloaded():
             return EngineStatus()
-        case PrefillProgress(done_tokens=done, prompt_tokens=total, cached_tokens=cached):
+        case PrefillProgress(id=request_id, done_tokens=done, prompt_tokens=total, cached_tokens=cached):
             return replace(
                 status,
                 prefill_done=max(0, done - cached),
                 prefill_total=total - cached,
                 prefill_cached=cached,
+                prefill_id=request_id,
             )
         case TextChunk():
-            return replace(status, prefill_done=0, prefill_total=0, decoding=True)
+            return replace(_read(status, event.id), decoding=True)
         case Finished():
             return _finished(status, event)
         case Failed():
-            return replace(status, prefill_done=0, prefill_total=0, decoding=False)
+            return replace(_read(status, event.id), decoding=False)
         case Stats():
             return _pulse(status, event)
         case _:
             return status
 
 
+def _read(status: EngineStatus, request_id: str) -> EngineStatus:
+    """The prompt of this request is not read any more; another's may be."""
+    if status.prefill_id != request_id:
+        return status
+    return replace(status, prefill_done=0, prefill_total=0, prefill_id="")
+
+
 def _finished(status: EngineStatus, event: Finished) -> EngineStatus:
     return replace(
-        status,
-        prefill_done=0,
-        prefill_total=0,
+        _read(status, event.id),
         decoding=False,
         decode_tps=event.timing.decode_tps or status.decode_tps,
         ttft_ms=event.timing.ttft_ms or status.ttft_ms,
@@ -115,20 +123,30 @@ class StatusTexts:
     memory: str = ""
 
 
-def status_texts(status: EngineStatus, context_tokens: int | None = 0) -> StatusTexts:
+def reading(status: EngineStatus) -> str:
+    """How far the prompt is that the model reads now; "" while it reads none."""
+    if status.prefill_done >= status.prefill_total:
+        return ""
+    return reading_words(status.prefill_done, status.prefill_total, status.prefill_cached)
+
+
+def status_texts(
+    status: EngineStatus, context_tokens: int | None = 0, *, reads_elsewhere: bool = False
+) -> StatusTexts:
     """The words for a status. Nothing is shown that no event has said.
 
     Args:
         context_tokens: of the chat on show; None where the model has not told them.
+        reads_elsewhere: whether the prompt that is read is none of what is on show.
     """
     if status.model is None:
         return StatusTexts()
-    activity = ""
-    if status.prefill_done < status.prefill_total:
-        activity = reading_words(status.prefill_done, status.prefill_total, status.prefill_cached)
-    elif status.queued:
+    activity = reading(status)
+    if activity and reads_elsewhere:
+        activity = text.elsewhere(text.READING_ELSEWHERE, activity)
+    elif not activity and status.queued:
         activity = f"{status.queued} waiting"
-    context = UNKNOWN if context_tokens is None else f"{context_tokens:,}"
+    context = text.UNKNOWN if context_tokens is None else f"{context_tokens:,}"
     return StatusTexts(
         activity=activity,
         speed=_speed(status),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QApplication, QDialog
+from PySide6.QtWidgets import QApplication, QDialog, QLabel
 from pytestqt.qtbot import QtBot
 
 from app import text
@@ -16,7 +16,19 @@ from app.paths import Paths
 from app.store.schema import MIGRATIONS
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
-from engine import CacheCounts, Command, Forget, LetRest, LoadModel, Pin, Stats
+from engine import (
+    CacheCounts,
+    Command,
+    Event,
+    Forget,
+    Generate,
+    LetRest,
+    LoadModel,
+    Pin,
+    PrefillProgress,
+    Stats,
+    TextChunk,
+)
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
 
@@ -109,6 +121,63 @@ def test_while_answers_wait_to_be_kept_it_is_said_why_nothing_is_sent(
     desktop.conversation.keep(desktop.conversation.messages[-1].id)
     assert text.KEEP_FIRST not in line.words
     assert composer.button.toolTip() == "Send"
+
+
+class SlowReader(ScriptedEngine):
+    """Answers nothing by itself: the test says how far the prompts are."""
+
+    def submit(self, command: Command) -> None:
+        """Take requests, and leave them."""
+        if isinstance(command, Generate):
+            self.commands.append(command)
+        else:
+            super().submit(command)
+
+    def say(self, event: Event) -> None:
+        """Tell the window."""
+        self._emit(event)
+
+
+def test_a_prompt_that_is_read_for_another_chat_is_told_as_such(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop(SlowReader)
+    engine, line, composer = desktop.engine, desktop.pane.status_line, desktop.pane.composer
+    assert isinstance(engine, SlowReader)
+    assert desktop.conversation.send("a long one")
+    first = engine.requests()[-1].id
+    engine.say(PrefillProgress(first, 512, 6004, 0))
+    qtbot.waitUntil(lambda: "  Reading 512 of 6,004 tokens  " in line.words)
+    desktop.conversation.new_chat()
+    assert "  Another answer: reading 512 of 6,004 tokens  " in line.words
+
+    qtbot.keyClicks(composer.focusProxy(), "a short one")
+    qtbot.waitUntil(lambda: "tokens cached" in line.words)  # what a send would find is said all the same
+    engine.say(PrefillProgress(first, 1024, 6004, 0))
+    qtbot.keyClick(composer.focusProxy(), Qt.Key.Key_Return)
+    said = desktop.pane.transcript.findChildren(QLabel, "activity")[-1]
+    qtbot.waitUntil(lambda: said.text() == "Waiting for another answer: reading 1,024 of 6,004 tokens")
+
+    engine.say(TextChunk(engine.requests()[-1].id, "Yes", 1))
+    qtbot.waitUntil(lambda: desktop.conversation.messages[-1].text == "Yes")
+    assert "  Another answer: reading 1,024 of 6,004 tokens  " in line.words
+
+
+def test_what_a_send_would_find_is_asked_anew_when_another_prompt_has_been_read(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop(SlowReader)
+    engine = desktop.engine
+    assert isinstance(engine, SlowReader)
+    assert desktop.conversation.send("a long one")
+    first = engine.requests()[-1].id
+    engine.say(PrefillProgress(first, 512, 6004, 0))
+    desktop.conversation.new_chat()
+    desktop.pane.composer.set_text("a short one")
+    qtbot.waitUntil(lambda: len(engine.predictions()) == 1)
+    engine.say(PrefillProgress(first, 6004, 6004, 0))
+    engine.say(TextChunk(first, "Yes", 1))
+    qtbot.waitUntil(lambda: len(engine.predictions()) == 2)
 
 
 def test_searching_finds_words_of_answers(open_desktop: OpenDesktop, qtbot: QtBot) -> None:

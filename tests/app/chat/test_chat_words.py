@@ -54,6 +54,14 @@ def test_what_is_going_on(chat: ChatState, model: ModelState, words: str) -> Non
     assert activity(chat, model, is_guide=False) == words
 
 
+def test_what_waits_for_another_answer_says_how_far_that_is() -> None:
+    reading = "Reading 512 of 2,000 tokens"
+    waiting = activity(ChatState("waiting"), READY, False, reading)
+    assert waiting == "Waiting for another answer: reading 512 of 2,000 tokens"
+    assert activity(ChatState("prefilling", 1, 9), READY, False, reading) == "Reading 1 of 9 tokens"
+    assert activity(ChatState("idle"), READY, False, reading) == ""
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [

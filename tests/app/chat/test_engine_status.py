@@ -61,6 +61,21 @@ def test_prefill_counts_what_is_not_cached() -> None:
     assert texts.activity == "Reading 10 of 28 new tokens · 8,112 cached"
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        TextChunk("other", "a", 1),
+        Finished("other", "stop", "a", (1,), (2,), None, Timing(1.0, 3, 0, 1.0, 5.0)),
+        Failed("other", "no", "NoModel"),
+    ],
+)
+def test_a_prompt_is_read_on_while_another_answer_is_written_or_ends(event: Event) -> None:
+    read_on = after(READY, PrefillProgress("r", 512, 1800, 0), event)
+    assert status_texts(read_on).activity == "Reading 512 of 1,800 tokens"
+    elsewhere = status_texts(read_on, reads_elsewhere=True).activity
+    assert elsewhere == "Another answer: reading 512 of 1,800 tokens"
+
+
 def test_decoding_shows_the_pulse() -> None:
     texts = status_texts(after(READY, PrefillProgress("r", 9, 1800, 0), TextChunk("r", "a", 1), stats()))
     assert texts == StatusTexts("", "31 tok/s", "0 / 2,048 tokens", "3 / 512 pages")

@@ -251,9 +251,7 @@ def test_the_pin_stands_beside_the_dot_of_its_row_only(
     assert row_picture(sidebar, 0) == other
 
 
-def test_a_row_that_has_the_keys_is_framed_before_it_is_chosen(
-    qtbot: QtBot, sidebar: Sidebar
-) -> None:
+def test_a_row_that_has_the_keys_is_framed_before_it_is_chosen(qtbot: QtBot, sidebar: Sidebar) -> None:
     sidebar.activateWindow()
     qtbot.waitUntil(sidebar.isActiveWindow)
     sidebar.focus_search()
