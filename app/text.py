@@ -72,7 +72,7 @@ MISSED = "Read again from token {token:,}: {reason}"
 MISSED_ALL = "Read again from the start: {reason}"
 IN_MEMORY = "{size} in memory"
 ON_SSD = "{size} on SSD"
-COLD = "No pages of its own in memory or on SSD"
+COLD = "No pages of its own with a model that is open, in memory or on SSD"
 SHARED = "{size} of it shared with other chats"
 
 PIN = "Keep in memory"

@@ -207,11 +207,12 @@ class ConversationViewModel(QObject):
         self._show(None)
 
     def open(self, chat: Chat) -> None:
-        """Show another chat once its messages are read. Answers elsewhere go on."""
+        """Show another chat once its messages are read; the one on show stays. Answers elsewhere go on."""
         self._wanted_id = chat.id
-        live = self._answering.chat(chat.id)
-        if live or (self._shown and self._shown.chat.id == chat.id):
-            self._show(live or self._shown)
+        if self._shown and self._shown.chat.id == chat.id:
+            return  # it stays as it is: where it was scrolled to, and what is being edited in it
+        if live := self._answering.chat(chat.id):
+            self._show(live)
             return
 
         def show(messages: list[ChatMessage]) -> None:

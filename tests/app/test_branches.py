@@ -188,6 +188,21 @@ def test_what_is_typed_is_predicted_in_the_status_line(qtbot: QtBot, desktop: De
     done(qtbot, desktop)
 
 
+def test_an_edit_stays_when_its_chat_is_chosen_again(qtbot: QtBot, desktop: Desktop) -> None:
+    say(qtbot, desktop, "one", "two")
+    click(qtbot, view_of(desktop, "one"), "Edit this message")
+    field = QApplication.focusWidget()
+    assert field
+    qtbot.keyClicks(field, " more")
+    rows = desktop.window.sidebar.list
+    place = rows.visualRect(rows.model().index(0, 0)).center()
+    qtbot.mouseClick(rows.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    view = view_of(desktop, "one")
+    assert isinstance(view, UserMessageView)
+    assert view.editor
+    assert view.editor.text == "one more"
+
+
 def test_an_edit_is_predicted_while_it_is_written(qtbot: QtBot, desktop: Desktop) -> None:
     say(qtbot, desktop, "one", "two")
     say(qtbot, desktop, "three", "four")

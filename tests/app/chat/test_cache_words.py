@@ -56,8 +56,8 @@ def test_without_a_miss_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("memory", "place", "words"),
     [
-        (None, "cold", "No pages of its own in memory or on SSD"),
-        (ChatMemory(0, 0, 0), "cold", "No pages of its own in memory or on SSD"),
+        (None, "cold", "No pages of its own with a model that is open, in memory or on SSD"),
+        (ChatMemory(0, 0, 0), "cold", "No pages of its own with a model that is open, in memory or on SSD"),
         (ChatMemory(2_100_000, 0, 0), "memory", "2.1 MB in memory"),
         (ChatMemory(0, 65_536, 0), "ssd", "65.5 kB on SSD"),
         (
