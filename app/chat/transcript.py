@@ -56,6 +56,7 @@ class Transcript(QScrollArea):
         self._stack = MessageStack(self._make_view, lambda view: view.width_in(self._room()))
         self.setWidget(self._stack)
         self._activity = ""
+        self._drafts: dict[str, str] = {}  # edits under way, by message: they are there again with its chat
         self._ready = True
         self._following = True
         self._placing = False
@@ -174,8 +175,10 @@ class Transcript(QScrollArea):
         view.offer(self._around.ways_out(message.id))
         if message is self._stack.messages[-1]:
             view.show_activity(self._activity)  # before it is listened to: it has no place yet
+        if message.id in self._drafts and isinstance(view, UserMessageView):
+            view.show_editor(self._drafts[message.id])
         view.height_changed.connect(lambda: self._refit(view))
-        view.edited.connect(lambda words: self.edited.emit(view.message.id, words))
+        view.edited.connect(lambda words: self._send_edit(view, words))
         view.regenerated.connect(lambda answers: self.regenerated.emit(view.message.id, answers))
         view.kept.connect(self.kept)
         view.way_chosen.connect(lambda number: self.way_chosen.emit(view.message.id, number))
@@ -196,10 +199,16 @@ class Transcript(QScrollArea):
         if by_key:  # the next press goes on from the version that is there now
             self._stack.views[place].switch.take_focus(step)
 
+    def _send_edit(self, view: MessageView, words: str) -> None:
+        self._drafts.pop(view.message.id, None)
+        self.edited.emit(view.message.id, words)
+
     def _draft(self, view: MessageView, words: str | None) -> None:
         if words is None:
+            self._drafts.pop(view.message.id, None)
             self.drafted.emit("", "")
             return
+        self._drafts[view.message.id] = words
         self._follow(False)
         self._refit(view)
         self.ensureWidgetVisible(view, 0, SIDE)

@@ -75,10 +75,17 @@ class UserMessageView(MessageView):
 
     @Slot()
     def start_editing(self) -> None:
-        """Put an editor in the message's place."""
+        """Put an editor in the message's place, with the cursor in it."""
         if self._editor:
             return
-        self._editor = editor = MessageEditor(self._message.text, self)
+        editor = self.show_editor(self._message.text)
+        editor.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.drafted.emit(editor.text)
+        self.height_changed.emit()
+
+    def show_editor(self, words: str) -> MessageEditor:
+        """Have `words` edited in the message's place; nobody is told."""
+        self._editor = editor = MessageEditor(words, self)
         editor.set_ready(self._ready)
         editor.sent.connect(self.edited)
         editor.cancelled.connect(self.stop_editing)
@@ -86,9 +93,7 @@ class UserMessageView(MessageView):
         editor.height_changed.connect(self.height_changed)
         self._show_parts(False)
         editor.show()
-        editor.setFocus(Qt.FocusReason.OtherFocusReason)
-        self.drafted.emit(editor.text)
-        self.height_changed.emit()
+        return editor
 
     @Slot()
     def stop_editing(self) -> None:

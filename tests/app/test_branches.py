@@ -203,6 +203,34 @@ def test_an_edit_stays_when_its_chat_is_chosen_again(qtbot: QtBot, desktop: Desk
     assert view.editor.text == "one more"
 
 
+def test_an_edit_is_still_there_when_another_chat_was_on_show(qtbot: QtBot, desktop: Desktop) -> None:
+    say(qtbot, desktop, "one", "two")
+    chat = desktop.conversation.chat
+    assert chat
+    click(qtbot, view_of(desktop, "one"), "Edit this message")
+    field = QApplication.focusWidget()
+    assert field
+    qtbot.keyClicks(field, " more")
+    desktop.window.sidebar.new_wanted.emit()
+    say(qtbot, desktop, "elsewhere", "there")
+    desktop.window.sidebar.chosen.emit(chat.id)
+    qtbot.waitUntil(lambda: shown(desktop) == ["one", "two"])
+    view = view_of(desktop, "one")
+    assert isinstance(view, UserMessageView)
+    assert view.editor
+    assert view.editor.text == "one more"
+
+    engine_of(desktop).reply = ("three",)
+    click(qtbot, view, "Save & send")
+    done(qtbot, desktop)
+    assert shown(desktop) == ["one more", "three"]
+    click(qtbot, view_of(desktop, "one more"), "Earlier version")
+    qtbot.waitUntil(lambda: shown(desktop) == ["one", "two"])
+    view = view_of(desktop, "one")
+    assert isinstance(view, UserMessageView)
+    assert view.editor is None, "it was sent"
+
+
 def test_an_edit_is_predicted_while_it_is_written(qtbot: QtBot, desktop: Desktop) -> None:
     say(qtbot, desktop, "one", "two")
     say(qtbot, desktop, "three", "four")
