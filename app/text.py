@@ -18,7 +18,7 @@ GUIDE_SUGGESTIONS = (
     "What is a page?",
 )
 MODEL_SUGGESTIONS = (
-    "Explain in three sentences how a language model chooses its next word.",
+    "Explain in three sentences how a language model works.",
     "Write a short, friendly note that moves a meeting to Thursday.",
     "Compare lists and tuples in Python in a table.",
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.appearance import Appearance
-from app.chat.empty_state import EmptyState
+from app.chat.empty_state import WIDTH, EmptyState
 
 
 @pytest.fixture
@@ -85,3 +86,13 @@ def test_where_there_is_no_room_the_last_suggestions_go(appearance: Appearance, 
         empty.find_model.click()
     empty.show_words("Title", "Text", ())
     assert not empty.find_model.isVisible()
+
+
+@pytest.mark.parametrize("words", [text.GUIDE_SUGGESTIONS, text.MODEL_SUGGESTIONS])
+def test_our_suggestions_are_shown_whole_in_a_usual_window(
+    qtbot: QtBot, empty: EmptyState, words: tuple[str, ...]
+) -> None:
+    empty.show_words("Title", "Text", words)
+    empty.resize(800, 500)
+    qtbot.waitUntil(lambda: empty.suggestions[0].width() == WIDTH)
+    assert [button.text() for button in empty.suggestions] == list(words)
