@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QRadioButton, QWidget
 
 
@@ -27,6 +27,10 @@ class ChoiceRow(QWidget):
             button.setAccessibleName(f"{label}: {words}")
             button.setChecked(name == current)
             button.clicked.connect(lambda _=False, name=name: self.chosen.emit(name))
+            if name != current and current in dict(choices):
+                button.setFocusPolicy(
+                    Qt.FocusPolicy.ClickFocus
+                )  # Tab goes to the one that holds, as Qt has it
             row.addWidget(button)
             self._buttons[name] = button
         row.addStretch(1)
