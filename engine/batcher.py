@@ -219,17 +219,18 @@ class Batcher:
         """Whose prompt the next step works on; its chunk is chosen, and there is room for it."""
         if answers == len(self._scheduler.running):
             return None  # all of them decode
-        sequence = next((sequence for sequence in self.stepping if sequence.pending > 1), None)
-        if sequence is None or sequence.may_restore:
-            return None
-        if sequence.filling is None:
-            size, way = self.prompts.next(runner, sequence, answers)
-            if not self._has_room(sequence, size, before):
+        pending = [sequence for sequence in self.stepping if sequence.pending > 1]
+        for sequence in sorted(pending, key=lambda sequence: sequence.turn):
+            if sequence.may_restore:
                 return None
-            self.prompts.begin(sequence, size, way)
-        if answers and not sequence.goes(Way.ASIDE) and self.chunks.leaves_answers_alone():
-            return None
-        return sequence
+            if sequence.filling is None:
+                size, way = self.prompts.next(runner, sequence, answers)
+                if not self._has_room(sequence, size, before):
+                    continue  # what it waits for may be the pages of one whose turn is later
+                self.prompts.begin(sequence, size, way)
+            is_left_out = answers and not sequence.goes(Way.ASIDE) and self.chunks.leaves_answers_alone()
+            return None if is_left_out else sequence
+        return None
 
     def _with_room(self, decoding: list[Sequence], before: Sent | None) -> list[Sequence]:
         """Those of `decoding` that can write one more token, once those that need room have asked for it."""

@@ -31,6 +31,20 @@ class _Asked:
     begun_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Reused:
+    """Tokens of a prompt: `cached` in memory, `stored` on SSD behind these, of which `read` are read back."""
+
+    cached: int
+    stored: int
+    read: int
+
+    @property
+    def tokens(self) -> int:
+        """That are not computed."""
+        return self.cached + self.stored
+
+
 class Finding:
     """The cache of one model as its requests see it."""
 
@@ -106,19 +120,23 @@ class Finding:
 
     def predict(self, request: Request, ahead: Iterable[Sequence]) -> Predicted:
         """What it would find, were it sent now, behind the prompts of `ahead`."""
-        prompt, found = len(request.prompt), self._memory.lookup(request.ids)
-        stored, cached = found.stored_tokens, found.cached_tokens
-        read = stored - found.skipped_tokens
-        if stored and not self._foresight.should_restore(stored, cached, read):
-            stored = read = 0
-        if stored:
+        prompt, reused = len(request.prompt), self._reused(request)
+        if reused.stored:
             self._memory.fetch(request.prompt)  # it is likely to be sent
-        self._asked = _Asked(request) if stored and self._is_its_own(request) else None
-        reused = cached + stored
-        begin, reason = self._miss(request, reused)
-        steps = self._steps(reused, prompt - reused)
-        seconds = self._foresight.first_token(prompt, reused, read, ahead, steps)
-        return Predicted(request.id, prompt, cached, stored, seconds, begin, reason)
+        self._asked = _Asked(request) if reused.stored and self._is_its_own(request) else None
+        begin, reason = self._miss(request, reused.tokens)
+        seconds = self._first_token(prompt, reused.tokens, reused.read, ahead)
+        return Predicted(request.id, prompt, reused.cached, reused.stored, seconds, begin, reason)
+
+    def reading(self, request: Request) -> float:
+        """Seconds that its prompt would take, were it sent alone now; 0 where that is not known."""
+        reused = self._reused(request)
+        return self._first_token(len(request.prompt), reused.tokens, reused.read) or 0.0
+
+    def rest(self, sequence: Sequence) -> float:
+        """The same of what is left of a prompt that is being read."""
+        known, there = sequence.length, sequence.table.length
+        return (self._first_token(known, there, 0) or 0.0) if sequence.pending > 1 else 0.0
 
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done."""
@@ -155,6 +173,20 @@ class Finding:
     def save(self) -> None:
         """Keep what was learned, where that is anything new."""
         self._foresight.save()
+
+    def _reused(self, request: Request) -> _Reused:
+        """What of its prompt would not be computed, were it sent now."""
+        found = self._memory.lookup(request.ids)
+        stored, cached = found.stored_tokens, found.cached_tokens
+        read = stored - found.skipped_tokens
+        if stored and not self._foresight.should_restore(stored, cached, read):
+            stored = read = 0
+        return _Reused(cached, stored, read)
+
+    def _first_token(
+        self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence] = ()
+    ) -> float | None:
+        return self._foresight.first_token(prompt, reused, read, ahead, self._steps(reused, prompt - reused))
 
     def _read_some(self, table: PageTable, tokens: tuple[int, ...], chat: str, is_alone: bool) -> int:
         """The tokens gained."""

@@ -16,6 +16,7 @@ from engine.failure import Suspicion
 from engine.kv.page_table import PageTable
 from engine.parts import Filling
 from engine.sampling import Sampler
+from engine.scheduler import turn_of
 from engine.speculation.draft import Draft
 from engine.stopping import StopStrings
 from engine.tokenizer import Detokenizer
@@ -52,6 +53,7 @@ class Sequence:
         is_discarded: whether nobody wants it any more, so that nothing of it is kept.
         wants_draft: whether a draft is due: the next step then waits until the last token is read.
         read_at: when a step with tokens of it was read last, in seconds of time.perf_counter; 0 before that.
+        reading: seconds that were expected, when somebody else came last, until its prompt is read.
         reason: why it has ended; None while it goes on.
     """
 
@@ -73,12 +75,18 @@ class Sequence:
     wants_draft: bool = False
     is_discarded: bool = False
     read_at: float = 0.0
+    reading: float = 0.0
     reason: FinishReason | None = None
 
     @property
     def rank(self) -> float:
         """Its place in the queue; less is earlier."""
         return self.request.rank
+
+    @property
+    def turn(self) -> float:
+        """When its prompt is read; one whose answer has begun, and that gave way, is read as it is ranked."""
+        return self.rank if self.request.has_opened else turn_of(self.rank, self.reading)
 
     @property
     def length(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from engine.commands import Lane
@@ -20,11 +20,26 @@ def rank_of(lane: Lane, arrived: float) -> float:
     return arrived - (HEAD_START if lane == "window" else 0.0)
 
 
+def turn_of(rank: float, reading: float) -> float:
+    """When a prompt is read among others, less is earlier: one that takes `reading` seconds, so much later.
+
+    So who asks little does not wait until a book is read. No prompt waits for ever: none that came HEAD_START
+    seconds later, in the same lane, is read before it.
+    """
+    return rank + min(reading, HEAD_START)
+
+
 class Ranked(Protocol):
-    """What is scheduled. Ranks do not change; of equals, who came first is first."""
+    """What is scheduled. Ranks do not change; of equals, who came first is first.
+
+    Who gives way is decided by ranks, and whose prompt is read by turns, which are never before them.
+    """
 
     @property
     def rank(self) -> float: ...
+
+    @property
+    def turn(self) -> float: ...
 
     @property
     def pending(self) -> int: ...
@@ -34,7 +49,7 @@ T = TypeVar("T", bound=Ranked)
 
 
 class Scheduler(Generic[T]):
-    """A queue and a running set. It knows ranks; who asks knows pages.
+    """A queue and a running set. It knows ranks and turns; who asks knows pages.
 
     The best-ranked of the running never gives way, so that one is always getting on, whatever the others do.
     """
@@ -55,7 +70,7 @@ class Scheduler(Generic[T]):
 
     @property
     def waiting(self) -> tuple[T, ...]:
-        """Who does not, best rank first."""
+        """Who does not, whose turn is first."""
         return self._waiting
 
     @property
@@ -67,34 +82,33 @@ class Scheduler(Generic[T]):
     def next(self) -> T | None:
         """Who would start now, if there are pages: the first in the queue.
 
-        Without a free place it has to stand before one that runs, whose place it can have; while somebody's
-        prompt is being computed, before that one.
+        Without a free place the first that stands before one that runs, whose place it can have; while
+        somebody's prompt is being computed, only one whose turn is before.
         """
         if not self._waiting:
             return None
-        first = self._waiting[0]
-        if not self.has_place and self._running[-1].rank <= first.rank:
-            return None
+        last = None if self.has_place else self._running[-1].rank
+        first = next((item for item in self._waiting if last is None or item.rank < last), None)
         filling = self.filling
-        return first if filling is None or first.rank < filling.rank else None
+        return first if filling is None or first is None or first.turn < filling.turn else None
 
     @property
     def filling(self) -> T | None:
-        """Whose prompt is computed next: of those with more than one token pending, the best-ranked."""
-        return next((item for item in self._running if item.pending > 1), None)
+        """Whose prompt is computed next: of those with more than one token pending, whose turn is first."""
+        return min((item for item in self._running if item.pending > 1), key=_turn, default=None)
 
     def add(self, item: T) -> None:
         """Queue a newcomer, or one that gave way."""
-        self._waiting = _with(self._waiting, item)
+        self._waiting = _with(self._waiting, item, _turn)
 
     def start(self, item: T) -> None:
         """It was waiting, and runs now."""
         self._waiting = _without(self._waiting, item)
-        self._running = _with(self._running, item)
+        self._running = _with(self._running, item, _rank)
 
     def join(self, item: T) -> None:
         """It runs at once: it came of one that does."""
-        self._running = _with(self._running, item)
+        self._running = _with(self._running, item, _rank)
 
     def victim(self, asking: T) -> T | None:
         """Who gives its pages up for `asking`: the worst-ranked one that runs, if it stands behind it."""
@@ -112,9 +126,17 @@ class Scheduler(Generic[T]):
         self._waiting = _without(self._waiting, item)
 
 
-def _with(items: tuple[T, ...], item: T) -> tuple[T, ...]:
+def _rank(item: Ranked) -> float:
+    return item.rank
+
+
+def _turn(item: Ranked) -> float:
+    return item.turn
+
+
+def _with(items: tuple[T, ...], item: T, order: Callable[[Ranked], float]) -> tuple[T, ...]:
     place = len(items)
-    while place and items[place - 1].rank > item.rank:
+    while place and order(items[place - 1]) > order(item):
         place -= 1
     return (*items[:place], item, *items[place:])
 

@@ -105,6 +105,7 @@ class Serving:
 
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
+        self._expect(request)
         self._batcher.add(request)
         request.came_alone = self._batcher.has_one
 
@@ -158,7 +159,9 @@ class Serving:
 
     def predict(self, request: Request) -> Predicted:
         """What it would find, were it sent now. Where that is on SSD, there will be room for it."""
-        ahead = [other for other in self._batcher if other.rank <= request.rank and other.pending > 1]
+        self._expect(request)
+        turn = request.sequences[0].turn
+        ahead = [other for other in self._batcher if other.turn <= turn and other.pending > 1]
         self._warming.expect()
         predicted = self._finding.predict(request, ahead)
         if predicted.restored_tokens:
@@ -225,6 +228,13 @@ class Serving:
         except Exception as error:  # noqa: BLE001 — the top of the thread for these requests
             self._broke(error, flying)
         self._tell.beat()
+
+    def _expect(self, newcomer: Request) -> None:
+        """Where others are there: how long its prompt takes to read, and what is left of theirs."""
+        if self._batcher.busy:
+            for sequence in self._batcher.running:
+                sequence.reading = self._finding.rest(sequence)
+            newcomer.sequences[0].reading = self._finding.reading(newcomer)
 
     def _started(self, sequence: Sequence) -> None:
         """It began, for the first time or again after it gave way.

@@ -2,119 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
-from engine.accepting import accept_command
-from engine.commands import Generate, Lane, LoadModel
-from engine.events import Event, Failed, Finished
-from engine.opening import open_model
+from engine.commands import Lane
 from engine.runner import Runner
-from engine.sampling_params import SamplingParams
 from engine.scheduler import MAX_RUNNING
-from engine.serving import Serving
-from engine.settings import EngineSettings
-from tests.engine.mix import samples
-from tests.engine.oracle import Checked, Oracle, checked_model
+from tests.engine.oracle import checked_model
+from tests.engine.queued import Queue, ids
 from tests.engine.watched import guess_always
-from tests.fakes.random_model import write_random_model
 
 
 @pytest.fixture(autouse=True)
 def _on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that who has come how far is not a matter of threads."""
     monkeypatch.setattr(Runner, "has_aside", False)
-
-
-def ids(count: int, seed: int = 0) -> tuple[int, ...]:
-    return tuple(3 + (seed * 37 + place * 7 + place * place) % 290 for place in range(count))
-
-
-class Queue:
-    """A served model whose requests arrive when they are told to."""
-
-    def __init__(
-        self,
-        folder: Path,
-        pages: int,
-        draft: bool = False,
-        model: Checked | None = None,
-        **settings: object,
-    ) -> None:
-        self.model = model
-        self.path = (
-            model.folder if model else write_random_model(folder / "model", max_position_embeddings=1024)
-        )
-        if draft:
-            settings["draft_model"] = write_random_model(folder / "draft", max_position_embeddings=1024)
-        made = EngineSettings(kv_pages=pages, cache=folder / "cache", **settings)  # type: ignore[arg-type]
-        self.events: list[Event] = []
-        self.serving: Serving = open_model(
-            LoadModel("load", str(self.path)), made, self.events.append, lambda: False
-        )
-        self.asked: dict[str, tuple[int, ...]] = {}
-
-    def add(
-        self,
-        name: str,
-        tokens: tuple[int, ...],
-        answer: int,
-        lane: Lane = "api",
-        chat: str = "",
-        age: float = 0.0,
-    ) -> None:
-        """It has waited for `age` seconds."""
-        command = Generate(
-            name,
-            tokens=tokens,
-            max_tokens=answer,
-            ignore_eos=True,
-            sampling=SamplingParams(temperature=0),
-            lane=lane,
-            chat=chat,
-        )
-        serving, arrived = self.serving, time.perf_counter() - age
-        request = accept_command(
-            command, serving.model, lambda prompt: serving.chats.capacity(chat, prompt), arrived
-        )
-        self.asked[name] = tokens
-        serving.add(request)
-
-    def work(self, steps: int | None = None) -> None:
-        while self.serving.busy and steps != 0:
-            self.serving.work()
-            steps = None if steps is None else steps - 1
-        failed = [event for event in self.events if isinstance(event, Failed)]
-        assert not failed, failed[0].detail
-
-    def work_until_all_write(self) -> None:
-        """Each that was asked has its first token."""
-        while not all(sequence.generated for sequence in self.serving._batcher):
-            self.work(1)
-
-    @property
-    def ends(self) -> list[Finished]:
-        return [event for event in self.events if isinstance(event, Finished)]
-
-    @property
-    def running(self) -> set[str]:
-        return {sequence.request.id for sequence in self.serving._batcher.running}
-
-    @property
-    def preemptions(self) -> int:
-        return self.serving._batcher.preemptions
-
-    def close(self) -> None:
-        """Every answer is what it is alone, and nothing is left."""
-        oracle = self.model.oracle if self.model else Oracle(self.path)
-        for end in self.ends:
-            wrong = oracle.complaint(Generate(end.id), self.asked[end.id], samples(end)[0])
-            assert not wrong, f"{end.id}: {wrong}"
-        assert self.serving.model.pager.pages_used == 0
-        self.serving.model.memory.check([])
-        self.serving.close()
 
 
 def test_the_window_s_chat_does_not_wait_for_a_program_s_whole_answer(tmp_path: Path) -> None:

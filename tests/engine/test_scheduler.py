@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.scheduler import HEAD_START, Scheduler, rank_of
+from engine.scheduler import HEAD_START, Scheduler, rank_of, turn_of
 
 MOST = 3
 
@@ -17,6 +17,11 @@ MOST = 3
 class Item:
     rank: float
     pending: int = 1
+    reading: float = 0.0
+
+    @property
+    def turn(self) -> float:
+        return turn_of(self.rank, self.reading)
 
 
 def test_the_window_goes_first_and_a_program_that_has_waited_long_before_it() -> None:
@@ -55,8 +60,59 @@ def test_a_better_ranked_prompt_is_computed_before_the_one_that_began() -> None:
     assert scheduler.filling is slow
 
 
+def test_a_short_prompt_is_read_before_the_long_one_that_came_first() -> None:
+    scheduler = Scheduler[Item]()
+    book, question = Item(0.0, pending=9000, reading=20.0), Item(5.0, pending=20, reading=0.1)
+    scheduler.add(book)
+    scheduler.start(book)
+    scheduler.add(question)
+    assert scheduler.next is question
+    scheduler.start(question)
+    assert scheduler.filling is question
+    assert scheduler.running == (book, question)
+    assert scheduler.victim(book) is question  # who came first keeps its pages
+    assert scheduler.victim(question) is None
+
+
+def test_a_prompt_that_is_nearly_read_is_not_interrupted() -> None:
+    scheduler = Scheduler[Item]()
+    book = Item(0.0, pending=9000, reading=20.0)
+    scheduler.add(book)
+    scheduler.start(book)
+    book.reading = 0.5
+    scheduler.add(Item(5.0, pending=20, reading=0.1))
+    assert scheduler.next is None
+
+
+def test_a_long_prompt_does_not_starve_behind_short_ones() -> None:
+    scheduler = Scheduler[Item](most=1)
+    book = Item(0.0, pending=9000, reading=1e6)
+    scheduler.add(book)
+    for second in range(1, 100):
+        scheduler.add(Item(float(second)))
+        first = scheduler.next
+        assert first is not None
+        scheduler.start(first)
+        scheduler.remove(first)
+        if first is book:
+            assert second <= HEAD_START + 1
+            return
+    raise AssertionError("it was never read")
+
+
+def test_without_a_place_the_first_that_can_have_one_starts() -> None:
+    scheduler = Scheduler[Item](most=1)
+    running, book, question = Item(3.0), Item(0.0, reading=20.0), Item(5.0)
+    scheduler.add(running)
+    scheduler.start(running)
+    scheduler.add(book)
+    scheduler.add(question)
+    assert scheduler.waiting == (question, book)
+    assert scheduler.next is book
+
+
 class Comparison(RuleBasedStateMachine):
-    """Every item is waiting or running; both are sorted by rank and, of equals, by arrival."""
+    """Every item is waiting, sorted by turn, or running, by rank; of equals who came first is first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,27 +120,30 @@ class Comparison(RuleBasedStateMachine):
         self.waiting: list[Item] = []
         self.running: list[Item] = []
 
-    @rule(rank=st.integers(0, 5))
-    def arrives(self, rank: int) -> None:
-        item = Item(float(rank))
+    @rule(rank=st.integers(0, 5), reading=st.integers(0, 4))
+    def arrives(self, rank: int, reading: int) -> None:
+        item = Item(float(rank), reading=float(reading))
         self.scheduler.add(item)
+        self.waits(item)
+
+    def waits(self, item: Item) -> None:
         self.waiting.append(item)
-        self.waiting.sort(key=lambda waiting: waiting.rank)
+        self.waiting.sort(key=lambda waiting: waiting.turn)
 
     @rule()
     def starts(self) -> None:
         first = self.scheduler.next
         has_place = len(self.running) < MOST
         assert self.scheduler.has_place == has_place
-        is_due = self.waiting and (has_place or self.waiting[0].rank < self.running[-1].rank)
-        assert first is (self.waiting[0] if is_due else None)
+        due = [item for item in self.waiting if has_place or item.rank < self.running[-1].rank]
+        assert first is (due[0] if due else None)
         if first is not None:
             if not has_place:
                 self.scheduler.give_way(worst := self.running.pop())
-                self.waiting.append(worst)
-                self.waiting.sort(key=lambda waiting: waiting.rank)
+                self.waits(worst)
             self.scheduler.start(first)
-            self.running.append(self.waiting.pop(0))
+            self.waiting.remove(first)
+            self.running.append(first)
             self.running.sort(key=lambda running: running.rank)
 
     @precondition(lambda self: self.running)
@@ -100,8 +159,7 @@ class Comparison(RuleBasedStateMachine):
         assert victim is not self.running[0]
         self.scheduler.give_way(victim)
         self.running.remove(victim)
-        self.waiting.append(victim)
-        self.waiting.sort(key=lambda waiting: waiting.rank)
+        self.waits(victim)
 
     @precondition(lambda self: self.running or self.waiting)
     @rule(data=st.data())

@@ -1,0 +1,118 @@
+"""A served model whose requests arrive when a test says so, on the test's own thread."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from engine.accepting import accept_command
+from engine.commands import Generate, Lane, LoadModel
+from engine.events import Event, Failed, Finished
+from engine.opening import open_model
+from engine.request import Request
+from engine.sampling_params import SamplingParams
+from engine.serving import Serving
+from engine.settings import EngineSettings
+from tests.engine.mix import samples
+from tests.engine.oracle import Checked, Oracle
+from tests.fakes.random_model import write_random_model
+
+
+def ids(count: int, seed: int = 0) -> tuple[int, ...]:
+    return tuple(3 + (seed * 37 + place * 7 + place * place) % 290 for place in range(count))
+
+
+class Queue:
+    """A served model whose requests arrive when they are told to."""
+
+    def __init__(
+        self,
+        folder: Path,
+        pages: int,
+        draft: bool = False,
+        model: Checked | None = None,
+        **settings: object,
+    ) -> None:
+        self.model = model
+        self.path = (
+            model.folder if model else write_random_model(folder / "model", max_position_embeddings=1024)
+        )
+        if draft:
+            settings["draft_model"] = write_random_model(folder / "draft", max_position_embeddings=1024)
+        made = EngineSettings(kv_pages=pages, cache=folder / "cache", **settings)  # type: ignore[arg-type]
+        self.events: list[Event] = []
+        self.serving: Serving = open_model(
+            LoadModel("load", str(self.path)), made, self.events.append, lambda: False
+        )
+        self.asked: dict[str, tuple[int, ...]] = {}
+
+    def add(
+        self,
+        name: str,
+        tokens: tuple[int, ...],
+        answer: int,
+        lane: Lane = "api",
+        chat: str = "",
+        age: float = 0.0,
+    ) -> None:
+        """It has waited for `age` seconds."""
+        self.asked[name] = tokens
+        self.serving.add(self.request(name, tokens, answer, lane, chat, age))
+
+    def request(
+        self,
+        name: str,
+        tokens: tuple[int, ...],
+        answer: int,
+        lane: Lane = "api",
+        chat: str = "",
+        age: float = 0.0,
+    ) -> Request:
+        """The same, not queued."""
+        command = Generate(
+            name,
+            tokens=tokens,
+            max_tokens=answer,
+            ignore_eos=True,
+            sampling=SamplingParams(temperature=0),
+            lane=lane,
+            chat=chat,
+        )
+        chats, arrived = self.serving.chats, time.perf_counter() - age
+        return accept_command(
+            command, self.serving.model, lambda prompt: chats.capacity(chat, prompt), arrived
+        )
+
+    def work(self, steps: int | None = None) -> None:
+        while self.serving.busy and steps != 0:
+            self.serving.work()
+            steps = None if steps is None else steps - 1
+        failed = [event for event in self.events if isinstance(event, Failed)]
+        assert not failed, failed[0].detail
+
+    def work_until_all_write(self) -> None:
+        """Each that was asked has its first token."""
+        while not all(sequence.generated for sequence in self.serving._batcher):
+            self.work(1)
+
+    @property
+    def ends(self) -> list[Finished]:
+        return [event for event in self.events if isinstance(event, Finished)]
+
+    @property
+    def running(self) -> set[str]:
+        return {sequence.request.id for sequence in self.serving._batcher.running}
+
+    @property
+    def preemptions(self) -> int:
+        return self.serving._batcher.preemptions
+
+    def close(self) -> None:
+        """Every answer is what it is alone, and nothing is left."""
+        oracle = self.model.oracle if self.model else Oracle(self.path)
+        for end in self.ends:
+            wrong = oracle.complaint(Generate(end.id), self.asked[end.id], samples(end)[0])
+            assert not wrong, f"{end.id}: {wrong}"
+        assert self.serving.model.pager.pages_used == 0
+        self.serving.model.memory.check([])
+        self.serving.close()

@@ -1,0 +1,91 @@
+"""Whose prompt is read first: who asks little does not wait until a book is read, and no token changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.commands import Lane
+from engine.events import Finished, PrefillProgress, TextChunk
+from engine.prediction import Rates
+from engine.runner import Runner
+from engine.scheduler import HEAD_START
+from tests.engine.queued import Queue, ids
+
+LONG, SHORT = ids(700, 1), ids(20, 2)
+
+
+@pytest.fixture(autouse=True)
+def _a_machine_of_known_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten tokens a second, whatever this one takes, and one thread for all."""
+    monkeypatch.setattr(Runner, "has_aside", False)
+    monkeypatch.setattr(
+        Rates,
+        "first_token_seconds",
+        lambda self, new, cached, steps, queue=0.0, **_: queue + new / 10,  # pyright: ignore
+    )
+
+
+def first_words(queue: Queue) -> list[str]:
+    """Ids in the order in which their first word, or their end, came."""
+    told = [event.id for event in queue.events if isinstance(event, (TextChunk, Finished))]
+    return list(dict.fromkeys(told))
+
+
+def read_some(queue: Queue, name: str) -> None:
+    """Until some of a prompt is read, and not all of it."""
+    while not any(isinstance(event, PrefillProgress) and event.id == name for event in queue.events):
+        queue.serving.work()
+    assert name not in first_words(queue)
+
+
+@pytest.mark.parametrize("lane", ["api", "window"])
+def test_a_short_prompt_is_read_before_what_is_left_of_a_long_one(lane: Lane, tmp_path: Path) -> None:
+    queue = Queue(tmp_path, pages=80)
+    queue.add("book", LONG, answer=3, lane=lane)
+    read_some(queue, "book")
+    queue.add("question", SHORT, answer=3, lane=lane)
+    queue.work()
+    assert first_words(queue) == ["question", "book"]
+    queue.close()
+
+
+def test_two_that_wait_are_read_in_the_order_of_their_turns(tmp_path: Path) -> None:
+    queue = Queue(tmp_path, pages=160)
+    for name, tokens in (("first", ids(600, 3)), ("book", LONG), ("question", SHORT)):
+        queue.add(name, tokens, answer=2)
+    queue.work()
+    assert first_words(queue) == ["first", "question", "book"]
+    queue.close()
+
+
+def test_a_long_prompt_that_has_waited_long_goes_first(tmp_path: Path) -> None:
+    queue = Queue(tmp_path, pages=80)
+    queue.add("book", LONG, answer=3, age=HEAD_START + 1)
+    queue.serving.work()
+    queue.add("question", SHORT, answer=3)
+    queue.work()
+    assert first_words(queue) == ["book", "question"]
+    queue.close()
+
+
+def test_what_is_asked_about_is_expected_before_a_long_prompt_that_it_goes_before(tmp_path: Path) -> None:
+    queue = Queue(tmp_path, pages=80)
+    queue.add("book", LONG, answer=3)
+    queue.serving.work()
+    question = queue.request("question", SHORT, answer=3)
+    assert queue.serving.predict(question).seconds == pytest.approx(len(SHORT) / 10)
+    queue.work()
+    queue.close()
+
+
+def test_where_pages_are_short_a_long_prompt_goes_on_with_them(tmp_path: Path) -> None:
+    """The short one came later: it never takes them away, and neither waits for ever."""
+    queue = Queue(tmp_path, pages=46)  # 700 tokens take 44
+    queue.add("book", LONG, answer=20)
+    read_some(queue, "book")
+    queue.add("question", ids(60, 4), answer=20)
+    queue.work()
+    assert queue.preemptions == 0
+    queue.close()
