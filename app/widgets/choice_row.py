@@ -27,10 +27,8 @@ class ChoiceRow(QWidget):
             button.setAccessibleName(f"{label}: {words}")
             button.setChecked(name == current)
             button.clicked.connect(lambda _=False, name=name: self.chosen.emit(name))
-            if name != current and current in dict(choices):
-                button.setFocusPolicy(
-                    Qt.FocusPolicy.ClickFocus
-                )  # Tab goes to the one that holds, as Qt has it
+            if name != current and current in dict(choices):  # Tab goes to the one that holds, as Qt has it
+                button.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
             row.addWidget(button)
             self._buttons[name] = button
         row.addStretch(1)
