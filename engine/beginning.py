@@ -40,10 +40,11 @@ class Beginning:
         behind = [other for other in behind if not keeps(other.request.command.chat)]
         if missing > sum(1 + len(victim.table.pages) for victim in behind):
             return []
+        shared = set(self._shared(sequence))  # it needs these: nothing is gained where they are let go of
         holders, freed = Counter[int](), 0
         for given, victim in enumerate(reversed(behind), 1):
             for page in victim.table.pages:
-                if page != NO_PAGE:
+                if page != NO_PAGE and page not in shared:
                     holders[page] += 1
                     freed += holders[page] == self._pager.references(page) - self._pager.is_cached(page)
             if missing - given <= freed:
@@ -59,4 +60,11 @@ class Beginning:
         """Pages that are not there."""
         trial = GOOD_STEPS * sequence.request.command.n if sequence.request.suspicion else 0
         needed = self._pager.pages_for(sequence.resident + 1) + len(self._scheduler.running) + trial
-        return needed - self._memory.available_pages
+        missing = needed - self._memory.available_pages
+        return missing - len(self._shared(sequence)) if missing > 0 else missing
+
+    def _shared(self, sequence: Sequence) -> list[int]:
+        """Whole pages that it finds, and that those who run hold: it needs no others in their place."""
+        match = self._memory.tree.match(sequence.known, sequence.length - 1)
+        found = match.nodes[match.first : match.length // self._pager.page_size]
+        return [node.page for node in found if self._pager.references(node.page) > 1]

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from engine.beginning import Beginning
 from engine.commands import Generate
 from engine.kv.memory import KVMemory
+from engine.kv.node import Node
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
+from engine.kv.prefix_match import Match
 from engine.request import Sequence
 from engine.scheduler import Scheduler
 
@@ -35,14 +37,17 @@ class Item:
     request: Asked
     table: PageTable = field(default_factory=PageTable)
     pending: int = 1
+    known: tuple[int, ...] = ()
+    length: int = 0
 
 
 @dataclass
 class Memory:
-    """One with nothing cached, or with what `cached` pages hold, of which none has left."""
+    """One whose cached pages have not left; `found` are those that who asks begins with."""
 
     pager: Pager
     pinned: frozenset[str]
+    found: list[int]
 
     @property
     def available_pages(self) -> int:
@@ -54,6 +59,10 @@ class Memory:
 
     def keeps(self, chat: str) -> bool:
         return chat in self.pinned
+
+    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+        nodes = [Node((), None, depth, b"", page) for depth, page in enumerate(self.found)]
+        return Match(nodes, 0, len(nodes) * PAGE)
 
 
 def scene(data: st.DataObject) -> tuple[Memory, Scheduler[Item], Item]:
@@ -69,14 +78,22 @@ def scene(data: st.DataObject) -> tuple[Memory, Scheduler[Item], Item]:
         if pager.missing(item.table, item.table.length + more) <= pager.free_pages:
             pager.grow(item.table, item.table.length + more)
             item.table.length += more
-        for page in item.table.pages:
-            if not pager.is_cached(page) and data.draw(st.booleans()):
+        for page in item.table.pages[: data.draw(st.integers(0, 9))]:
+            if not pager.is_cached(page):
                 pager.cache(page)
         tables.append(item.table)
         scheduler.join(item)
     pinned = frozenset(data.draw(st.sets(st.sampled_from("ab"))))
     asking = Item(data.draw(st.integers(0, 3)), data.draw(st.integers(1, PAGES * PAGE)), Asked(Generate("n")))
-    return Memory(pager, pinned), scheduler, asking
+    found, like = list[int](), data.draw(st.sampled_from(tables)).pages
+    for page in like[: data.draw(st.integers(0, (asking.resident - 1) // PAGE))]:
+        if not pager.is_cached(page):
+            break
+        found.append(page)
+    for item in data.draw(st.sets(st.sampled_from(scheduler.running))) if found else ():
+        scheduler.remove(item)  # what it held of them, only the tree does now
+        pager.free(item.table)
+    return Memory(pager, pinned, found), scheduler, asking
 
 
 @given(data=st.data())
@@ -96,7 +113,8 @@ def test_as_few_give_way_as_help_and_nobody_where_it_would_not(data: st.DataObje
         then = deepcopy(memory)
         for item in given_up:
             then.pager.release(item.table.pages)
-        needed = then.pager.pages_for(asking.resident + 1) + len(running) - count
+        then.pager.retain(memory.found)
+        needed = then.pager.pages_for(asking.resident + 1) - len(memory.found) + len(running) - count
         if needed <= then.available_pages:
             expected = given_up[::-1]
             if not count and not scheduler.has_place:  # a place is all that is missing

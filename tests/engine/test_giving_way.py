@@ -140,3 +140,16 @@ def test_an_answer_that_gave_way_is_guessed_on(tmp_path: Path, monkeypatch: pyte
     assert [len(end.tokens) for end in queue.ends] == [120, 200]
     assert queue.preemptions > 0
     queue.close()
+
+
+def test_a_branch_of_a_chat_that_answers_begins_on_the_pages_that_both_hold(tmp_path: Path) -> None:
+    """Memory has no room for the prompt twice: where shared pages counted it waited for the whole answer."""
+    queue = Queue(tmp_path, pages=16)
+    prompt = ids(150)
+    queue.add("chat", prompt, 60, chat="a")
+    queue.work_until_all_write()
+    queue.add("branch", (*prompt, 5), 3, chat="a")
+    queue.work()
+    assert [end.id for end in queue.ends] == ["branch", "chat"]
+    assert queue.preemptions == 0
+    queue.close()
