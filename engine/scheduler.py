@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from engine.commands import Lane
 
 MAX_RUNNING = 32
-"""Most sequences that decode as one batch."""
+"""Sequences that decode as one batch, from which on none begins; further answers of one that has join it."""
 
 HEAD_START = 30.0
 """Seconds by which a request from the window goes before one of a program. A program's that has waited for as
