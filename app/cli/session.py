@@ -55,6 +55,7 @@ class Session:
 
     Attributes:
         stats: the newest Stats event of a running request; one of an idle engine before the first, or None.
+        is_interrupted: whether Ctrl-C came during the last request, which may have been at its end by then.
     """
 
     def __init__(self, make_engine: MakeEngine = Engine, cache: Path | None = None) -> None:
@@ -64,6 +65,7 @@ class Session:
         self._engine = make_engine(self._events.put)
         self._numbers = itertools.count(1)
         self.stats: Stats | None = None
+        self.is_interrupted = False
 
     def __enter__(self) -> Session:
         self._engine.start()
@@ -91,9 +93,15 @@ class Session:
         KeyboardInterrupt. Raises RequestFailed; what `on_event` raises cancels the request and is passed on.
         """
         request = f"request-{next(self._numbers)}"
+
+        def cancel() -> None:
+            self.is_interrupted = True
+            self._engine.submit(Cancel(request))
+
+        self.is_interrupted = False
         self._engine.submit(replace(command, id=request))
         try:
-            with first_interrupt(lambda: self._engine.submit(Cancel(request))):
+            with first_interrupt(cancel):
                 finished = self._follow(request, on_event)
         except BaseException:
             self._engine.submit(Cancel(request))

@@ -75,7 +75,7 @@ def engine_runner(session: Session) -> Runner:
     def run(prompt: tuple[int, ...], count: int) -> Sample:
         command = Generate("", tokens=prompt, max_tokens=count, ignore_eos=True)
         finished = session.complete(command, lambda event: None)
-        if finished.reason == "cancelled":
+        if session.is_interrupted:  # whether it was cancelled or had just ended
             raise KeyboardInterrupt
         return Sample(finished.timing.ttft_ms / 1000, finished.timing.decode_tps, finished.tokens)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from app.cli.batch_speed import loads, measure_batches
 from app.cli.rows import Row, Target
-from app.cli.speed import Plan, Sample, measure
-from engine import BatchRun
+from app.cli.session import OnEvent, Session
+from app.cli.speed import Plan, Sample, engine_runner, measure
+from engine import BatchRun, Cancel, Event, Generate
 from tests.app.cli.conftest import Run
+from tests.app.cli.instant_engine import finished, scripted
 
 QUICK = ("--contexts", "20", "--decode", "4", "--pairs", "2")
 SIZES = ("--prompts", "5,20", "--batches", "1,3", "--cached", "40,12")
@@ -49,6 +52,20 @@ def test_pairs_are_interleaved_after_a_warm_up() -> None:
     assert rows["prefill at 50 tokens, ours to mlx-lm"].samples == (2.0, 2.0, 2.0)
     assert rows["prefill at 50 tokens"].samples == (50.0, 50.0, 50.0)
     assert rows["same tokens at 50 tokens"].samples == (0.5, 0.5, 0.5)
+
+
+def test_a_ctrl_c_that_finds_an_answer_at_its_end_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    follow = Session._follow
+
+    def interrupted(session: Session, request: str, on_event: OnEvent) -> Event:
+        signal.raise_signal(signal.SIGINT)  # the answer's end is there, and nobody has read it
+        return follow(session, request, on_event)
+
+    monkeypatch.setattr(Session, "_follow", interrupted)
+    session, commands = scripted(lambda c: [finished(c.id, "x")] if isinstance(c, Generate) else [])
+    with session, pytest.raises(KeyboardInterrupt):
+        engine_runner(session)((1, 2), 3)
+    assert [type(command) for command in commands[:2]] == [Generate, Cancel]
 
 
 def test_each_length_runs_once_and_writes_only_what_is_timed() -> None:

@@ -101,6 +101,17 @@ def test_the_first_ctrl_c_cancels_and_the_request_ends_as_usual() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_ctrl_c_that_finds_the_request_at_its_end_is_known() -> None:
+    session, _ = scripted(
+        lambda c: [TextChunk(c.id, "x", 1), finished(c.id, "x")] if isinstance(c, Generate) else []
+    )
+    with session:
+        end = session.complete(Generate("", prompt="x"), lambda event: os.kill(os.getpid(), signal.SIGINT))
+        assert (end.reason, session.is_interrupted) == ("stop", True)
+        session.complete(Generate("", prompt="x"), lambda event: None)
+        assert not session.is_interrupted
+
+
 def test_the_second_ctrl_c_does_not_wait() -> None:
     def interrupt_twice(event: Event) -> None:
         os.kill(os.getpid(), signal.SIGINT)
