@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
@@ -17,6 +18,8 @@ from app.paths import Paths
 from app.wiring import Desktop, MakeEngine
 from tests.fakes.scripted_engine import ScriptedEngine
 
+PATIENCE = 60_000  # ms
+
 
 @pytest.fixture(autouse=True)
 def _garbage_dies_here() -> Iterator[None]:
@@ -27,6 +30,25 @@ def _garbage_dies_here() -> Iterator[None]:
     gc.collect()
     gc.freeze()  # what is still there is the test run's own: the next collection need not look through it
     gc.enable()
+
+
+class PatientBot(QtBot):
+    """Gives up what hangs, and not what a busy machine keeps waiting for pytest-qt's five seconds."""
+
+    def waitUntil(self, callback: Callable[[], Any], *, timeout: int = PATIENCE) -> None:  # noqa: N802
+        super().waitUntil(callback, timeout=timeout)
+
+    def waitSignal(self, signal: Any, *, timeout: int = PATIENCE, **more: Any) -> Any:  # noqa: N802
+        return super().waitSignal(signal, timeout=timeout, **more)
+
+    def waitExposed(self, widget: Any, *, timeout: int = PATIENCE) -> Any:  # noqa: N802
+        return super().waitExposed(widget, timeout=timeout)
+
+
+@pytest.fixture
+def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:
+    """pytest-qt's, with more patience."""
+    return PatientBot(request)
 
 
 @pytest.fixture
