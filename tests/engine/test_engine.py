@@ -215,10 +215,9 @@ def test_a_failed_load_says_why_and_the_next_one_works(
 def test_unloading_cancels_and_frees(listener: Listener, folder: Path) -> None:
     before = mx.get_active_memory()
     weights = listener.load(folder).model.weight_bytes
-    listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
-    listener.wait(first_chunk)
     assert mx.get_active_memory() - before >= weights
-    listener.submit(UnloadModel())
+    listener.submit_at(first_chunk, UnloadModel())
+    listener.submit(Generate("a", tokens=PROMPT, ignore_eos=True))
     assert listener.finished("a").reason == "cancelled"
     listener.wait(lambda event: isinstance(event, ModelUnloaded))
     assert mx.get_active_memory() - before < weights // 10

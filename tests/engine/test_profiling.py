@@ -206,11 +206,10 @@ def test_it_is_refused_while_a_request_runs_and_without_a_model(tmp_path: Path) 
         listener.submit(ProfileStep("none"))
         assert refused(listener, "none").kind == "NoModel"
         listener.load(folder)
+        listener.submit_at(lambda event: isinstance(event, PrefillProgress), ProfileStep("profile"))
+        listener.submit_at(lambda event: _ends(event, "profile"), Cancel("long"))
         listener.submit(Generate("long", tokens=(1, 40), max_tokens=900, ignore_eos=True))
-        listener.wait(lambda event: isinstance(event, PrefillProgress))
-        listener.submit(ProfileStep("profile"))
         assert "a request runs" in refused(listener).error
-        listener.submit(Cancel("long"))
         assert listener.finished("long").reason == "cancelled"
         assert profiled(listener, "after").rounds >= 5
 

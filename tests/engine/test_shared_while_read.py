@@ -52,9 +52,9 @@ def test_pages_that_a_chunk_reads_are_not_exchanged(
     )
     with running_engine(settings) as listener:
         listener.load(folder)
+        one = Generate("one", tokens=PROMPT, max_tokens=3, ignore_eos=True)
+        listener.submit_at(lambda event: isinstance(event, TextChunk), one)
         listener.submit(Generate("chat", tokens=(1, 2, 3), max_tokens=None, ignore_eos=True))
-        listener.wait(lambda event: isinstance(event, TextChunk))
-        listener.submit(Generate("one", tokens=PROMPT, max_tokens=3, ignore_eos=True))
         assert is_begun.wait(20)
         listener.submit(Generate("other", tokens=PROMPT, max_tokens=3, ignore_eos=True, lane="window"))
         both_are_there.set()
