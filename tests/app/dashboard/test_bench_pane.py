@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.bridge import FrameQueue
+from app.dashboard import bench_child
 from app.dashboard.bench_context_view_model import ContextViewModel
 from app.dashboard.bench_pane import STEPS, BenchPane
 from app.dashboard.bench_plans import Sizes
@@ -33,7 +35,7 @@ from tests.fakes.scripted_engine import model_info
 
 SMALLEST = Sizes((16,), (1,), 64, 3, 4)
 HUGE = Sizes((16,), (1,), 64, 1_000_000, 64)
-PATIENCE = 20_000
+PATIENCE = 60_000
 
 
 class Stage:
@@ -98,7 +100,6 @@ def test_a_benchmark_waits_for_the_model_to_rest_runs_and_is_kept(stage: Stage) 
     stage.rest()
     assert stage.bench.phase == "running"
     assert stage.pane.run_button.text() == "Stop"
-    stage.qtbot.waitUntil(lambda: "16 tokens of prompt: pair" in stage.bench.said, timeout=PATIENCE)
     shares: set[int] = set()
     stage.bench.changed.connect(lambda: shares.add(stage.pane.bar.value() if stage.bench.share else 0))
     stage.wait_for("idle")
@@ -123,7 +124,17 @@ def test_a_benchmark_waits_for_the_model_to_rest_runs_and_is_kept(stage: Stage) 
     assert stage.pane.notes.text() == "No benchmark was run yet."
 
 
-def test_a_benchmark_that_is_stopped_leaves_nothing(stage: Stage, tmp_path: Path) -> None:
+def test_a_benchmark_that_is_stopped_leaves_nothing(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_child, "PATIENCE", PATIENCE / 1000)  # a busy machine is slow at tidying up
+    signals, send = list[tuple[int, int | None]](), bench_child._signal
+
+    def noted(process: subprocess.Popen[str], number: int) -> None:
+        signals.append((number, process.poll()))
+        send(process, number)
+
+    monkeypatch.setattr(bench_child, "_signal", noted)
     stage.pane.lengths.button("long").click()
     stage.pane.run_button.click()
     # Of two lines that come together only the later is shown: any number after the first will do.
@@ -132,11 +143,12 @@ def test_a_benchmark_that_is_stopped_leaves_nothing(stage: Stage, tmp_path: Path
         timeout=PATIENCE,
     )
     assert _children(), "the benchmark is a process of its own"
-    began = time.monotonic()
     stage.pane.run_button.click()
     assert (stage.bench.phase, stage.pane.run_button.isEnabled()) == ("stopping", False)
     stage.wait_for("idle")
-    assert time.monotonic() - began < 4, "it tidied up by itself"
+    (asked, _), (_, code) = signals
+    assert asked == signal.SIGINT
+    assert code is not None, "it tidied up by itself, and what was killed then had ended"
     assert _children() == []
     assert list((tmp_path / "scratch").iterdir()) == []
     assert read_kept(stage.paths.benchmarks).results == ()
