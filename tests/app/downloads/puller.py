@@ -20,7 +20,7 @@ from app.downloads.hub import Hub
 from app.downloads.journal import Journal
 from app.downloads.queue import DownloadQueue
 from app.downloads.wanted import Wanted
-from tests.app.downloads.stage import QUICK
+from tests.app.downloads.stage import HASTY
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,7 +47,7 @@ def _pull(endpoint: str, home: Path, repo: str) -> int:
             is_over.set()
 
     hub = Hub(endpoint, home / "hub", lambda: None)
-    means = Means(hub, QUICK, free=lambda folder: 10**12)
+    means = Means(hub, HASTY, free=lambda folder: 10**12)
     queue = DownloadQueue(means, Journal(home / "downloads.sqlite3"), hear)
     queue.add(Wanted(repo))
     queue.start()

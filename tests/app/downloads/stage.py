@@ -20,8 +20,10 @@ from tests.hub.server import HubServer
 
 E = TypeVar("E")
 SECONDS = 30.0
-QUICK = Patience(first_wait=0.01, longest_wait=0.05, connect=2.0, stall=0.3, floor_seconds=0.6, floor=2000)
-"""As in the app, but for the waiting."""
+QUICK = Patience(first_wait=0.01, longest_wait=0.05, floor_seconds=0.6, floor=2000)
+"""As in the app, but for the waiting between tries, and where bytes trickle in."""
+HASTY = replace(QUICK, stall=1.0)
+"""For what stalls. A busy machine may hold up for so long what does not: then it is fetched again."""
 
 CONFIG = b'{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}'
 

@@ -8,7 +8,7 @@ from app.downloads.events import Finished, Retrying
 from app.downloads.retry import Patience
 from app.downloads.wanted import Wanted
 from tests.app.downloads.conftest import OpenStage
-from tests.app.downloads.stage import model_repo, noise
+from tests.app.downloads.stage import HASTY, QUICK, model_repo, noise
 from tests.hub.faults import Fault
 from tests.hub.repos import HubFile
 from tests.hub.server import HubServer
@@ -18,7 +18,7 @@ SIZE = 300_000
 
 PASSING = {
     "cut": ([Fault(FILE, "cut", at=100_000), Fault(FILE, "cut", at=200_000)], "broke off", SIZE),
-    "stall": ([Fault(FILE, "stall", at=150_000, seconds=2)], "did not answer in time", SIZE),
+    "stall": ([Fault(FILE, "stall", at=150_000)], "did not answer in time", SIZE),
     "trickle": ([Fault(FILE, "slow", rate=500, times=1)], "only trickle", SIZE),
     "503": ([Fault(FILE, "status", status=503, times=3)], "HTTP 503", SIZE),
     "500 of the CDN": ([Fault("/cdn/*", "status", status=500, times=2)], "HTTP 500", SIZE),
@@ -41,7 +41,7 @@ ON_THE_WAY = {"stall": 150_000, "trickle": 150_000, "wrong byte": SIZE - 123_456
 @pytest.mark.parametrize("name", PASSING)
 def test_what_passes_costs_only_the_bytes_it_spoiled(name: str, open_stage: OpenStage) -> None:
     faults, says, sent = PASSING[name]
-    stage = open_stage(model_repo(weights=SIZE))
+    stage = open_stage(model_repo(weights=SIZE), patience=HASTY if name == "stall" else QUICK)
     stage.hub.faults.add(*faults)
     end = stage.finished("org/model")
     assert says in stage.whys()
@@ -96,7 +96,7 @@ def test_where_connections_stall_small_pieces_come_over_connections_of_their_own
     open_stage: OpenStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.downloads.transfer.SMALL_PIECE", 50_000)
-    stage = open_stage(model_repo(weights=SIZE))
+    stage = open_stage(model_repo(weights=SIZE), patience=HASTY)
     stage.hub.faults.add(Fault(FILE, "stall", at=100_000, times=2))
     stage.finished("org/model")
     ranges = [served.range for served in stage.hub.requests if served.on_cdn]
