@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import SHUT_RDWR, SHUT_WR, socket
+from socket import SHUT_RDWR, SHUT_WR, SO_SNDBUF, SOL_SOCKET, socket
 from typing import Any
 
 from tests.hub.faults import Fault, Faults
@@ -17,6 +17,9 @@ from tests.hub.site import Site
 from tests.hub.store import Store
 
 HOST = "127.0.0.1"
+AHEAD = 4096
+"""Bytes that the system takes for a client that does not read: what was sent is about what was received."""
+
 _WIFI_PAGE = b"<!doctype html><title>Welcome</title><p>Please accept the terms of this network."
 
 
@@ -74,6 +77,7 @@ class Listener(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        request.setsockopt(SOL_SOCKET, SO_SNDBUF, AHEAD)
         with self._lock:
             self._open.add(request)
         super().process_request(request, client_address)

@@ -20,7 +20,7 @@ from app.downloads.hub import Hub
 from app.downloads.journal import Journal
 from app.downloads.queue import DownloadQueue
 from app.downloads.wanted import Wanted
-from tests.app.downloads.stage import HASTY
+from tests.app.downloads.stage import HASTY, take_little_ahead
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def main() -> None:
     """Serve standard input. One interpreter loads everything once; its children are forks of it."""
     endpoint, home = sys.argv[1], Path(sys.argv[2])
+    take_little_ahead()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from app.downloads.journal import Journal
 from app.downloads.queue import DownloadQueue
 from app.downloads.retry import Patience
 from app.downloads.wanted import Wanted, parse_wanted
+from tests.hub.connections import AHEAD
 from tests.hub.repos import HubFile, Repo
 from tests.hub.server import HubServer
 
@@ -33,6 +35,17 @@ def noise(size: int, seed: int = 1) -> bytes:
     import random
 
     return random.Random(seed).randbytes(size)
+
+
+def take_little_ahead() -> None:
+    """Have the system take in a few kilobytes that this process has not read, on connections from now on."""
+    connect = socket.socket.connect
+
+    def connect_small(self: socket.socket, address: object) -> None:
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, AHEAD)
+        connect(self, address)  # pyright: ignore[reportArgumentType]
+
+    socket.socket.connect = connect_small
 
 
 def model_repo(repo: str = "org/model", weights: int = 300_000, **more: object) -> Repo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from app.downloads.events import Finished, Paused, Progress
 from app.downloads.part_file import mark_of, part_of
 from app.downloads.wanted import Wanted
 from tests.app.downloads.conftest import OpenStage
-from tests.app.downloads.stage import Stage, model_repo, noise
+from tests.app.downloads.stage import Stage, model_repo, noise, take_little_ahead
 from tests.hub.faults import Fault
 
 FILE = "model.safetensors"
@@ -24,6 +25,13 @@ REPO = model_repo(weights=SIZE)
 SLOWLY = Fault(FILE, "slow", rate=4_000_000, pieces=1000, times=None)
 ON_ITS_WAY = 40_000
 """Bytes that such a hub has sent at most when a connection ends, and nobody took."""
+
+
+@pytest.fixture(autouse=True)
+def _little_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late this process is with reading."""
+    monkeypatch.setattr(socket.socket, "connect", socket.socket.connect)  # undone behind the test
+    take_little_ahead()
 
 
 def wrong_at(*places: int) -> bytes:
