@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from app.chat import prediction
 from app.chat.cache_words import place_of
 from app.chat.token_path import tokens_along
 from app.model_location import GUIDE
@@ -16,8 +17,10 @@ from app.paths import Paths
 from app.wiring import Desktop
 from engine import CacheReport, Engine, EngineSettings, Event, Finished, SsdSettings
 from tests.app.conftest import OpenDesktop
+from tests.engine.watched import restore_always
 
 PATIENCE = 30_000  # ms
+LONG = 3_600_000  # ms
 KV_BYTES = 64 << 20
 
 
@@ -128,8 +131,10 @@ def test_a_dot_comes_with_the_pages_and_goes_with_the_chat(real: Real) -> None:
 
 
 def test_a_chat_is_on_ssd_after_a_restart_and_comes_back(
-    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    restore_always(monkeypatch)
+    monkeypatch.setattr(prediction, "PAUSE_MS", LONG)  # else it may come back while the message is typed
     ssd = SsdSettings(tmp_path / "pages", floor_bytes=0)
     first = Real(open_desktop, qtbot, tmp_path / "home", ssd)
     first.say("What is a page?")

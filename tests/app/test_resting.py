@@ -19,6 +19,7 @@ from tests.engine.watched import restore_always
 from tests.fakes.scripted_engine import ScriptedEngine
 
 PATIENCE = 30_000  # ms
+LONG = 3_600_000  # ms
 RESTING = text.RESTING.format(name="tiny-chat")
 
 
@@ -87,6 +88,7 @@ def test_the_real_one_comes_back_with_what_it_had_computed(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore_always(monkeypatch)
+    monkeypatch.setattr(prediction, "PAUSE_MS", LONG)  # else it may come back while the message is typed
     ssd = SsdSettings(tmp_path / "kv", cap_bytes=64 << 20, floor_bytes=0)
     settings = EngineSettings(kv_bytes=64 << 20, ssd=ssd, cache=tmp_path / "cache", unload_after=1.0)
     phases: list[str] = []
