@@ -76,9 +76,9 @@ def test_bytes_that_are_no_text_are_no_error() -> None:
     ],
 )
 def test_no_text_takes_long(piece: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     card_markdown((piece * (40_000 // len(piece))).encode())
-    assert time.perf_counter() - began < 1.5
+    assert time.thread_time() - began < 1.5
 
 
 def test_a_very_long_card_is_cut() -> None:
