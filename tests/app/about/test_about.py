@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,7 +119,6 @@ def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
     site.gate.clear()
     door.updates.look()
     qtbot.waitUntil(lambda: len(site.asked) == 1, timeout=10_000)
-    before = time.perf_counter()
     door.close(60)
-    assert time.perf_counter() - before < 3
+    assert door._asking.is_running, "the end waited for the answer"
     site.gate.set()

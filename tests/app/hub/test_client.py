@@ -155,17 +155,18 @@ def test_an_answer_without_end_is_not_kept(hub: HubServer, monkeypatch: pytest.M
 
 
 def test_a_server_that_is_silent_is_left(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = client_module.READ_S
     monkeypatch.setattr(client_module, "READ_S", 0.2)
     hub.faults.add(Fault("config.json", "stall", at=1))
     began = time.monotonic()
     with pytest.raises(Unreachable, match="in time"):
         HubClient().begin("org/open", "main", "config.json", 10)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < usual
 
 
 def test_a_server_that_trickles_is_left(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "WHOLE_S", 0.2)
-    hub.faults.add(Fault("model.gguf", "slow", rate=4000))
+    hub.faults.add(Fault("model.gguf", "slow", rate=400))  # ten seconds: it is not whole before one looks
     with pytest.raises(Unreachable, match="in time"):
         HubClient().begin("org/open", "main", "model.gguf", 4000)
 

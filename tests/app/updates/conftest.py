@@ -18,6 +18,7 @@ from app.updates.envelope import sealed
 from app.updates.manifest import Artefact, Manifest, Notes, encoded
 from app.updates.memory import MemoryFile
 
+PATIENCE = 60.0
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
 """Of `localhost`, with its key: for tests alone, trusted by nobody."""
 
@@ -57,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.site.asked.append((self.path, dict(self.headers.items())))
-        self.site.gate.wait(10)
+        self.site.gate.wait(PATIENCE)
         self.send_response(self.site.status)
         for name, value in self.site.headers.items():
             self.send_header(name, value)
