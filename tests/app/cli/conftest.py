@@ -19,7 +19,7 @@ from app.__main__ import main
 from tests.fakes.random_model import write_random_model
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 40.0
+PATIENCE = 100.0
 NO_END = ("--logit-bias", "2=-100")
 """Forbids the random model's end token, so that an answer goes on until it is stopped."""
 
