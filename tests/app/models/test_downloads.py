@@ -158,17 +158,17 @@ def test_how_many_files_come_at_once_is_set_in_the_window_holds_at_once_and_is_k
     names = [f"m-Q8_0-{part:05}-of-00004.gguf" for part in range(1, 5)]
     files = {name: HubFile(bytes([at]) * 900_000, lfs=True) for at, name in enumerate(names)}
     hub.update(Repo("org/parts", files))
-    hub.faults.add(slow := Fault("*.gguf", "slow", rate=100_000, times=None))
+    hub.faults.add(halt := Fault("*.gguf", "stall", at=100_000, times=None))
     desktop = open_desktop(home=tmp_path / "home")
     scene = open_scene(desktop)
     scene.desk.downloads.add("org/parts", "")
-    scene.wait(lambda: hub.faults.fired(slow) == 3)
+    scene.wait(lambda: hub.faults.fired(halt) == 3)
     desktop.pane.settings_wanted.emit()
     dialog = desktop.window.findChild(SettingsDialog)
     assert dialog is not None
     assert dialog.downloads.row.current == "3"
     dialog.downloads.row.button("5").click()
-    scene.wait(lambda: hub.faults.fired(slow) == 4)
+    scene.wait(lambda: hub.faults.fired(halt) == 4)
     scene.desk.downloads.pause(scene.desk.downloads.states[0].id)
     scene.wait(lambda: scene.desk.downloads.states[0].phase == "paused")
     dialog.accept()
