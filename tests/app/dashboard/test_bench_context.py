@@ -28,7 +28,7 @@ from engine import Command, EngineSettings, Generate, LoadModel, ModelReady
 from tests.fakes.scripted_engine import model_info
 
 SCARCE = EngineSettings(kv_bytes=3_000_000, speculation=False)
-PATIENCE = 10_000
+PATIENCE = 60_000
 
 
 @pytest.mark.parametrize("place", [0, 1])

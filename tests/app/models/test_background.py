@@ -26,7 +26,7 @@ class Desk:
 
     def run(self, count: int) -> list[object]:
         for _ in range(count):
-            self.calls.get(timeout=10)()
+            self.calls.get(timeout=60)()
         return self.said
 
 
@@ -39,7 +39,7 @@ def test_answers_come_back_in_order_on_the_callers_thread() -> None:
     assert desk.run(3) == [0, 1, 2]
     assert len(set(threads)) == 1
     assert threads[0] != threading.get_ident()
-    assert desk.background.close(10)
+    assert desk.background.close(60)
     assert not desk.background.is_running
 
 
@@ -62,23 +62,23 @@ def test_a_failure_is_a_line_and_the_next_job_runs(error: Exception, words: str)
     told = desk.run(2)
     assert str(told[0]).startswith(words)
     assert told[1] == "next"
-    assert desk.background.close(10)
+    assert desk.background.close(60)
 
 
 def test_what_hangs_does_not_hold_up_what_is_asked_of_a_free_one() -> None:
     desk = Desk()
     first, go_on = desk.background, threading.Event()
     assert first.free() is first
-    desk.ask(lambda: go_on.wait(10))
+    desk.ask(lambda: go_on.wait(60))
     desk.background = first.free()
     assert desk.background is not first
     desk.ask(lambda: "at once")
     assert desk.run(1) == ["at once"]
     go_on.set()
     assert desk.run(1) == ["at once", True]
-    first._thread.join(10)
+    first._thread.join(60)
     assert not first.is_running
-    assert desk.background.close(10)
+    assert desk.background.close(60)
 
 
 def test_one_that_was_never_used_ends_at_once() -> None:
