@@ -16,7 +16,7 @@ from app.crash.inquest import SIGNALS, Inquest, inquire
 from app.crash.session import RUNNING
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Run:

@@ -15,7 +15,7 @@ from app.history.worker import HistoryWorker
 from app.store.database import open_database
 from tests.app.history.conftest import record
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 ALL = Span((-1e12, 1e12))
 
 

@@ -14,7 +14,7 @@ from app.instance.listener import Listener
 from app.instance.protocol import Opening
 from engine import CacheCounts, MemoryUse, Stats, TokenGaps
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def nothing(opening: Opening) -> None:
@@ -51,7 +51,7 @@ def home(tmp_path: Path, feed: LiveFeed) -> Iterator[Path]:
 def connected(home: Path) -> LiveLines:
     """Connect as soon as the listener listens."""
     pause = threading.Event()
-    for _ in range(400):
+    for _ in range(6000):
         try:
             return LiveLines(home)
         except NotRunning:

@@ -16,7 +16,7 @@ from app.store.database_worker import DatabaseWorker
 from app.store.records import Chat, ChatMessage
 from app.store.worker import StoreWorker
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 NO_NAME = "chats\0.sqlite3"
 """What no system takes as a file's name: the thread ends before it begins."""
 
