@@ -60,9 +60,9 @@ def test_they_run_at_once_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     together, threads = threading.Barrier(3), set[int]()
 
     def job() -> bool:
-        together.wait(10)
+        together.wait(60)
         threads.add(threading.get_ident())
-        together.wait(10)
+        together.wait(60)
         return True
 
     assert SideBySide().run([job] * 3) == 3
@@ -77,16 +77,18 @@ def test_what_breaks_is_raised_when_all_have_ended(on_caller: bool, monkeypatch:
     has_broken = threading.Event()
 
     def job() -> bool:
-        together.wait(10)
+        together.wait(60)
         if (threading.current_thread() is caller) == on_caller:
             has_broken.set()
             raise MemoryError("no room")
-        assert has_broken.wait(10)
+        assert has_broken.wait(60)
         ended.append(True)
         return True
 
     with pytest.raises(MemoryError, match="no room"):
-        SideBySide().run([job, job, job, job])
+        SideBySide().run(
+            [job, job, *[lambda: True] * 2]
+        )  # one more may begin before it is known to have broken
     assert ended == [True]
 
 
@@ -98,7 +100,7 @@ def test_the_threads_are_kept_from_read_to_read(monkeypatch: pytest.MonkeyPatch)
 
         def job(together: threading.Barrier = together, threads: set[int] = threads) -> bool:
             threads.add(threading.get_ident())
-            together.wait(10)
+            together.wait(60)
             return True
 
         assert readers.run([job, job]) == 2
@@ -111,32 +113,32 @@ def test_what_is_done_meanwhile_holds_up_no_read(monkeypatch: pytest.MonkeyPatch
     readers, may_end, ended = SideBySide(), threading.Event(), threading.Event()
 
     def slow() -> None:
-        assert may_end.wait(10)
+        assert may_end.wait(60)
         ended.set()
 
     together = threading.Barrier(2)
 
     def job() -> bool:
-        together.wait(10)
+        together.wait(60)
         return True
 
     readers.later(slow)
     assert readers.run([job, job]) == 2  # on two threads still
     for _ in range(3):
-        readers.later(lambda: may_end.wait(10))
+        readers.later(lambda: may_end.wait(60))
     assert readers.run([lambda: True] * 2) == 2  # by the caller alone: no thread is left
     may_end.set()
-    assert ended.wait(10)
+    assert ended.wait(60)
 
 
 def test_closed_ones_end_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssd_reader, "THREADS", 2)
     before, readers, done = set(threading.enumerate()), SideBySide(), threading.Event()
     readers.later(done.set)
-    assert done.wait(10)
+    assert done.wait(60)
     own = set(threading.enumerate()) - before
     assert own
     readers.close()
     for thread in own:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
