@@ -32,7 +32,7 @@ def stored(folder: Path, chat: str = "chat", check_share: float = 0.0) -> tuple[
     first, _ = model.ask("first", TOKENS, chat=chat)
     model.rest(FREE_AFTER)
     assert model.model.tier is not None
-    assert model.model.tier.flush(10)
+    assert model.model.tier.flush(60)
     assert model.model.memory.cached_pages == 0
     restoring = model.model.memory._restoring
     assert restoring is not None
@@ -109,7 +109,7 @@ def test_what_others_have_in_memory_is_not_taken_for_it(tmp_path: Path) -> None:
     model.ask("other", long_prompt(1, 38), chat="other")  # for which the chat leaves memory
     model.rest(SPILL_AFTER)
     assert model.model.tier is not None
-    assert model.model.tier.flush(10)
+    assert model.model.tier.flush(60)
     held, spilled = model.model.memory.chats()["other"].memory_bytes, predicted(model)[1]
     assert spilled > 16 * 24
     model.rest(0.0)

@@ -110,7 +110,7 @@ def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: P
         model.serving.tidy(SPILL_AFTER)  # doubles the arena
         for _ in range(9):
             model.serving.tidy(SPILL_AFTER)
-            assert tier.flush(10)
+            assert tier.flush(60)
         assert model.serving.next_tidying == LOOK_EVERY
         assert tier.spilled_bytes_today <= 2_000_000
         model.ask(name, prompt)
@@ -284,7 +284,7 @@ def test_what_comes_back_from_ssd_finds_an_arena_of_its_size(
         model.ask(f"{number}", long_prompt(number, 50))
     model.rest(FREE_AFTER)
     assert arena.pages == 0
-    assert tier.flush(10)
+    assert tier.flush(60)
     model.ask("small", long_prompt(2, 3))
 
     def watched(pages: int, limit: int) -> None:
@@ -310,7 +310,7 @@ def test_the_arena_is_there_before_a_prompt_that_was_asked_about(
     first, _ = model.ask("a", prompt)
     model.rest(FREE_AFTER)
     assert model.model.tier is not None
-    assert model.model.tier.flush(10)
+    assert model.model.tier.flush(60)
     assert model.serving.predict(model.request("?", long_prompt(1, 60))).restored_tokens == 0
     assert model.serving.next_tidying is None  # it has to be computed, and may never be sent
     assert model.serving.predict(model.request("?", prompt)).restored_tokens == 16 * 59

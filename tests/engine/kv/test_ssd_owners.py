@@ -36,7 +36,7 @@ def opened(folder: Path, identity: CacheIdentity = IDENTITY, cap: int = PLENTY) 
 def stored(tier: SsdTier, *runs: SpilledRun) -> None:
     for run in runs:
         assert tier.put(run)
-    assert tier.flush(10)
+    assert tier.flush(60)
 
 
 def forgotten(tier: SsdTier, chat: str) -> None:
@@ -72,7 +72,7 @@ def test_two_processes_do_not_overwrite_each_other_s_owners(tmp_path: Path) -> N
     second.claim(run.keys[:2], "b")
     third.claim(run.keys[2:], "c")
     for tier in (first, second, third):
-        tier.close(10)
+        tier.close(60)
     (path,) = page_files(tmp_path)
     assert chats_of(path) == (frozenset({"first", "a", "b"}),) * 2 + (frozenset({"first", "a", "c"}),) * 2
     assert set(opened(tmp_path).chat_bytes()) == {"first", "a", "b", "c"}
@@ -85,7 +85,7 @@ def test_what_another_process_forgot_does_not_come_back(tmp_path: Path) -> None:
     second = opened(tmp_path)
     second.claim(run.keys, "b")
     forgotten(first, "secret")
-    second.close(10)
+    second.close(60)
     assert owners_in(tmp_path) == {"kept", "b"}
 
 
@@ -98,7 +98,7 @@ def test_what_another_process_wrote_since_is_forgotten_too(tmp_path: Path, ident
     stored(second, theirs)
     claiming = opened(tmp_path)
     claiming.claim(claimed.keys, "secret")
-    claiming.close(10)
+    claiming.close(60)
     forgotten(first, "secret")
     assert owners_in(tmp_path) == {"a"}
     assert len(page_files(tmp_path)) == 2
@@ -145,7 +145,7 @@ def test_what_is_forgotten_while_another_process_writes_goes_later(
     if writes:
         stored(tier, run_of("b", first=900))
     else:
-        tier.close(10)
+        tier.close(60)
     assert "secret" not in owners_in(tmp_path)
     assert tier.find(shared.keys[0])
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_forgotten_is_said(small_disk: Path, caplog: pytest.LogCa
     assert not forget_in_folder(small_disk, {digest_of("secret")})
     warnings = [record.message for record in caplog.records]
     assert warnings == [f"pages of deleted chats stay in {small_disk} for now: Read-only file system"] * 2
-    tier.close(10)
+    tier.close(60)
 
 
 def test_what_is_not_ours_or_damaged_survives_a_forgotten_chat(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_owners_that_the_file_had_no_room_for_are_known_after_a_restart(tmp_path
     for name in names(30):
         tier.claim(run.keys, name)
         tier.claim(mixed.keys[:1], name)
-    tier.close(10)
+    tier.close(60)
     assert tier.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
     assert tier.spilled_bytes_today > tier.ssd_bytes  # what is written anew is counted too
     again = opened(tmp_path)
@@ -271,7 +271,7 @@ def test_two_processes_with_more_owners_than_there_is_room_for_keep_each_other_s
         for name in names(30, kind):
             tier.claim(run.keys, name)
     for tier in tiers:
-        tier.close(10)
+        tier.close(60)
     assert set(opened(tmp_path).chat_bytes()) == {"a", *names(30, "x"), *names(30, "y")}
     assert tiers[1].ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
 
@@ -285,7 +285,7 @@ def test_a_file_with_more_owners_makes_room_as_a_new_one_does(tmp_path: Path) ->
     tier = opened(tmp_path, cap=5 * size)
     for name in names(9):
         tier.claim(behind.keys, name)
-    tier.close(10)
+    tier.close(60)
     again = opened(tmp_path, cap=5 * size)
     assert [again.find(run.keys[0]) for run in (trunk, behind, *others)] == [True, True, False, False, True]
     assert set(again.chat_bytes()) == {"a", "b", *names(9)}
@@ -303,7 +303,7 @@ def test_owners_without_room_on_the_disk_cost_no_page(
         monkeypatch.setattr(os, "fsync", full)
     for name in names(30):
         tier.claim(run.keys, name)
-    tier.close(10)
+    tier.close(60)
     assert [path.read_bytes() for path in page_files(tmp_path)] == [whole]
     assert list(tmp_path.rglob(".*.tmp")) == []
     assert len(tier.chat_bytes()) == 31
@@ -336,7 +336,7 @@ def test_more_owners_than_a_header_can_name_cost_nobody_a_page(
         assert tier.put(run)
     else:
         stored(tier, run)
-    tier.close(10)
+    tier.close(60)
     again = opened(tmp_path)
     assert again.quarantined_files == 0
     assert_holds(read(again, run.keys, run.tokens), run.keys)
@@ -356,7 +356,7 @@ def test_a_file_in_another_s_place_has_the_owners_of_both(tmp_path: Path) -> Non
     tier = opened(tmp_path)
     stored(tier, end)
     stored(tier, whole)
-    tier.close(10)
+    tier.close(60)
     (path,) = page_files(tmp_path)
     assert chats_of(path) == (frozenset({"a"}),) * 2 + (frozenset({"a", "b"}),) * 2
 
@@ -374,7 +374,7 @@ def test_owners_that_are_written_while_a_file_is_opened_are_no_damage(
         if len(calls) == 2:  # between both
             writer.claim(run.keys, "late")
             monkeypatch.setattr(os, "pread", pread)
-            writer.close(10)
+            writer.close(60)
         return pread(file, size, offset)
 
     monkeypatch.setattr(os, "pread", torn)
@@ -405,8 +405,8 @@ def test_what_looks_damaged_while_another_process_writes_is_left_to_the_next_loo
     assert late.quarantined_files == is_damaged
     assert path.exists() is not is_damaged
     assert (read(late, run.keys, run.tokens) is None) is is_damaged
-    early.close(10)
-    late.close(10)
+    early.close(60)
+    late.close(60)
 
 
 def test_a_file_in_another_s_place_is_not_a_chat_s_that_another_process_forgot(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_a_file_in_another_s_place_is_not_a_chat_s_that_another_process_forgot(t
     second = opened(tmp_path)
     forgotten(first, "secret")
     stored(second, whole)
-    second.close(10)
+    second.close(60)
     (path,) = page_files(tmp_path)
     assert chats_of(path) == (frozenset({"a"}),) * 2 + (frozenset({"a", "b"}),) * 2
 
@@ -545,7 +545,7 @@ def test_what_could_not_be_forgotten_before_the_end_is_with_the_next_start(
         if is_open:
             tier = opened(tmp_path)
             forgotten(tier, "secret")
-            tier.close(10)
+            tier.close(60)
             assert tier.forgotten == {digest_of("secret")}
         else:
             assert not forget_in_folder(tmp_path, {digest_of("secret")})

@@ -74,7 +74,7 @@ def chain(runs: int, first: int = 0, length: int = 4) -> list[SpilledRun]:
 def stored(tier: SsdTier, *runs: SpilledRun) -> None:
     for run in runs:
         assert tier.put(run)
-    assert tier.flush(10)
+    assert tier.flush(60)
 
 
 def file_size(run: SpilledRun) -> int:
@@ -153,7 +153,7 @@ def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) 
         assert read(tier, runs[0].keys, runs[1].tokens) is None
         assert not tier.flush(0.01)
         assert page_files(tmp_path) == []
-    assert tier.flush(10)
+    assert tier.flush(60)
     assert len(page_files(tmp_path)) == 3
 
 
@@ -165,7 +165,7 @@ def test_a_run_that_is_larger_than_the_queue_is_written_alone(tmp_path: Path) ->
         assert tier.put(one)
         assert tier.room(size, tier.tick()) is Room.LATER
         assert not tier.put(two)
-    assert tier.flush(10)
+    assert tier.flush(60)
     stored(tier, two)
     assert found(tier, [one, two]) == [True, True]
 
@@ -177,7 +177,7 @@ def test_at_the_end_what_cannot_be_written_in_time_is_dropped_whole(tmp_path: Pa
         assert tier.put(run)
         tier.close(0.05)
         assert not tier.put(run)
-    tier.close(10)
+    tier.close(60)
     assert not tier.find(run.keys[0])
     assert list(tmp_path.rglob("*.safetensors")) + list(tmp_path.rglob(".*.tmp")) == []
 
@@ -186,7 +186,7 @@ def test_at_the_end_what_can_be_written_is(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     runs = chain(20)
     assert all(tier.put(run) for run in runs)
-    tier.close(20)
+    tier.close(60)
     assert found(opened(tmp_path), runs) == [True] * 20
 
 
@@ -199,7 +199,7 @@ def test_a_run_that_was_forgotten_while_it_was_written_is_not_there(
     has_begun, may_end = held_up(monkeypatch)
     tier = opened(tmp_path)
     assert tier.put(run)
-    assert has_begun.wait(10)
+    assert has_begun.wait(60)
     assert tier.put(other)
     if is_chat:
         tier.forget_chat("chat")
@@ -207,7 +207,7 @@ def test_a_run_that_was_forgotten_while_it_was_written_is_not_there(
         tier.quarantine(run.keys[1:2])
     assert not tier.find(run.keys[0])
     may_end.set()
-    tier.close(10)
+    tier.close(60)
     assert [path.stem for path in page_files(tmp_path)] == [other.keys[-1].hex()]
 
 
@@ -241,7 +241,7 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading
 
     def slow(descriptor: int) -> None:
         has_begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(60)
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)
@@ -385,7 +385,7 @@ def test_a_waiting_run_can_be_quarantined(tmp_path: Path) -> None:
         assert tier.put(run)
         tier.quarantine(run.keys[:1])
         assert not tier.find(run.keys[0])
-    tier.close(10)
+    tier.close(60)
     assert page_files(tmp_path) == []
 
 
@@ -466,7 +466,7 @@ def test_what_waits_counts_as_stored_and_room_for_more_comes_when_it_is(tmp_path
         assert tier.put(replace(three, used=times[2]))
         assert tier.room(cap - size, times[1]) is Room.LATER
         assert tier.room(cap - size + 1, times[1]) is Room.NEVER
-    assert tier.flush(10)
+    assert tier.flush(60)
     stored(tier, replace(two, used=times[1]))
     assert tier.room(size, times[0]) is Room.NEVER
     tier.close(1)
@@ -496,7 +496,7 @@ def test_what_is_used_while_it_makes_room_stays_and_the_cap_holds(
 
     monkeypatch.setattr(Path, "unlink", used_meanwhile)
     assert tier.put(spilled(ROOT_KEY, pages(1000, 2 * len(one.keys))))
-    assert tier.flush(10)
+    assert tier.flush(60)
     assert tier.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path)) <= cap
     assert found(tier, [one, two]) == [False, True]
 
@@ -516,7 +516,7 @@ def test_a_run_larger_than_the_cap_is_not_taken(tmp_path: Path) -> None:
     run, other = chain(2)
     tier = opened(tmp_path, cap=file_size(run) - 1)
     tier.put(run)
-    tier.flush(10)
+    tier.flush(60)
     assert page_files(tmp_path) == []
     assert not opened(tmp_path, cap=0).put(other)
 
@@ -539,7 +539,7 @@ def test_space_is_left_on_the_disk(tmp_path: Path) -> None:
     assert found(tier, [*runs, fourth]) == [False, False, True, True]
     others = 8 * size
     assert not tier.put(runs[0])  # not even in place of all
-    assert tier.flush(10)
+    assert tier.flush(60)
     assert found(tier, [*runs, fourth]) == [False, False, True, True]
 
 
@@ -678,7 +678,7 @@ def test_a_page_that_waits_is_claimed_too(tmp_path: Path) -> None:
         tier.claim(run.keys[:1], "late")
         assert tier.put(replace(run, chats=(frozenset(("later",)),) * 4))
         assert_holds(read(tier, run.keys, run.tokens), run.keys)
-    assert tier.flush(10)
+    assert tier.flush(60)
     page = run.data.nbytes // 4
     expected = {
         "chat": ChatBytes(4 * page, 4 * page),
@@ -759,25 +759,25 @@ def test_flush_waits_for_a_write_that_nobody_wants_any_more(
     has_begun, may_end = held_up(monkeypatch)
     tier = opened(tmp_path)
     assert tier.put(run)
-    assert has_begun.wait(10)
+    assert has_begun.wait(60)
     tier.quarantine(run.keys)
     assert not tier.flush(0.05)
     may_end.set()
-    assert tier.flush(10)
+    assert tier.flush(60)
     assert [path for path in tmp_path.rglob("*") if run.keys[-1].hex() in path.name] == []
-    tier.close(10)
+    tier.close(60)
 
 
 def refuses_to_write(tier: SsdTier, caplog: pytest.LogCaptureFixture, run: SpilledRun) -> None:
     """Writing is off with a reason, said once; nothing was raised and nothing is half there."""
     tier.put(run)
-    assert tier.flush(10)
+    assert tier.flush(60)
     assert not tier.put(run)
     assert not tier.find(run.keys[0])
     assert tier.reason
     warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == [f"pages are not saved to SSD any more: {tier.reason}"]
-    tier.close(10)
+    tier.close(60)
 
 
 def test_a_full_disk_switches_writing_off(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -786,7 +786,7 @@ def test_a_full_disk_switches_writing_off(small_disk: Path, caplog: pytest.LogCa
     tier = SsdTier(settings, IDENTITY, disk_usage=lambda folder: Usage(PLENTY, 0, PLENTY))  # not so
     for run in runs:
         tier.put(run)
-    assert tier.flush(10)
+    assert tier.flush(60)
     assert "No space left" in tier.reason
     kept = [run for run in runs if tier.find(run.keys[0])]
     assert 10 < len(kept) < 200
@@ -802,7 +802,7 @@ def test_a_floor_keeps_the_same_disk_from_filling(small_disk: Path) -> None:
     tier = opened(small_disk, floor=30_000)
     for run in runs:
         tier.put(run)
-        assert tier.flush(10)
+        assert tier.flush(60)
         assert shutil.disk_usage(small_disk).free >= 30_000 - 8192  # blocks of the file and its folder
     assert tier.reason == ""
     assert found(tier, runs)[-10:] == [True] * 10
@@ -836,7 +836,7 @@ def test_a_write_that_fails_midway_leaves_nothing(
     )  # as if the disk were full after `room` bytes
     try:
         assert tier.put(run)
-        assert tier.flush(10)
+        assert tier.flush(60)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
@@ -900,7 +900,7 @@ def test_an_error_of_our_own_switches_writing_off(
     tier = opened(tmp_path)
     monkeypatch.setattr(SsdFolder, "write", lambda *args: 1 // 0)
     tier.put(chain(1)[0])
-    assert tier.flush(10)
-    tier.close(10)
+    assert tier.flush(60)
+    tier.close(60)
     assert "ZeroDivisionError" in tier.reason
     assert "ZeroDivisionError" in caplog.text
