@@ -31,9 +31,7 @@ def test_the_first_chat_goes_on_beside_trials_and_they_can_be_put_off(
     choice = ExecutorChoice("emulated", "as a GPU would", is_forced=False)
     monkeypatch.setattr("engine.loading.executor.choose_executor", lambda _: choice)
     monkeypatch.setattr("engine.idle_trials.REST_S", 0.05)
-    monkeypatch.setenv(
-        "MLXR_ACTS", json.dumps({"matvec": "sleep"})
-    )  # it is never through
+    monkeypatch.setenv("MLXR_ACTS", json.dumps({"matvec": "sleep"}))  # it is never through
     home = tmp_path / "home"
     settings = EngineSettings(cache=Paths(home).kernels, trial_command=COMMAND)
     desktop = open_desktop(lambda emit: Engine(emit, settings), GUIDE, home)
