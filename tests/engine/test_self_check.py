@@ -17,10 +17,17 @@ from engine.kv.stores import MemoryOf
 from engine.runner import Runner
 from engine.self_check import CODED_TOLERANCE
 from tests.engine.cold import Cold
+from tests.engine.watched import restore_always
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
+
+
+@pytest.fixture(autouse=True)
+def _restores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is quicker on this machine: these tests are of what comes back."""
+    restore_always(monkeypatch)
 
 
 @pytest.fixture(scope="module")
