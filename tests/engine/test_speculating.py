@@ -63,7 +63,8 @@ def test_a_request_may_ask_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain.tokens == guessed.tokens
 
 
-def test_log_probabilities_come_with_guessed_tokens_too() -> None:
+def test_log_probabilities_come_with_guessed_tokens_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    guess_always(monkeypatch)
     plain, _ = answer(False, sampling=SAMPLINGS["greedy"], logprobs=2)
     guessed, stats = answer(True, sampling=SAMPLINGS["greedy"], logprobs=2)
     assert stats.cache.accepted_tokens > 0
