@@ -120,7 +120,7 @@ class Faults:
             self._happened[fault] += 1
             self._changed.notify_all()
 
-    def wait(self, fault: Fault, timeout: float = 10.0) -> None:
+    def wait(self, fault: Fault, timeout: float = 60.0) -> None:
         """Block until `fault` has happened: the bytes before a stall are sent, a cut is about to cut.
 
         Raises:

@@ -32,7 +32,7 @@ def hub(hub_home: HubHome) -> Iterator[HubServer]:
 
 @pytest.fixture
 def client(hub: HubServer) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=hub.url, follow_redirects=True, timeout=10) as client:
+    with httpx2.Client(base_url=hub.url, follow_redirects=True, timeout=60) as client:
         yield client
 
 
