@@ -10,8 +10,10 @@ from app.instance.address import Claim
 from app.instance.client import hand_over
 from app.instance.protocol import Opening
 
-START_SECONDS = 15.0
-"""That another `mlxr`, which has begun, is given until it listens: Qt is read from the disk meanwhile."""
+START_SECONDS = 45.0
+"""That another `mlxr`, which has begun, is given until it listens: Qt is read from the disk meanwhile, on a
+busy machine for long. One that has ended is not waited for.
+"""
 
 AGAIN_SECONDS = 0.05
 
