@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from PySide6.QtCore import QTimer
+
 from app.application import make_application
 from app.crash.desk import CrashDesk
 from app.crash.diary import Diary
@@ -42,7 +44,8 @@ def run_window(model: Path, claim: Claim, session: Session, wanted: str | None =
     application.listen()
     if wanted is not None:
         desktop.opener.open(wanted)
-    session.ask_to_end(application.quit)
+    # In the loop: a signal that came just before it began would be lost, and the window stay.
+    session.ask_to_end(lambda: QTimer.singleShot(0, application.quit))
     try:
         return application.exec()
     finally:
