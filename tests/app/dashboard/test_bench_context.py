@@ -70,8 +70,8 @@ class Stage:
         self.models = ModelsViewModel(
             self.submitted.append, GUIDE, lambda path, then: then(settings_at(Path(path), self.paths))
         )
-        background = Background("mlxr-test-context", self.queue.post)
-        self.contexts = ContextViewModel(background, self.models, self.paths)
+        self.looking = Background("mlxr-test-context", self.queue.post)
+        self.contexts = ContextViewModel(self.looking, self.models, self.paths)
         self.contexts.failed.connect(self.problems.append)
         self.panel = ContextPanel(self.contexts)
         self.qtbot = qtbot
@@ -96,6 +96,7 @@ def stage(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     stage = Stage(qtbot, tmp_path / "home")
     yield stage
     stage.contexts.close()
+    assert stage.looking.close(PATIENCE / 1000)  # one that is in C++ when Python ends aborts the process
     stage.queue.close()
 
 

@@ -48,9 +48,8 @@ class Stage:
         self.paths = Paths(home)
         background = Background("mlxr-test-bench", self.queue.post)
         self.bench = BenchViewModel(background, self.models, self.submitted.append, lambda: 60.0, self.paths)
-        self.contexts = ContextViewModel(
-            Background("mlxr-test-context", self.queue.post), self.models, self.paths
-        )
+        self.looking = Background("mlxr-test-context", self.queue.post)
+        self.contexts = ContextViewModel(self.looking, self.models, self.paths)
         self.pane = BenchPane(appearance, self.bench, self.contexts)
         self.qtbot = qtbot
         qtbot.addWidget(self.pane)
@@ -87,6 +86,7 @@ def stage(
     yield stage
     assert stage.bench.close()
     stage.contexts.close()
+    assert stage.looking.close(PATIENCE / 1000)  # one that is in C++ when Python ends aborts the process
     stage.queue.close()
     assert list((tmp_path / "scratch").iterdir()) == []
 
