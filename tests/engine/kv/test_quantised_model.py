@@ -185,10 +185,11 @@ def answers(listener: Listener, requests: dict[str, Generate]) -> dict[str, Fini
 @BITS
 @pytest.mark.parametrize("pages", [None, 12])
 def test_a_batch_on_quantised_pages_answers_as_each_request_alone(
-    folder: Path, pages: int | None, bits: int
+    folder: Path, tmp_path: Path, pages: int | None, bits: int
 ) -> None:
     requests, peer = asked(10), QuantisedPeer(folder, bits, 32)
-    with running_engine(EngineSettings(prefill_chunk=32, kv_pages=pages, kv_bits=bits)) as listener:
+    settings = EngineSettings(prefill_chunk=32, kv_pages=pages, kv_bits=bits, cache=tmp_path)
+    with running_engine(settings) as listener:  # nothing is known of this machine: they go as they came
         listener.load(folder)
         ends = answers(listener, requests)
         counts = at_rest(listener)
