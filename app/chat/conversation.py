@@ -10,14 +10,14 @@ from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from app import text as words
 from app.chat.answering import Answering, Refused
-from app.chat.history import exact_history, history
 from app.chat.open_chat import ChatState, OpenChat, state_of
 from app.chat.refusal_words import way_words
+from app.chat.request import request_for
 from app.chat.saving import Store
-from app.chat.tree import MessageTree, Versions, copied
+from app.chat.tree import MessageTree, Versions
 from app.models.models_view_model import ModelsViewModel
-from app.store.records import Chat, ChatMessage, new_id, title_from
-from engine import Command, Event, Forget, Generate, Message
+from app.store.records import Chat, ChatMessage, storable, title_from
+from engine import Command, Event, Forget, Generate
 
 
 class ConversationViewModel(QObject):
@@ -95,11 +95,7 @@ class ConversationViewModel(QObject):
 
     def together(self, message_id: str) -> tuple[ChatMessage, ...]:
         """The answers that are on show beside this one, and it, until one is kept; it alone otherwise."""
-        if self._shown is None:
-            return ()
-        together = self._shown.together()
-        is_one = any(message.id == message_id for message in together)
-        return together if is_one else (self._shown.tree.get(message_id),)
+        return self._shown.beside(message_id) if self._shown else ()
 
     def shows(self, request_id: str) -> bool:
         """Whether an answer to this request is the last message on show."""
@@ -146,13 +142,12 @@ class ConversationViewModel(QObject):
         """
         if self._shown is None or message_id not in self._shown.several:
             return
-        tree, several = self._shown.tree, self._shown.several
-        if not tree.get(message_id).text:
+        if not self._shown.tree.get(message_id).text:
             return
-        self._shown.several = ()
-        changed = tree.show(message_id)
-        self._answering.keep(message_id, [other for other in several if other != message_id], self._shown)
-        self._save(self._shown, *changed, *(tree.get(answer) for answer in several), updated=time.time())
+        others = [other for other in self._shown.several if other != message_id]
+        changed = self._shown.keep(message_id)
+        self._answering.keep(message_id, others, self._shown)
+        self._save(self._shown, *changed, updated=time.time())
         self._tell(self.switched)
 
     def switch(self, message_id: str, step: int) -> None:
@@ -173,13 +168,10 @@ class ConversationViewModel(QObject):
         """Show a new chat that begins with the messages down to this one: the same words, the same tokens."""
         if self._shown is None:
             return
-        title, system = self._shown.chat.title, self._shown.chat.system
-        prefix = words.BRANCH_TITLE.format(title="")
-        chat = Chat(title if title.startswith(prefix) else prefix + title, system=system)
-        messages = copied(self._shown.tree.line(message_id), chat.id)
-        branched = OpenChat(chat, MessageTree(messages, messages[-1].id))
-        self._wanted_id = chat.id
-        self._save(branched, *messages, updated=time.time())
+        title, prefix = self._shown.chat.title, words.BRANCH_TITLE.format(title="")
+        branched = self._shown.branched(message_id, title if title.startswith(prefix) else prefix + title)
+        self._wanted_id = branched.chat.id
+        self._save(branched, *branched.tree.path, updated=time.time())
         self._show(branched)
 
     def stop(self) -> None:
@@ -194,12 +186,12 @@ class ConversationViewModel(QObject):
         text = self._sendable(text)
         if not text or self._models.state.phase not in ("ready", "resting"):
             return None
-        if self._shown is None:
-            new = Chat("", id="", system=self._models.system)
-            return self._request(request_id, new, (ChatMessage("", "user", text),))
-        chat, tree = self._shown.chat, self._shown.tree
-        above = tree.line(tree.get(edited_id).parent_id) if edited_id else tree.path
-        return self._request(request_id, chat, (*above, ChatMessage(chat.id, "user", text)))
+        chat, above = Chat("", id="", system=self._models.system), self.messages
+        if self._shown is not None:
+            chat, tree = self._shown.chat, self._shown.tree
+            above = tree.line(tree.get(edited_id).parent_id) if edited_id else tree.path
+        path, model = (*above, ChatMessage(chat.id, "user", text)), self._models.state.path
+        return request_for(request_id, chat, path, model, self._models.sampling())
 
     def new_chat(self) -> None:
         """Show an empty conversation; it becomes a chat with its first message."""
@@ -258,44 +250,19 @@ class ConversationViewModel(QObject):
 
     def _sendable(self, text: str) -> str:
         """The text as it is sent; "" when it is blank, or nothing can be sent now."""
-        return _storable(text).strip() if self.can_send else ""
+        return storable(text).strip() if self.can_send else ""
 
     def _ask(
         self, shown: OpenChat, question: ChatMessage, count: int = 1, max_tokens: int | None = None
     ) -> None:
-        """Ask for answers to the question, which is put into the tree unless it is there.
-
-        Of several the first is on show, and saved at once: it stands for all until there are words.
-        """
-        blank = ChatMessage(shown.chat.id, "assistant", "", question.id, status="streaming")
+        """Ask for answers to the question, which may be in the tree already."""
         model = self._models.state.path
-        answers = [replace(blank, id=new_id(), model=model) for _ in range(count)]
-        new = (question, *answers) if question.id not in shown.tree else tuple(answers)
-        changed = {other.id: other for message in new for other in shown.tree.add(message)}
-        changed |= {other.id: other for other in shown.tree.show(answers[0].id)}
-        changed |= {message.id: shown.tree.get(message.id) for message in (question, answers[0])}
-        left = [shown.tree.get(answer) for answer in shown.several]  # none of these was kept: versions now
-        shown.several = tuple(answer.id for answer in answers) if count > 1 else ()
-        self._save(shown, *left, *changed.values(), updated=time.time())
-        request = self._request(answers[0].id, shown.chat, shown.tree.line(question.id), count)
-        self._answering.ask(replace(request, max_tokens=max_tokens), answers, shown)
+        answers, changed = shown.ask(question, count, model)
+        self._save(shown, *changed, updated=time.time())
+        path, sampling = shown.tree.line(question.id), self._models.sampling(count)
+        request = request_for(answers[0].id, shown.chat, path, model, sampling, count, max_tokens)
+        self._answering.ask(request, answers, shown)
         self._tell(self.asked)
-
-    def _request(
-        self, request_id: str, chat: Chat, path: tuple[ChatMessage, ...], answers: int = 1
-    ) -> Generate:
-        """The request for answers to the last message of `path`, behind what the chat began with."""
-        opening = (Message("system", chat.system),) if chat.system else ()
-        return Generate(
-            request_id,
-            messages=(*opening, *history(path)),
-            sampling=self._models.sampling(answers),
-            history=exact_history(path, self._models.state.path, len(opening)),
-            chat=chat.id,
-            lane="window",
-            n=answers,
-            model=self._models.state.path,
-        )
 
     def _save(self, shown: OpenChat, *messages: ChatMessage, updated: float) -> None:
         """Save the chat with what is on show of it now, and the messages."""
@@ -329,8 +296,3 @@ class ConversationViewModel(QObject):
         if self._answering.chats != self._answered:
             self._answered = self._answering.chats
             self.answering_changed.emit(self._answered)
-
-
-def _storable(text: str) -> str:
-    """`text` without halves of surrogate pairs, which have no UTF-8 form."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.chat.answer import Answer
-from app.chat.tree import MessageTree
-from app.store.records import Chat, ChatMessage
+from app.chat.tree import MessageTree, copied
+from app.store.records import Chat, ChatMessage, new_id
 
 Phase = Literal["idle", "choosing", "waiting", "prefilling", "streaming", "stopping"]
 
@@ -30,6 +30,41 @@ class OpenChat:
         leaf = self.tree.leaf
         ids = self.several if leaf and leaf.id in self.several else ()
         return tuple(self.tree.get(message_id) for message_id in ids)
+
+    def beside(self, message_id: str) -> tuple[ChatMessage, ...]:
+        """The answers on show together, where this is one of them; it alone otherwise."""
+        together = self.together()
+        is_one = any(message.id == message_id for message in together)
+        return together if is_one else (self.tree.get(message_id),)
+
+    def ask(
+        self, question: ChatMessage, count: int, model: str
+    ) -> tuple[list[ChatMessage], tuple[ChatMessage, ...]]:
+        """Put blank answers of `model`, a folder, into the tree, and their question unless it is there.
+
+        Returns the answers, the first of which is on show, and the messages to be saved: of several answers
+        the first stands for all until there are words.
+        """
+        blank = ChatMessage(self.chat.id, "assistant", "", question.id, status="streaming", model=model)
+        answers = [replace(blank, id=new_id()) for _ in range(count)]
+        new = answers if question.id in self.tree else (question, *answers)
+        changed = {other.id: other for message in new for other in self.tree.add(message)}
+        changed |= {other.id: other for other in self.tree.show(answers[0].id)}
+        changed |= {message.id: self.tree.get(message.id) for message in (question, answers[0])}
+        left = [self.tree.get(answer) for answer in self.several]  # none of these was kept: versions now
+        self.several = tuple(answer.id for answer in answers) if count > 1 else ()
+        return answers, (*left, *changed.values())
+
+    def keep(self, message_id: str) -> tuple[ChatMessage, ...]:
+        """Go on with this one of several answers. Returns the messages to be saved."""
+        kept, self.several = self.several, ()
+        return (*self.tree.show(message_id), *(self.tree.get(answer) for answer in kept))
+
+    def branched(self, message_id: str, title: str) -> OpenChat:
+        """A new chat that begins with the messages down to this one: the same words, the same tokens."""
+        chat = Chat(title, system=self.chat.system)
+        messages = copied(self.tree.line(message_id), chat.id)
+        return OpenChat(chat, MessageTree(messages, messages[-1].id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,3 +89,8 @@ def title_from(text: str) -> str:
         return line
     cut = line[:TITLE_LENGTH].rsplit(" ", 1)[0] if " " in line[:TITLE_LENGTH] else line[: TITLE_LENGTH - 1]
     return cut.rstrip(" ,.;:") + "…"
+
+
+def storable(text: str) -> str:
+    """`text` without halves of surrogate pairs, which have no UTF-8 form."""
+    return text.encode("utf-8", "replace").decode("utf-8")
