@@ -14,6 +14,7 @@ from app.chat.answer_view import AnswerView
 from app.chat.answers_view import AnswersView
 from app.chat.message_stack import MessageStack
 from app.chat.message_view import MessageView
+from app.chat.sight import Sight
 from app.chat.surroundings import Surroundings
 from app.chat.throttle import Throttle
 from app.chat.user_message_view import UserMessageView
@@ -22,10 +23,8 @@ from app.theme import Theme
 from app.widgets.icon_button import IconButton
 
 SIDE = 24
-NEAR = 1.5  # viewport heights that are kept built above and below the one on show
 SLICE_SECONDS = 0.006
 NEW_MESSAGES = 2  # a question and its answer; more of them are built in slices
-AT_END = 8  # pixels from the end that still count as the end
 
 
 class Transcript(QScrollArea):
@@ -55,6 +54,7 @@ class Transcript(QScrollArea):
         self._around = around
         self._stack = MessageStack(self._make_view, lambda view: view.width_in(self._room()))
         self.setWidget(self._stack)
+        self._sight = Sight(self, self._stack)
         self._activity = ""
         self._drafts: dict[str, str] = {}  # edits under way, by message: they are there again with its chat
         self._ready = True
@@ -232,7 +232,7 @@ class Transcript(QScrollArea):
 
     def _place(self) -> None:
         """Stack the views, and keep on show what was on show."""
-        anchor = None if self._following else self._first_visible()
+        anchor = None if self._following else self._sight.first
         anchor_y = anchor.y() - self.verticalScrollBar().value() if anchor else 0
         height = self._stack.place(self.width())
         bar, page = self.verticalScrollBar(), self.viewport().height()
@@ -250,16 +250,8 @@ class Transcript(QScrollArea):
             (self.viewport().width() - self._jump.width()) // 2, self.height() - self._jump.height() - 16
         )
 
-    def _first_visible(self) -> MessageView | None:
-        value = self.verticalScrollBar().value()
-        return next((view for view in self._stack.views if view.y() + view.height() > value), None)
-
-    def _is_visible(self, view: MessageView) -> bool:
-        value, page = self.verticalScrollBar().value(), self.viewport().height()
-        return view.y() < value + page and view.y() + view.height() > value
-
     def _fit_visible(self) -> None:
-        while (view := self._stack.stale(self._is_visible)) is not None:
+        while (view := self._stack.stale(self._sight.includes)) is not None:
             self._stack.refit(view)
 
     @Slot()
@@ -267,10 +259,10 @@ class Transcript(QScrollArea):
         """Build what is missing, then lay out what is stale, for part of a frame."""
         until = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < until:
-            if self._lacks_above():
+            if self._sight.lacks_above:
                 self._stack.build_above()
                 self._place()
-            elif self._lacks_below():
+            elif self._sight.lacks_below:
                 self._stack.build_below()
                 self._place()
             elif (view := self._stack.stale(lambda _: True)) is not None:
@@ -278,28 +270,15 @@ class Transcript(QScrollArea):
             else:
                 self._work.stop()
                 self._stack.order_keys(self)
-                self._follow(self._following or self._at_end())
+                self._follow(self._following or self._sight.at_end)
                 return
-
-    def _lacks_above(self) -> bool:
-        return self._stack.lacks_above and self.verticalScrollBar().value() < NEAR * self.viewport().height()
-
-    def _lacks_below(self) -> bool:
-        views = self._stack.views
-        end = views[-1].y() + views[-1].height() if views else 0
-        needed = self.verticalScrollBar().value() + (1 + NEAR) * self.viewport().height()
-        return bool(self._stack.missing_below) and end < needed
-
-    def _at_end(self) -> bool:
-        bar = self.verticalScrollBar()
-        return not self._stack.missing_below and bar.value() >= bar.maximum() - AT_END
 
     @Slot()
     def _scrolled(self) -> None:
         if self._placing:
             return
-        self._follow(self._at_end())
-        if self._lacks_above() or self._lacks_below():
+        self._follow(self._sight.at_end)
+        if self._sight.lacks_above or self._sight.lacks_below:
             self._work.start()
 
     def _follow(self, following: bool) -> None:
@@ -307,7 +286,7 @@ class Transcript(QScrollArea):
         self._show_jump()
 
     def _show_jump(self) -> None:
-        self._jump.setVisible(not self._following and not self._at_end())
+        self._jump.setVisible(not self._following and not self._sight.at_end)
 
     @Slot(object)
     def _set_theme(self, theme: Theme) -> None:

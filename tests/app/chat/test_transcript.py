@@ -35,7 +35,7 @@ def test_scrolling_up_builds_what_is_above_without_moving_what_is_seen(
     before = transcript.built
     bar = transcript.verticalScrollBar()
     bar.setValue(bar.maximum() // 3)
-    seen = transcript._first_visible()
+    seen = transcript._sight.first
     assert seen
     place = seen.y() - bar.value()
     settle(qtbot, transcript)
@@ -74,7 +74,7 @@ def test_scrolling_up_ends_following_and_the_button_brings_it_back(
     transcript.scroll_pages(-0.5)
     assert not transcript.following
     assert transcript._jump.isVisible()
-    seen = transcript._first_visible()
+    seen = transcript._sight.first
     assert seen
     place = seen.y() - transcript.verticalScrollBar().value()
     height = transcript._stack._heights[-1]
@@ -147,8 +147,8 @@ def test_another_theme_keeps_the_place(qtbot: QtBot, transcript: Transcript, app
     transcript.show_messages(conversation(6))
     settle(qtbot, transcript)
     transcript.scroll_pages(-1)
-    seen = transcript._first_visible()
+    seen = transcript._sight.first
     appearance.choose("dark")
     settle(qtbot, transcript)
     assert appearance.theme is DARK
-    assert transcript._first_visible() is seen
+    assert transcript._sight.first is seen

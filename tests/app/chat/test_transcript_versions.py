@@ -34,14 +34,14 @@ def test_switching_a_version_leaves_what_is_above_where_it_is(qtbot: QtBot, tran
     settle(qtbot, transcript)
     transcript.scroll_pages(-2)
     settle(qtbot, transcript)
-    seen = transcript._first_visible()
+    seen = transcript._sight.first
     assert seen
     at = messages.index(seen.message) + 1
     before = place_of(transcript, seen.message)
     other = answered_anew(messages, at, 6)
     transcript.show_switched(other)
     settle(qtbot, transcript)
-    assert transcript._first_visible() is seen
+    assert transcript._sight.first is seen
     assert place_of(transcript, seen.message) == before
     assert view_of(transcript, other[at].id)
     assert not view_of(transcript, messages[at].id)
