@@ -11,12 +11,11 @@ from engine.aside import Aside
 from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
 from engine.chunking import is_common
 from engine.decode_step import DecodeStep
-from engine.graph import GraphCounter
+from engine.functional_steps import FunctionalSteps
 from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
 from engine.kv.page_table import PageTable
-from engine.kv.step import FunctionalStep
 from engine.layers.attention import Attend
-from engine.layers.ops import PICK_OPERATIONS, BuiltinOps, LinearOps, WaitingOps, pick
+from engine.layers.ops import BuiltinOps, LinearOps, WaitingOps
 from engine.loading.model import LoadedModel
 from engine.machine import PROCESSORS, device_kind
 from engine.parts import Filling, Part, are_mixed, token_ids, wanted_rows
@@ -42,13 +41,11 @@ class Runner:
         self.tokens = 0
         self._is_cpu = device_kind() == "CPU"
         self._prompt_ops = WaitingOps() if self._is_cpu and model.kernels is None else self.ops
-        self._written: tuple[mx.array, ...] = ()
-        self._launches: Counter[str] = Counter()
-        self._operations = GraphCounter()
         self._no_logits = mx.zeros((0, model.config.vocab_size))
         self._aside = Aside(model.decoder, model.arena, model.pager)
         if self._kernels is None:
             model.arena.work_in_place(None)
+            self._functional = FunctionalSteps(model, self.ops, self._prompt_ops)
         else:
             attention = self._kernels.attention
             copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
@@ -95,14 +92,14 @@ class Runner:
     @property
     def launches(self) -> Counter[str]:
         """What decode steps have launched so far, by name; MLX's own operations with "mlx." before it."""
-        return self._launches if self._kernels is None else self._step.launches
+        return (self._functional if self._kernels is None else self._step).launches
 
     @property
     def results(self) -> tuple[mx.array, ...]:
         """Evaluated, these mean that every step so far has ended, and that its pages are written."""
         if self._kernels is not None:
             return tuple(self._model.arena.pools.fences)
-        return self._written
+        return self._functional.written
 
     def step(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
         """Compute new tokens of sequences behind those in their pages, and store their keys and values.
@@ -128,7 +125,7 @@ class Runner:
         if is_decode:
             self.tokens += len(parts)
         if self._kernels is None:
-            logits = self._functional(parts, tokens, is_counted=is_decode)
+            logits = self._functional(parts, tokens, is_decode=is_decode)
         elif is_decode:
             logits = self._decode(parts, tokens)
         else:
@@ -146,7 +143,7 @@ class Runner:
         if part.tokens <= MAX_TOKENS and part.rows:
             return self.step([part], token_ids(ids))
         if self._kernels is None:
-            logits = self._functional([part], token_ids(ids), is_counted=False)
+            logits = self._functional([part], token_ids(ids), is_decode=False)
         elif self._is_traced(part, may_trace=may_trace):
             hidden, first = self._chunks(part.table, ids), part.tokens - part.rows
             logits = self._chunks.logits(hidden[first : part.tokens]) if part.rows else self._no_logits
@@ -203,7 +200,7 @@ class Runner:
             filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
         chunk = filling.aside
         if self._aside.exchange(chunk, part.table, seconds):
-            self._written = tuple(self._model.arena.written())
+            self._functional.written = tuple(self._model.arena.written())
         filling.layer = chunk.layers
         if not chunk.is_through:
             return None
@@ -248,16 +245,13 @@ class Runner:
         Returns:
             Tokens, uint32 (rows,), the lowest id among equals, and float32 (rows,).
         """
-        if self._kernels is not None:
-            return self._step.pick(logits)
-        self._launches.update(PICK_OPERATIONS)
-        return pick(logits)
+        return (self._functional if self._kernels is None else self._step).pick(logits)
 
     def attend(self, part: Part) -> Attend:
         """Attention for some tokens of one sequence, for which there is room in its pages."""
         model, kernels, table = self._model, self._kernels, part.table
         if kernels is None:
-            return self._functional_step([part])
+            return self._functional.attend([part])
         angles = model.decoder.rope.table(table.length + part.tokens)
         if part.tokens > MAX_TOKENS:
             return InPlacePrefill(kernels.attention, model.arena, model.pager, table, part.tokens, angles)
@@ -283,28 +277,6 @@ class Runner:
         logits, lengths = self._step(tokens, self._batches.batch(tables, count), longest)
         self._batches.stepped(lengths)
         return wanted_rows(parts, logits)
-
-    def _functional(self, parts: Sequence[Part], tokens: mx.array, *, is_counted: bool) -> mx.array:
-        model, kernels = self._model, self._model.kernels
-        before = Counter[str]() if kernels is None else kernels.launches.copy()
-        step, ops = self._functional_step(parts), self.ops if is_counted else self._prompt_ops
-        if any(part.rows for part in parts):
-            logits = self._logits(parts, model.decoder.hidden(tokens, ops, step))
-        else:
-            model.decoder.store(tokens, ops, step, step.write)
-            logits = self._no_logits
-        self._written = (logits,) if logits.size else tuple(model.arena.written())
-        if is_counted:
-            self._launches.update(self._operations(step.form, logits))
-            if kernels is not None:
-                self._launches.update(kernels.launches - before)
-        return logits
-
-    def _functional_step(self, parts: Sequence[Part]) -> FunctionalStep:
-        # A CPU is asked for a prompt's next step when this one has ended: it may wait in the middle of it.
-        waits = self._is_cpu and any(part.rows < part.tokens for part in parts)
-        tables = [(part.table, part.tokens) for part in parts]
-        return FunctionalStep(self._model.arena, self._model.pager, tables, waits=waits)
 
     def _logits(self, parts: Sequence[Part], hidden: mx.array) -> mx.array:
         """Of the rows that are wanted; hidden: (tokens, width) of all parts."""

@@ -1,0 +1,70 @@
+"""Steps in the functional set: of any parts, by MLX's own operations where no kernel stands in for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from engine.graph import GraphCounter
+from engine.kv.step import FunctionalStep
+from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
+from engine.loading.model import LoadedModel
+from engine.machine import device_kind
+from engine.parts import Part, wanted_rows
+
+
+class FunctionalSteps:
+    """Runs steps through a model whose pools are values: each write yields a new one.
+
+    Attributes:
+        launches: of decode steps and picks so far, by kernel; MLX's own operations by their name, with "mlx."
+            before it.
+        written: evaluated, these mean that every step so far has ended, and that its pages are written.
+    """
+
+    def __init__(self, model: LoadedModel, ops: LinearOps, prompt_ops: LinearOps) -> None:
+        """`ops` compute the linear parts of decode steps, `prompt_ops` those of prompts."""
+        self._model, self._ops, self._prompt_ops = model, ops, prompt_ops
+        self.launches: Counter[str] = Counter()
+        self.written: tuple[mx.array, ...] = ()
+        self._operations = GraphCounter()
+        self._is_cpu = device_kind() == "CPU"
+        self._no_logits = mx.zeros((0, model.config.vocab_size))
+
+    def __call__(self, parts: Sequence[Part], tokens: mx.array, *, is_decode: bool) -> mx.array:
+        """Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.
+
+        Args:
+            parts: whose pages are there already; their tables do not get longer here.
+            tokens: of all parts, one part after the other, uint32 (Σ tokens,).
+            is_decode: whether its launches count.
+        """
+        model, kernels = self._model, self._model.kernels
+        before = Counter[str]() if kernels is None else kernels.launches.copy()
+        step, ops = self.attend(parts), self._ops if is_decode else self._prompt_ops
+        if any(part.rows for part in parts):
+            hidden = model.decoder.hidden(tokens, ops, step)
+            logits = model.decoder.logits(wanted_rows(parts, hidden), self._ops)
+        else:
+            model.decoder.store(tokens, ops, step, step.write)
+            logits = self._no_logits
+        self.written = (logits,) if logits.size else tuple(model.arena.written())
+        if is_decode:
+            self.launches.update(self._operations(step.form, logits))
+            if kernels is not None:
+                self.launches.update(kernels.launches - before)
+        return logits
+
+    def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
+        """The likeliest token of each row of (rows, vocab) logits, and the log of its mass: see Pick."""
+        self.launches.update(PICK_OPERATIONS)
+        return pick(logits)
+
+    def attend(self, parts: Sequence[Part]) -> FunctionalStep:
+        """Attention of a step of these parts, whose pages are there already."""
+        # A CPU is asked for a prompt's next step when this one has ended: it may wait in the middle of it.
+        waits = self._is_cpu and any(part.rows < part.tokens for part in parts)
+        tables = [(part.table, part.tokens) for part in parts]
+        return FunctionalStep(self._model.arena, self._model.pager, tables, waits=waits)

@@ -1,0 +1,82 @@
+"""Steps in the functional set: which of them are counted, and what says that their pages are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.functional_steps import FunctionalSteps
+from engine.kv.page_table import PageTable
+from engine.layers.ops import PICK_OPERATIONS, BuiltinOps
+from engine.loading.model import LoadedModel, load_model
+from engine.parts import Part
+from engine.settings import EngineSettings
+from tests.engine.parity import assert_close
+from tests.fakes.random_model import VOCAB, write_random_model
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> LoadedModel:
+    folder = write_random_model(tmp_path / "model")
+    return load_model(folder, EngineSettings(executor="reference"), lambda done, total: None)
+
+
+@pytest.fixture
+def steps(model: LoadedModel) -> FunctionalSteps:
+    model.arena.work_in_place(None)
+    return FunctionalSteps(model, BuiltinOps(), BuiltinOps())
+
+
+def ids(*tokens: int) -> mx.array:
+    return mx.array(tokens, dtype=mx.uint32)
+
+
+def grown(model: LoadedModel, tokens: int) -> PageTable:
+    table = PageTable()
+    model.memory.grow(table, tokens)
+    return table
+
+
+def test_steps_of_prompts_are_not_counted_and_decode_steps_and_picks_are(
+    model: LoadedModel, steps: FunctionalSteps
+) -> None:
+    table = grown(model, 4)
+    logits = steps([Part(table, 3)], ids(5, 6, 7), is_decode=False)
+    assert steps.launches == {}
+    steps.pick(logits)
+    assert steps.launches == dict.fromkeys(PICK_OPERATIONS, 1)
+    table.length = 3
+    steps([Part(table)], ids(8), is_decode=True)
+    assert steps.launches.total() > len(PICK_OPERATIONS) + len(model.decoder.attention)
+
+
+def test_a_part_has_the_rows_that_are_wanted_and_its_table_is_left_alone(
+    model: LoadedModel, steps: FunctionalSteps
+) -> None:
+    one, other = grown(model, 3), grown(model, 2)
+    together = steps([Part(one, 3, 1), Part(other, 2, 2)], ids(5, 6, 7, 8, 9), is_decode=False)
+    assert (one.length, other.length) == (0, 0)
+    assert together.shape == (3, VOCAB)
+    alone = [
+        steps([Part(grown(model, 3), 3, 1)], ids(5, 6, 7), is_decode=False),
+        steps([Part(grown(model, 2), 2, 2)], ids(8, 9), is_decode=False),
+    ]
+    assert_close(together, mx.concatenate(alone))
+
+
+def test_without_logits_the_pools_say_that_pages_are_written(
+    model: LoadedModel, steps: FunctionalSteps
+) -> None:
+    table = grown(model, 4)
+    logits = steps([Part(table, 3, 0)], ids(5, 6, 7), is_decode=False)
+    assert logits.shape == (0, VOCAB)
+    assert [array.shape for array in steps.written] == [array.shape for array in model.arena.written()]
+    mx.eval(steps.written)
+    table.length = 3
+    logits = steps([Part(table)], ids(8), is_decode=True)
+    assert len(steps.written) == 1
+    assert steps.written[0] is logits
+    whole = steps([Part(grown(model, 4), 4, 1)], ids(5, 6, 7, 8), is_decode=False)
+    assert_close(logits, whole)
