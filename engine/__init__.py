@@ -56,12 +56,7 @@ from engine.events import (
     Failed,
     Finished,
     FinishReason,
-    KernelsChosen,
     Limit,
-    LoadProgress,
-    ModelInfo,
-    ModelReady,
-    ModelUnloaded,
     PrefillProgress,
     Sample,
     SampleEnded,
@@ -91,6 +86,7 @@ from engine.loading.files import StoredKind
 from engine.loading.gguf.config import ARCHITECTURES as GGUF_FAMILIES
 from engine.loading.gguf.header import GGUF_TYPES
 from engine.machine import MachineReport, machine_report
+from engine.model_events import KernelsChosen, LoadProgress, ModelInfo, ModelReady, ModelUnloaded
 from engine.models import FAMILIES
 from engine.outline import ModelOutline, outline_model
 from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap

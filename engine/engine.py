@@ -36,10 +36,10 @@ from engine.events import (
     Event,
     Failed,
     Finished,
-    ModelReady,
 )
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
+from engine.model_events import ModelReady
 from engine.page_events import Bandwidth
 from engine.processors import ENGINE_THREAD, name_thread
 from engine.profiling import Profiling

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.events import Event, KernelsChosen
+from engine.events import Event
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
+from engine.model_events import KernelsChosen
 from engine.runner import Runner
 from engine.warm_up import Warmth
 from metal.first_runs import FirstRuns

@@ -10,10 +10,11 @@ import mlx.core as mx
 
 from engine.commands import AS_SET, LoadModel
 from engine.errors import EngineClosed, ModelError
-from engine.events import Event, LoadProgress
+from engine.events import Event
 from engine.fit import Tenant, check_weights, pages_beside_draft
 from engine.loading.model import LoadedModel, load_model
 from engine.machine import memory_bytes
+from engine.model_events import LoadProgress
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.speculation.model_drafter import DraftModel

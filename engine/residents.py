@@ -14,12 +14,13 @@ import mlx.core as mx
 from engine.cache_events import ChatMemory, ChatsCached
 from engine.commands import LoadModel
 from engine.errors import NoModel
-from engine.events import Event, ModelReady, ModelUnloaded, UnloadReason
+from engine.events import Event
 from engine.failure import failure
 from engine.fit import Tenant, page_shares
 from engine.forgetting import Forgetting
 from engine.kv.ssd_tier import SsdTier
 from engine.machine import memory_bytes
+from engine.model_events import ModelReady, ModelUnloaded, UnloadReason
 from engine.opening import open_model
 from engine.resident import Resident
 from engine.serving import Serving

@@ -10,7 +10,6 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.errors import ModelError
-from engine.events import ModelInfo
 from engine.fit import budget_pages, check_weights, kv_budget, resident_tokens
 from engine.kernels import Kernels
 from engine.kv.arena import Arena, takes_pages
@@ -28,6 +27,7 @@ from engine.loading.gguf.parts import gguf_file
 from engine.loading.gguf.placement import kernel_types
 from engine.loading.weights import LoadLedger
 from engine.machine import compute_dtype, device_kind, memory_bytes
+from engine.model_events import ModelInfo
 from engine.settings import EngineSettings, ExecutorChoice
 from engine.tokenizer import Tokenizer
 from metal.block_types import BlockType

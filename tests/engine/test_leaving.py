@@ -10,8 +10,9 @@ import pytest
 
 from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel
-from engine.events import CacheReport, Event, ModelUnloaded
+from engine.events import CacheReport, Event
 from engine.kv.ssd_settings import SsdSettings
+from engine.model_events import ModelUnloaded
 from engine.residents import Residents
 from engine.settings import EngineSettings
 from tests.engine.watched import restore_always

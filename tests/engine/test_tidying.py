@@ -10,9 +10,10 @@ import mlx.core as mx
 import pytest
 
 from engine.commands import Generate, LoadModel
-from engine.events import ModelReady, Stats
+from engine.events import Stats
 from engine.kv.coding import Plane
 from engine.kv.ssd_folder import SsdFolder
+from engine.model_events import ModelReady
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER, STUCK_AFTER
 from tests.engine.served_model import Model, long_prompt
