@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from engine.slice_costs import FEW, SliceCosts
 
 DISPATCH_SECONDS = 0.25
 """How long one step may take, so that cancel, other work and the screen stay responsive."""
@@ -23,11 +25,11 @@ up to there less of it, and nothing where the thinnest slice fits: gaps that it 
 
 _FIRST = 0.5
 """Of what would fill a step at the rate of prompts alone: the first slice."""
-_FEW, _SURE, _KEPT = 5, 10, 15
-"""Steps after which a size may be left for a larger one and for a smaller one, and the latest by which it is
-judged: a host that is slow for a moment makes every size look too large."""
-_FRESH, _THIN_FRESH = 60, 500
-"""Steps for which what was measured of a size says something of now, and what is known of any."""
+_SURE = 10
+"""Steps after which a size may be left for a smaller one, and FEW for a larger one: a host that is slow for a
+moment makes every size look too large."""
+_THIN_FRESH = 500
+"""Steps for which what is known of the thinnest slice says something of now."""
 _UNDER, _OVER = 0.9, 1.05
 """Of what a step may take: between them slices stay what they are."""
 _HOPELESS = 2.5
@@ -89,10 +91,9 @@ class SliceSizer:
         self._at: int | None = None
         self._since = 0
         self._steps = 0
-        self._added = defaultdict[int, deque[tuple[int, float]]](lambda: deque(maxlen=_KEPT))
-        self._medians = dict[int, _Median]()
+        self._costs = SliceCosts()
         self._thin = 0, 0.0
-        self._short = deque[float](maxlen=_FEW)
+        self._short = deque[float](maxlen=FEW)
         self._short_layers = _FIRST_LAYERS
         self._tired = dict[int, _Tired]()
         self._left: _Left | None = None
@@ -107,7 +108,7 @@ class SliceSizer:
             token: seconds of a layer of a token in a prompt alone; 0 likewise.
         """
         first = self._first(alone, token)
-        if self._at is not None and first > max(self._at, *self._added, -1):
+        if self._at is not None and first > max(self._at, self._costs.thickest):
             self._at, self._since = first, 0  # prompts alone have proved quicker since
         return self._sizes[first if self._at is None else self._at]
 
@@ -127,10 +128,9 @@ class SliceSizer:
         now = self._sizes[self._at]
         is_now = size.tokens == now.tokens and now.layers // 2 < size.layers <= now.layers
         at = self._at if is_now else self._nearest(size)  # layers are dealt evenly
-        self._added[at].append((self._steps, seconds - alone))
-        self._medians.pop(at, None)
+        self._costs.add(at, self._steps, seconds - alone)
         self._since += at == self._at
-        if self._since >= _FEW and (added := self._known(self._at)) is not None:
+        if self._since >= FEW and (added := self._costs.of_late(self._at, self._steps)) is not None:
             chosen = self._chosen(self._at, alone + added, alone, token)
             self._since = self._since if chosen == self._at else 0
             self._at = chosen
@@ -141,7 +141,7 @@ class SliceSizer:
         `alone`: as in `next`.
         """
         may *= _OVER
-        known = {at: alone + added for at in self._added if (added := self._known(at)) is not None}
+        known = {at: alone + added for at, added in self._costs.all_of_late(self._steps).items()}
         paces = [self._sizes[at].work / takes for at, takes in known.items() if takes <= may]
         if paces:
             return Pace(max(paces), fits=True)
@@ -185,15 +185,15 @@ class SliceSizer:
         None, where those that were ever measured have shown that smaller ones take about as long: then it is
         the machine that is slow.
         """
-        least, typical = min(at - 1, self._below(_LEAST * self._sizes[at].work)), self._typical(at)
+        least, typical = min(at - 1, self._below(_LEAST * self._sizes[at].work)), self._costs.typical(at)
         for other in range(at - 1, least, -1):
-            known = self._known(other)
+            known = self._costs.of_late(other, self._steps)
             if known is not None and alone + known <= may:
                 return other
             if known is None and takes - self._between(other, at, takes - alone, token) <= may:
                 return other
         for other in range(least, -1, -1):
-            usual = self._typical_below(other)
+            usual = self._costs.typical_below(other)
             if usual is None or typical is None or usual <= _HELPS * typical:
                 return other
         return at
@@ -232,7 +232,7 @@ class SliceSizer:
 
         On the line through the thinnest and the thickest size that were measured of late.
         """
-        known = {at: added for at in self._added if (added := self._known(at)) is not None}
+        known = self._costs.all_of_late(self._steps)
         low, high = min(known, default=0), max(known, default=0)
         less, more = self._sizes[low].work, self._sizes[high].work
         if known and more >= _APART * less:
@@ -243,26 +243,6 @@ class SliceSizer:
         step, added = self._thin
         added = min(added, *known.values(), math.inf)
         return added if self._steps - step <= _THIN_FRESH else 0.0
-
-    def _known(self, at: int) -> float | None:
-        """What a slice of that size adds to a step, as far as that was measured of late."""
-        known = self._medians.get(at)
-        if known is None or self._steps > known.until:
-            fresh = [(step, added) for step, added in self._added[at] if self._steps - step <= _FRESH]
-            until = fresh[0][0] + _FRESH if fresh else math.inf
-            value = median(added for _, added in fresh) if len(fresh) >= _FEW else None
-            known = self._medians[at] = _Median(until, value)
-        return known.value
-
-    def _typical(self, at: int) -> float | None:
-        """What a slice of that size added to the last steps that had one, however long ago."""
-        added = [added for _, added in self._added[at]]
-        return median(added) if len(added) >= _FEW else None
-
-    def _typical_below(self, at: int) -> float | None:
-        """What the next smaller size added that was ever measured, if not that one: no more than it would."""
-        known = (self._typical(other) for other in range(at, -1, -1))
-        return next((added for added in known if added is not None), None)
 
     def _is_tired(self, at: int) -> bool:
         """Whether that size was too much a short time ago."""
@@ -281,14 +261,6 @@ class SliceSizer:
                 key=lambda at: abs(math.log(self._sizes[at].work / max(size.work, 1))),
             )
         return self._places[size]
-
-
-@dataclass(frozen=True, slots=True)
-class _Median:
-    """What a size adds to a step; until step `until` no step is too old to count."""
-
-    until: float
-    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
