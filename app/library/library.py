@@ -12,15 +12,14 @@ from pathlib import Path
 from app import VERSION
 from app.downloads.journal import waiting_repos
 from app.errors import ModelNotFound
-from app.library.folders import find_in_folder, find_named, lm_studio_folders
-from app.library.hugging_face import cache_folder, find_in_cache, repository_at
+from app.library.folders import find_named
+from app.library.hugging_face import cache_folder, repository_at
 from app.library.names import checked_name, folded, near_names
-from app.library.ollama import drop_links, find_in_store, ollama_stores
+from app.library.ollama import drop_links
 from app.library.records import (
     NOTHING_SET,
     Candidate,
     Facts,
-    Found,
     LeftOut,
     LibraryError,
     Model,
@@ -28,16 +27,14 @@ from app.library.records import (
 )
 from app.library.registry import Registry
 from app.library.schema import LIBRARY
+from app.library.sources import find_everywhere
 from app.library.stamp import bytes_of, stamp_of
-from app.model_location import GUIDE, GUIDE_NAME, locate
+from app.model_location import locate
 from app.paths import Paths
 from app.store.database import open_database
 
 Look = Callable[[Path], Facts]
 """Reads a model's headers; app.library.look has the one that does."""
-
-_GUIDE_FILES = tuple(GUIDE / name for name in ("config.json", "model.safetensors", "tokenizer.model"))
-_GUIDE = Candidate("guide", "guide", GUIDE, "built in", "MLXR", GUIDE_NAME, "", "", _GUIDE_FILES)
 
 
 class Library:
@@ -63,7 +60,7 @@ class Library:
 
         Returns what people should know, a line each.
         """
-        found = self._find()
+        found = find_everywhere(self._registry.places(), self._paths.library_links)
         candidates = {str(one.path): one for one in reversed(found.candidates)}  # the first of a path stays
         ordered = [one for one in found.candidates if candidates[str(one.path)] is one]
         stamps = {one.path: stamp_of(one.files) for one in ordered}
@@ -86,22 +83,6 @@ class Library:
             drop_links(self._paths.library_links, [one.path for one in whole])
         closed = (f"{path} cannot be looked into; check its permissions" for path in found.unread)
         return (*closed, *found.notes)
-
-    def _find(self) -> Found:
-        homes = _homes()
-        links = self._paths.library_links
-        all_found = [
-            Found((_GUIDE,)),
-            find_in_cache(cache_folder()),
-            *(find_in_folder(folder, "lm studio") for home in homes for folder in lm_studio_folders(home)),
-            *(find_in_store(store, links) for home in homes for store in ollama_stores(home)),
-            find_named(self._registry.places()),
-        ]
-        return Found(
-            tuple(one for found in all_found for one in found.candidates),
-            tuple(one for found in all_found for one in found.unread),
-            tuple(one for found in all_found for one in found.notes),
-        )
 
     @staticmethod
     def _reader(candidate: Candidate) -> str:
@@ -250,14 +231,6 @@ class Library:
         self._registry.drop_place(model.path)
         self._registry.delete(model.key)
         self._registry.drop_facts(model.path)
-
-
-def _homes() -> list[Path]:
-    """The account's home folder; an account may have none."""
-    try:
-        return [Path.home()]
-    except RuntimeError:
-        return []
 
 
 def _size(files: Iterable[Path]) -> int:
