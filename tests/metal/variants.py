@@ -61,11 +61,7 @@ SPACES = (
         },
         {"group": _GROUP_MEETS},
     ),
-    Space(
-        "prefill_attention",
-        {**_HEADS, **_GROUPS},
-        {**_LOGITS, **_PAGES, "cut": ("default", "other", "striped")},
-    ),
+    Space("prefill_attention", {**_HEADS, **_GROUPS}, {**_LOGITS, **_PAGES, "cut": ("default", "other")}),
     Space("page_write, page_gather, page_copy", {**_HEADS, **_GROUPS}, {**_TURNS, **_PAGES}),
     Space(
         "matvec, rms_norm, embed",
