@@ -110,6 +110,14 @@ def test_a_chat_is_continued_edited_and_branched(mlxr_here: Run) -> None:
     assert totals["pages_leaked"] == 0
 
 
+def test_a_question_beside_a_long_prompt_is_answered_and_both_end(mlxr_here: Run) -> None:
+    """Who is first is a matter of this machine's speed here: tests/engine/test_short_first.py knows it."""
+    results, totals = played(mlxr_here, REPLAYS / "short_first.jsonl", "--model", GUIDE)
+    assert [len(results[name]["tokens"]) for name in ("book", "question")] == [8, 8]
+    assert results["book"]["cache"]["cached_tokens"] == 0
+    assert totals["pages_leaked"] == 0
+
+
 def test_more_than_fits_waits_and_loses_nothing(mlxr_here: Run, random_model: Path) -> None:
     options = (REPLAYS / "pressure.jsonl", "--model", random_model)
     tight, totals = played(mlxr_here, *options, "--pages", 8)
