@@ -85,8 +85,9 @@ class Sequence:
 
     @property
     def turn(self) -> float:
-        """When its prompt is read; one whose answer has begun, and that gave way, is read as it is ranked."""
-        return self.rank if self.request.has_opened else turn_of(self.rank, self.reading)
+        """When its prompt is read; one whose answer has begun, and that gave way, is put back for nothing."""
+        reading = 0.0 if self.request.has_opened else self.reading
+        return turn_of(self.rank, reading, self.request.command.lane)
 
     @property
     def length(self) -> int:

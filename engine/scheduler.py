@@ -14,25 +14,29 @@ HEAD_START = 30.0
 """Seconds by which a request from the window goes before one of a program. A program's that has waited for as
 long goes first: its rank does not change, and every new one's is later, so that none starves."""
 
+MOST_READING = 30.0
+"""Most seconds that reading a prompt puts it back for."""
+
 
 def rank_of(lane: Lane, arrived: float) -> float:
     """A request's place in the queue, less is earlier; `arrived` in seconds of a clock that never jumps."""
     return arrived - (HEAD_START if lane == "window" else 0.0)
 
 
-def turn_of(rank: float, reading: float) -> float:
+def turn_of(rank: float, reading: float, lane: Lane) -> float:
     """When a prompt is read among others, less is earlier: one that takes `reading` seconds, so much later.
 
-    So who asks little does not wait until a book is read. No prompt waits for ever: none that came HEAD_START
-    seconds later, in the same lane, is read before it.
+    So who asks little does not wait until a book is read. No prompt waits for ever: none that came
+    MOST_READING seconds later, in the same lane, is read before it. However long the window's are, programs'
+    are behind them as they are by their ranks.
     """
-    return rank + min(reading, HEAD_START)
+    return rank + min(reading, MOST_READING) - (MOST_READING if lane == "window" else 0.0)
 
 
 class Ranked(Protocol):
     """What is scheduled. Ranks do not change; of equals, who came first is first.
 
-    Who gives way is decided by ranks, and whose prompt is read by turns, which are never before them.
+    Who gives way is decided by ranks, and whose prompt is read by turns.
     """
 
     @property

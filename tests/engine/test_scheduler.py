@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.scheduler import HEAD_START, Scheduler, rank_of, turn_of
+from engine.commands import Lane
+from engine.scheduler import HEAD_START, MOST_READING, Scheduler, rank_of, turn_of
 
 MOST = 3
 
@@ -18,10 +20,11 @@ class Item:
     rank: float
     pending: int = 1
     reading: float = 0.0
+    lane: Lane = "api"
 
     @property
     def turn(self) -> float:
-        return turn_of(self.rank, self.reading)
+        return turn_of(self.rank, self.reading, self.lane)
 
 
 def test_the_window_goes_first_and_a_program_that_has_waited_long_before_it() -> None:
@@ -29,18 +32,24 @@ def test_the_window_goes_first_and_a_program_that_has_waited_long_before_it() ->
     assert rank_of("api", 100.0 - HEAD_START - 0.1) < rank_of("window", 100.0)
 
 
-def test_programs_do_not_starve_behind_a_busy_window() -> None:
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        (Item(rank_of("api", 0.0)), "window"),  # a program behind a busy window
+        (Item(rank_of("api", 0.0), pending=9000, reading=1e6), "api"),  # a long prompt behind short ones
+    ],
+)
+def test_nobody_starves(first: Item, others: Lane) -> None:
     scheduler = Scheduler[Item](most=1)
-    program = Item(rank_of("api", 0.0))
-    scheduler.add(program)
+    scheduler.add(first)
     for second in range(1, 100):
-        scheduler.add(Item(rank_of("window", float(second))))
-        first = scheduler.next
-        assert first is not None
-        scheduler.start(first)
-        scheduler.remove(first)
-        if first is program:
-            assert second <= HEAD_START + 1
+        scheduler.add(Item(rank_of(others, float(second)), lane=others))
+        item = scheduler.next
+        assert item is not None
+        scheduler.start(item)
+        scheduler.remove(item)
+        if item is first:
+            assert second <= HEAD_START + MOST_READING + 1
             return
     raise AssertionError("it never ran")
 
@@ -74,6 +83,14 @@ def test_a_short_prompt_is_read_before_the_long_one_that_came_first() -> None:
     assert scheduler.victim(question) is None
 
 
+def test_the_window_s_longest_prompt_is_read_before_what_programs_have_queued() -> None:
+    scheduler = Scheduler[Item](most=1)
+    book = Item(rank_of("window", 100.0), pending=9000, reading=1e6, lane="window")
+    scheduler.add(Item(rank_of("api", 100.0 - HEAD_START + 0.1)))
+    scheduler.add(book)
+    assert scheduler.next is book
+
+
 def test_a_prompt_that_is_nearly_read_is_not_interrupted() -> None:
     scheduler = Scheduler[Item]()
     book = Item(0.0, pending=9000, reading=20.0)
@@ -82,22 +99,6 @@ def test_a_prompt_that_is_nearly_read_is_not_interrupted() -> None:
     book.reading = 0.5
     scheduler.add(Item(5.0, pending=20, reading=0.1))
     assert scheduler.next is None
-
-
-def test_a_long_prompt_does_not_starve_behind_short_ones() -> None:
-    scheduler = Scheduler[Item](most=1)
-    book = Item(0.0, pending=9000, reading=1e6)
-    scheduler.add(book)
-    for second in range(1, 100):
-        scheduler.add(Item(float(second)))
-        first = scheduler.next
-        assert first is not None
-        scheduler.start(first)
-        scheduler.remove(first)
-        if first is book:
-            assert second <= HEAD_START + 1
-            return
-    raise AssertionError("it was never read")
 
 
 def test_without_a_place_the_first_that_can_have_one_starts() -> None:

@@ -10,7 +10,7 @@ from engine.commands import Lane
 from engine.events import Finished, PrefillProgress, TextChunk
 from engine.prediction import Rates
 from engine.runner import Runner
-from engine.scheduler import HEAD_START
+from engine.scheduler import MOST_READING
 from tests.engine.queued import Queue, ids
 
 LONG, SHORT = ids(700, 1), ids(20, 2)
@@ -62,7 +62,7 @@ def test_two_that_wait_are_read_in_the_order_of_their_turns(tmp_path: Path) -> N
 
 def test_a_long_prompt_that_has_waited_long_goes_first(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=80)
-    queue.add("book", LONG, answer=3, age=HEAD_START + 1)
+    queue.add("book", LONG, answer=3, age=MOST_READING + 1)
     queue.serving.work()
     queue.add("question", SHORT, answer=3)
     queue.work()
