@@ -28,6 +28,7 @@ from app.models.model_words import short_list
 from app.models.models_page import ModelsPage
 from app.models.models_view_model import ModelState, ModelsViewModel
 from app.models.offers import OffersViewModel
+from app.models.own_settings import OwnSettings
 from app.models.repo_view_model import RepoViewModel
 from app.models.search_view_model import SearchViewModel
 from app.models.token_dialog import TokenDialog
@@ -63,8 +64,9 @@ class ModelsDesk(QObject):
         background: Background,
         settings: EngineSettings,
         lanes: Lanes,
+        own: OwnSettings,
     ) -> None:
-        """`background` is where the library is read and written, `settings` are the engine's.
+        """`background` is where the library is read and written, but for `own`; `settings` are the engine's.
 
         `lanes` tell how many files are fetched at once.
         """
@@ -76,7 +78,7 @@ class ModelsDesk(QObject):
         self._others = (updates, tokens)
         store = TokenStore(SystemKeychain())
         self.token = TokenViewModel(tokens, store)
-        self.library = LibraryViewModel(paths, background)
+        self.library = LibraryViewModel(paths, background, own)
         self.downloads = DownloadsViewModel(paths, downloads, open_queue(store.get, lanes))
         self.search = SearchViewModel(searches, lambda: HubClient(store.get))
         self.repo = RepoViewModel(repos, lambda: HubClient(store.get))

@@ -13,6 +13,7 @@ from app.appearance import Appearance
 from app.downloads.lanes import Lanes
 from app.models.background import Background, Post
 from app.models.models_view_model import ModelsViewModel
+from app.models.own_settings import OwnSettings
 from app.paths import Paths
 from app.widgets.toast import Toast
 from app.window import MainWindow
@@ -37,6 +38,7 @@ class ModelsDoor:
         post: Post,
         settings: EngineSettings,
         lanes: Lanes,
+        own: OwnSettings,
     ) -> None:
         self._appearance = appearance
         self._models = models
@@ -45,6 +47,7 @@ class ModelsDoor:
         self._post = post
         self._settings = settings
         self._lanes = lanes
+        self._own = own
         self._library = Background("mlxr-library", post)
         self._desk: ModelsDesk | None = None
         models.opened.connect(self._note_use)
@@ -128,6 +131,7 @@ class ModelsDoor:
                     self._library,
                     self._settings,
                     self._lanes,
+                    self._own,
                 )
                 self._desk.left.connect(self._window.show_chat)
                 self._desk.ready.connect(self._say_ready)

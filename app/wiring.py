@@ -126,7 +126,9 @@ class Desktop:
         """What the window leads to, beside the chats."""
         appearance, models, window, paths = self.appearance, self.models, self.window, self._paths
         post, lanes = self.queue.post, Lanes(int(self.chosen.values.files_at_once))
-        self.models_door = ModelsDoor(appearance, models, window, paths, post, fit_settings(paths), lanes)
+        self.models_door = ModelsDoor(
+            appearance, models, window, paths, post, fit_settings(paths), lanes, self._own_settings
+        )
         self.dashboard = DashboardDoor(
             appearance,
             window,
@@ -173,7 +175,7 @@ class Desktop:
         self.models_door.close(CLOSE_SECONDS)
         self.about.close(CLOSE_SECONDS)
         self.dashboard.close()
-        self._own_settings.quit()
+        self._own_settings.close(CLOSE_SECONDS)
         self.opener.close(CLOSE_SECONDS)
         if not self.store.close(CLOSE_SECONDS):
             log.warning("the conversations database did not close in time")

@@ -40,6 +40,12 @@ def settings_at(path: Path, paths: Paths) -> ModelSettings:
         return library.settings_at(path)
 
 
+def save_settings(model: Model, settings: ModelSettings, paths: Paths) -> None:
+    """Keep what is set for `model` alone. Raises LibraryError."""
+    with open_library(paths, must_save=True) as library:
+        library.save_settings(model, settings)
+
+
 def choose_kv_cache(path: Path, paths: Paths, choice: KvCache) -> ModelSettings | None:
     """Let a KV cache that is set for the model at `path` alone be `choice`; returns all that is set then.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +16,7 @@ from app.library.library import Library, open_library
 from app.library.look import look
 from app.library.records import LeftOut, Model, ModelSettings
 from app.models.background import Background
+from app.models.own_settings import OwnSettings
 from app.paths import Paths
 from engine import EngineSettings, Fit, machine_report, model_fit
 
@@ -58,9 +59,12 @@ class LibraryViewModel(QObject):
     removed = Signal(object, object)
     taken_in = Signal(object)
 
-    def __init__(self, paths: Paths, background: Background, parent: QObject | None = None) -> None:
+    def __init__(
+        self, paths: Paths, background: Background, own: OwnSettings, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._paths = paths
+        self._own = own
         self._background = background
         self._shelf = Shelf()
         self._notes: tuple[str, ...] = ()
@@ -118,8 +122,17 @@ class LibraryViewModel(QObject):
         self._ask(lambda library: library.set_favourite(model, favourite), lambda _: None)
 
     def save_settings(self, model: Model, settings: ModelSettings) -> None:
-        """Keep what is set for the model alone."""
-        self._ask(lambda library: library.save_settings(model, settings), lambda _: None)
+        """Keep what is set for the model alone: it holds for what is opened next, also during a scan."""
+
+        def done() -> None:
+            self._shelf = replace(self._shelf, models=tuple(map(renewed, self._shelf.models)))
+            self.changed.emit()
+            self._ask(lambda library: None, lambda _: None)  # whether it fits may hang on it
+
+        def renewed(one: Model) -> Model:
+            return replace(one, settings=settings) if one.key == model.key else one
+
+        self._own.save(model, settings, done, self.failed.emit)
 
     def plan_removal(self, model: Model, *, files: bool) -> None:
         """Find out what removing it would free: `removal_planned`. Nothing is changed."""

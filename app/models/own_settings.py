@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from app.library.records import NOTHING_SET, ModelSettings
+from app.library.records import NOTHING_SET, Model, ModelSettings
 from app.models.background import Background, Post
 from app.paths import Paths
 from app.settings import KvCache
@@ -15,7 +15,10 @@ log = logging.getLogger(__name__)
 
 
 class OwnSettings:
-    """Asks the library on a thread of its own: a scan must not hold up what is being opened."""
+    """Asks the library on a thread of its own: a scan must not hold up what is being opened.
+
+    What is saved here is found by whoever asks behind it.
+    """
 
     def __init__(self, paths: Paths, post: Post) -> None:
         self._paths = paths
@@ -34,6 +37,18 @@ class OwnSettings:
             then(NOTHING_SET)
 
         self._background.ask(work, then, without)
+
+    def save(
+        self, model: Model, settings: ModelSettings, then: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        """Keep what is set for `model` alone. `failed` gets a line on why it could not be kept."""
+
+        def work() -> None:
+            from app.library.lookup import save_settings
+
+            save_settings(model, settings, self._paths)
+
+        self._background.ask(work, lambda _: then(), failed)
 
     def choose_kv_cache(
         self,
@@ -54,6 +69,7 @@ class OwnSettings:
 
         self._background.ask(work, then, failed)
 
-    def quit(self) -> None:
-        """Ask for nothing any more; the thread ends when it can."""
-        self._background.end()
+    def close(self, seconds: float) -> None:
+        """Ask for nothing any more; what was asked for is saved first."""
+        if not self._background.close(seconds):
+            log.warning("the settings of models did not end in time")

@@ -171,8 +171,10 @@ def test_a_context_that_is_set_too_small_leads_to_its_setting(
     desk = desktop.models_door.desk
     assert desk
     qtbot.waitUntil(lambda: desk.page.toast.text == OUTDATED.format(name="guide"), timeout=PATIENCE)
-    desktop.models.open(str(GUIDE))
-    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
+    with qtbot.waitSignal(
+        desktop.models.opened, timeout=PATIENCE
+    ):  # until then it is ready as it was loaded before
+        desktop.models.open(str(GUIDE))
     assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
     assert ended(qtbot, desktop) in ("complete", "length")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from pytestqt.qtbot import QtBot
 from app import text
 from app.downloads.journal import Journal
 from app.downloads.wanted import Wanted
+from app.library.lookup import settings_at
+from app.library.records import ModelSettings
 from app.models.left_out_dialog import LeftOutDialog
 from app.models.library_pane import NOTHING_FOUND
 from app.models.library_view import DELETE, DELETE_FILES, FORGET, LibraryView
@@ -194,8 +197,7 @@ def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path,
     scene.wait(lambda: (found := scene.desk.library.find(key)) is not None and found.settings.context == 1024)
     choose(view, "tiny-random", text.OPEN)
     scene.wait(lambda: desktop.models.state.phase == "ready")
-    load = next(command for command in reversed(sent(desktop).commands) if isinstance(command, LoadModel))
-    assert load.context == 1024
+    assert loads(desktop)[-1].context == 1024
     assert desktop.conversation.send("Bonjour")
     scene.wait(lambda: not desktop.conversation.state.busy)
     request = sent(desktop).requests()[-1]
@@ -219,8 +221,8 @@ def test_settings_of_one_model_hold_when_it_is_opened(scene: Scene, model: Path,
     scene.wait(
         lambda: (found := scene.desk.library.find(key)) is not None and "Greek" in found.settings.system
     )
-    desktop.models.open(str(model))
-    scene.wait(lambda: desktop.models.state.phase == "ready")
+    with scene.qtbot.waitSignal(desktop.models.opened):
+        desktop.models.open(str(model))
     assert began_with(scene, "Encore") == "Answer in French.", "a chat keeps what it began with"
     desktop.conversation.new_chat()
     assert began_with(scene, "Kalimera") == "Answer in Greek."
@@ -243,16 +245,49 @@ def test_settings_of_the_open_model_hold_at_once_as_far_as_they_can(
     assert not toast.isVisible(), "nothing of it needs the model anew"
     assert began_with(scene, "Bonjour") == "Answer in French."
     assert sent(desktop).requests()[-1].sampling.temperature == 0.25
-    before = [command for command in sent(desktop).commands if isinstance(command, LoadModel)]
+    before = loads(desktop)
     change(scene, context="512")
     assert toast.text == text.OUTDATED.format(name="tiny-random")
     scene.wait(lambda: scene.desk.library.shelf.models[1].settings.context == 512)
     toast._button.click()
     scene.wait(lambda: desktop.models.state.phase == "ready")
-    loads = [command for command in sent(desktop).commands if isinstance(command, LoadModel)]
-    assert [load.context for load in loads[len(before) :]] == [512]
+    assert [load.context for load in loads(desktop)[len(before) :]] == [512]
     change(scene, context="512", temperature="0.5")
     assert not toast.isVisible() or toast.text != text.OUTDATED.format(name="tiny-random")
+
+
+def test_what_is_set_while_places_are_looked_through_holds_for_what_is_opened_meanwhile(
+    scene: Scene, model: Path
+) -> None:
+    drop(scene.page, model)
+    view, desktop = scene.page.library.list, scene.desktop
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    choose(view, "tiny-random", text.OPEN)
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    found_all = threading.Event()
+    scene.desk.library._background.ask(found_all.wait, lambda _: None, print)
+    change(scene, context="512")
+    scene.page.toast._button.click()
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    assert loads(desktop)[-1].context == 512
+    choose(view, "tiny-random", "Settings…")
+    dialog = scene.page.findChild(ModelSettingsDialog)
+    assert dialog
+    assert dialog.field("context").text() == "512"
+    found_all.set()
+
+
+def test_what_is_set_right_before_the_end_is_kept(scene: Scene, model: Path) -> None:
+    drop(scene.page, model)
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    change(scene, context="512")
+    scene.desktop.close()
+    assert settings_at(model, scene.desktop._paths) == ModelSettings(context=512)
+
+
+def loads(desktop: Desktop) -> list[LoadModel]:
+    """What the engine was asked to load."""
+    return [command for command in sent(desktop).commands if isinstance(command, LoadModel)]
 
 
 def change(scene: Scene, *, system: str = "", **fields: str) -> None:
