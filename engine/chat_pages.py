@@ -57,6 +57,11 @@ class ChatPages:
         self._emit(Freed(command.chat, pages, pages * self._model.arena.page_bytes))
         self._tell.stats()
 
+    def share(self, chat: str, tokens: tuple[int, ...]) -> None:
+        """`chat` begins with `tokens`: what is cached of them is its own, too."""
+        self._finding.shared(chat, tokens[: self._memory.share(tokens, chat)])
+        self._tell.stats()
+
     def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:
         """What KV memory has for a request with nobody beside it.
 

@@ -168,6 +168,23 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """`chat` is new and begins as another one: what is cached of `tokens` is its own too, also on SSD.
+
+    So it is counted as the chat's, and stays when the other is forgotten. Nothing of a model that is not in
+    memory then is shared before the chat asks for something.
+
+    Attributes:
+        tokens: the exact ids that the two have in common, from the first token on.
+        model: path of the model that they were computed with; "" is the one that was loaded last.
+    """
+
+    chat: str
+    tokens: tuple[int, ...]
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Keep the cached pages of `chat` in memory: while `pinned` they are never evicted.
 
@@ -254,6 +271,7 @@ Command = (
     | Predict
     | Forget
     | Keep
+    | Share
     | Pin
     | Release
     | WatchPages

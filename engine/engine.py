@@ -27,6 +27,7 @@ from engine.commands import (
     ProfileStep,
     PutOffTrials,
     Release,
+    Share,
     Shutdown,
     UnloadModel,
     WatchPages,
@@ -181,6 +182,9 @@ class Engine:
                 self._models.forget(command.chat)
             case Keep():
                 self._keep(command)
+            case Share():
+                if (serving := self._models.find(command.model)) is not None:
+                    serving.chats.share(command.chat, command.tokens)
             case Pin():
                 for serving in self._models.servings:
                     serving.chats.pin(command.chat, command.pinned)

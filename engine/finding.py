@@ -164,6 +164,10 @@ class Finding:
         if owner is not None:
             self._prefixes.computed(owner, sequence.tokens(0, sequence.table.length))
 
+    def shared(self, chat: str, tokens: tuple[int, ...]) -> None:
+        """`chat` owns whole pages of `tokens` from now on."""
+        self._prefixes.computed(chat, tokens)
+
     def forget(self, chat: str) -> None:
         """Nothing of it is expected any more."""
         self._prefixes.forget(chat)

@@ -25,6 +25,7 @@ from engine import (
     Keep,
     PrefillProgress,
     SampleEnded,
+    Share,
     TextChunk,
     WayOut,
 )
@@ -105,6 +106,12 @@ class Answering(QObject):
         self._asked[request.id] = _Asked(open_chat, answers, words)
         self._submit(request)
         self._save_timer.start()
+
+    def share(self, branch: OpenChat) -> None:
+        """Tell the engine what a new branch begins with: it outlives the chat that it comes from."""
+        answer = branch.tree.path[-1]
+        if tokens := tokens_along(branch.tree.path):
+            self._submit(Share(branch.chat.id, tokens, answer.model))
 
     def answers(self, message_id: str) -> tuple[Answer, ...]:
         """The answer that writes this message, and those asked for with it; none when it has ended."""

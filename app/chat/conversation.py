@@ -172,6 +172,7 @@ class ConversationViewModel(QObject):
         branched = self._shown.branched(message_id, title if title.startswith(prefix) else prefix + title)
         self._wanted_id = branched.chat.id
         self._save(branched, *branched.tree.path, updated=time.time())
+        self._answering.share(branched)
         self._show(branched)
 
     def stop(self) -> None:

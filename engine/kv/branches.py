@@ -1,4 +1,4 @@
-"""Letting go of the branches of a chat that nobody kept: which nodes of the prefix tree are only theirs."""
+"""Branches: whose pages a new one shares from its start, and which are let go of with those nobody kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,27 @@ from collections.abc import Iterable, Sequence
 from engine.common_length import common_length
 from engine.kv.node import Node
 from engine.kv.prefix_tree import PrefixTree
+from engine.kv.ssd_runs import stored_run
+from engine.kv.stores import Tier
+
+
+def share(tree: PrefixTree, tier: Tier | None, chat: str, tokens: Sequence[int]) -> int:
+    """`chat` owns the whole pages that there are of `tokens`, too: those of the tree, and behind them on SSD.
+
+    Returns their tokens.
+    """
+    size, keys, last = tree.page_size, list[bytes](), tree.root
+    for begin in range(0, len(tokens) - size + 1, size):
+        child = last.children.get(tuple(tokens[begin : begin + size]))
+        if child is None:
+            break
+        keys.append(child.key)
+        last = child
+    tree.claim(last, chat)
+    if tier is not None:
+        keys += stored_run(tier, last.key, tokens[len(keys) * size :], size).keys
+        tier.claim(keys, chat)
+    return len(keys) * size
 
 
 def let_go(

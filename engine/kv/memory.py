@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from engine.cache_events import ChatMemory
 from engine.kv.audit import check_tree
-from engine.kv.branches import let_go
+from engine.kv.branches import let_go, share
 from engine.kv.chat_pages import PageCount
 from engine.kv.evictor import Evictor
 from engine.kv.node import Node
@@ -88,6 +88,10 @@ class KVMemory:
                 self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
         pages = [node.page for node in match.nodes[match.first :]]
         return self._pager.share([NO_PAGE] * match.first + pages, match.length, chat or "")
+
+    def share(self, tokens: Sequence[int], chat: str) -> int:
+        """`chat` owns the whole pages that there are of `tokens`, too. Returns their tokens."""
+        return share(self.tree, self._tier, chat, tokens)
 
     def prepare(self, table: PageTable, tokens: int) -> None:
         """Build the arena for the first `tokens` tokens of `table` at once, not by and by; takes no page."""

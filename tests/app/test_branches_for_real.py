@@ -120,6 +120,23 @@ def test_a_branch_finds_what_its_chat_has_read(real: Real) -> None:
     assert real.found().missed_from is None
 
 
+def test_a_branch_is_in_memory_at_once_and_stays_when_its_chat_is_deleted(real: Real) -> None:
+    real.say("Where are my chats saved?")
+    known, old, chats = len(tokens_along(real.chat.messages)), real.chat.chat, real.desktop.chats
+    real.chat.branch(real.chat.messages[-1].id)
+    new = real.chat.chat
+    assert old
+    assert new
+    real.qtbot.waitUntil(lambda: new.id in chats.memory, timeout=PATIENCE)
+    assert place_of(chats.memory[new.id]) == "memory"
+    chats.delete(old.id)
+    real.qtbot.waitUntil(lambda: old.id not in chats.memory, timeout=PATIENCE)
+    real.say("How do I open another model?")
+    page = EngineSettings().page_size
+    assert real.found().cached_tokens == known // page * page
+    assert known >= 3 * page
+
+
 def test_a_dot_comes_with_the_pages_and_goes_with_the_chat(real: Real) -> None:
     chat = real.chat.chat
     assert chat

@@ -8,7 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.tree import Versions
-from engine import CacheReport, Cancel, Failed, Forget, History, Refusal, TextChunk, WayOut
+from engine import CacheReport, Cancel, Failed, Forget, History, Refusal, Share, TextChunk, WayOut
 from tests.app.chat.conversation_stage import Stage, answered, finished, last_request, shown, told
 
 
@@ -144,6 +144,7 @@ def test_a_branch_is_a_chat_of_its_own_with_the_same_tokens(stage: Stage) -> Non
     new = stage.chat.chat
     assert new
     assert (shown(stage), new.title) == (["one", "two"], "Branch of one")
+    assert stage.sent[-1] == Share(new.id, (4, 5, 8, 9), "/models/tiny")
     request = stage.ask("other")
     assert (request.chat, request.history) == (new.id, History((4, 5, 8, 9), 2, "/models/tiny"))
     assert new.id != old.id

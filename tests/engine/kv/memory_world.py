@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 
 from engine.kv.memory import KVMemory
-from engine.kv.page_data import PageData, PageMemory, SpilledRun, run_pages
+from engine.kv.page_data import ROOT_KEY, PageData, PageMemory, SpilledRun, chain_keys, run_pages
 from engine.kv.page_table import NO_PAGE, PageCopy, PageTable
 from engine.kv.pager import OutOfPages, Pager
 from engine.kv.stores import MemoryOf, Room
@@ -308,6 +308,22 @@ class World:
     def pin(self, chat: str, pinned: bool) -> None:
         self.memory.pin(chat, pinned)
         (self.pinned.add if pinned else self.pinned.discard)(chat)
+
+    def share(self, tokens: Sequence[int], chat: str) -> int:
+        """A branch: the whole pages that there are of `tokens` are `chat`'s too, and no others."""
+        size, before, tier = self.shape.page_size, self.owners(), self.tier.pages
+        stored = {key for key, page in tier.items() if chat in page.owners}
+        shared = self.memory.share(tokens, chat)
+        ends = range(size, len(tokens) + 1, size)
+        keys = chain_keys(ROOT_KEY, [tokens[end - size : end] for end in ends])
+        there = [tuple(tokens[:end]) in before or key in tier for end, key in zip(ends, keys, strict=True)]
+        assert shared == size * ([*there, False].index(False))
+        for path, owners in self.owners().items():
+            is_shared = path == tuple(tokens[: len(path)]) and not len(path) % size
+            assert owners == (before[path] | {chat} if is_shared else before[path])
+        now = {key for key, page in tier.items() if chat in page.owners}
+        assert now == stored | (tier.keys() & set(keys[: shared // size]))
+        return shared
 
     def let_go(self, chat: str, others: Sequence[Sequence[int]], kept: Sequence[int]) -> int:
         """Keep one branch: exactly what only the others need goes. Returns the pages that are free by it."""

@@ -1,4 +1,4 @@
-"""Of several answers one is kept: pages that only the others hold are free at once, and no other page."""
+"""A branch owns what it shares; of several answers one is kept, and what only others hold is free at once."""
 
 from __future__ import annotations
 
@@ -86,3 +86,29 @@ def test_a_pinned_chat_that_ends_a_token_earlier_keeps_no_page_of_the_branch() -
     assert world.let_go("chat", ANSWERS[1:2], ANSWERS[0]) == 1
     assert world.memory.lookup((*ANSWERS[1], 1)).cached_tokens == len(ANSWERS[1]) - 1
     world.check()
+
+
+def test_what_a_branch_shares_stays_when_the_chat_it_came_from_is_forgotten() -> None:
+    world = answered(world_of())
+    assert world.share(ANSWERS[0], "branch") == 16
+    world.memory.forget("chat")
+    assert world.memory.lookup((*ANSWERS[0], 1)).cached_tokens == 16
+    assert world.memory.cached_pages == 4
+    assert world.memory.chats().keys() == {"branch"}
+    world.check()
+
+
+def test_what_it_shares_on_ssd_is_its_own_there() -> None:
+    world = answered(world_of(has_tier=True))
+    world.memory.evict_all()
+    assert world.share(ANSWERS[0], "branch") == 16
+    world.memory.forget("chat")
+    assert world.run((*ANSWERS[0], 1), "branch", restore=True) == 16
+    world.check()
+
+
+def test_a_branch_of_what_was_never_computed_owns_nothing() -> None:
+    world = answered(world_of(has_tier=True))
+    assert world.share((1, 2, 3, 4, 5), "branch") == 0
+    assert world.share((), "branch") == 0
+    assert "branch" not in world.memory.chats()

@@ -34,6 +34,7 @@ ACTIONS: dict[Action, int] = {
     "evict all": 1,
     "forget": 2,
     "let go": 3,
+    "share": 3,
     "pin": 2,
     "unpin": 3,
     "lose": 2,
@@ -88,6 +89,8 @@ class Player:
             case "let go":
                 kept, *others = self.random.choices(self.prompts, k=3)
                 world.let_go(self.random.choice(CHATS), others, kept)
+            case "share":
+                world.share(self.random.choice(self.prompts), self.random.choice(CHATS[1:]))
             case "pin" | "unpin":
                 world.pin(self.random.choice(CHATS[1:]), action == "pin")
             case "lose" | "damage" | "fill":
