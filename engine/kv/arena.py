@@ -36,7 +36,6 @@ from metal.pools import FENCE
 
 KEYS, VALUES = "keys", "values"
 
-
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
 
@@ -61,9 +60,8 @@ class Arena:
         bits: int | None = None,
     ) -> None:
         """`bits` of a stored element, None as computed. Raises EngineError for heads that do not quantise."""
-        self.page_size = page_size
+        self.page_size, self._kv_heads, self._layers = page_size, kv_heads, layers
         self.coding = coding(head_dim, dtype, bits)
-        self._kv_heads, self._layers = kv_heads, layers
         self._planes = {name + plane.suffix: plane for name in (KEYS, VALUES) for plane in self.coding.planes}
         self._pools = {name: list[mx.array]() for name in self._planes}
         self._fences: list[mx.array] = []
@@ -81,7 +79,12 @@ class Arena:
     @property
     def page_bytes(self) -> int:
         """Bytes of one page: all layers, keys and values."""
-        return 2 * self._layers * self._kv_heads * head_bytes(self.coding) * self.page_size
+        return self._layers * self.page_size * self.token_bytes
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token in one layer: keys and values."""
+        return 2 * self._kv_heads * head_bytes(self.coding)
 
     @property
     def pools(self) -> ArenaPools:
@@ -107,10 +110,8 @@ class Arena:
             return pools.fences
 
         self._copied = mx.compile(copied) if by_views else copied
-        if by_views:
-            self._shown = ArenaPools([], [], self._fences, self._shown.slots)
-        else:
-            self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, self._shown.slots)
+        keys, values = ([], []) if by_views else (self._pools[KEYS], self._pools[VALUES])
+        self._shown = ArenaPools(keys, values, self._fences, self._shown.slots)
         self._show()
 
     def synchronize(self) -> None:
@@ -163,6 +164,19 @@ class Arena:
         )
         return keys, values
 
+    def rows_of(self, slots: NDArray[np.int32]) -> mx.array:
+        """Where the rows of `slots` (n, tokens) lie, for `read_rows`, until the arena grows."""
+        heads = np.arange(self._kv_heads, dtype=np.int32) * (self._pages * self.page_size)
+        return mx.array(slots[:, None] + heads[:, None])
+
+    def read_rows(self, layer: int, rows: mx.array) -> tuple[mx.array, mx.array]:
+        """Keys and values of `rows_of` slots, each a copy (n, kv_heads, tokens, head_dim), as computed."""
+        keys, values = (
+            self.coding.decode([pools[layer].flatten(0, 1)[rows] for pools in self._pools_of(name)])
+            for name in (KEYS, VALUES)
+        )
+        return keys, values
+
     def copy_rows(self, layer: int, spans: Sequence[Span], keys: NDArray[Any], values: NDArray[Any]) -> None:
         """Copy what `spans` hold to host memory, (kv_heads, tokens, head_dim), as computed; on a CPU only.
 
@@ -207,7 +221,7 @@ class Arena:
         return PoolMemory(views, pages, self.page_size)
 
     def state(self) -> list[mx.array]:
-        """Every array, for evaluating what was written."""
+        """Every array."""
         return [*chain.from_iterable(self._pools.values()), *self._fences]
 
     def written(self) -> list[mx.array]:
@@ -266,18 +280,6 @@ class Arena:
 
     def _pool(self, plane: Plane) -> mx.array:
         return mx.zeros((self._kv_heads, self._pages * self.page_size, plane.width), dtype=plane.dtype)
-
-
-def takes_pages(head_dim: int, page_size: int, dtype: mx.Dtype, bits: int | None = None) -> bool:
-    """Whether the device reads what the host puts into an arena's memory: found out on one page.
-
-    MLX says that an array's view in numpy is its memory; where that were a copy, pages would come back empty.
-    """
-    arena = Arena(1, 1, head_dim, page_size, dtype, bits)
-    arena.reserve(1, limit=1)
-    for part in chain.from_iterable(arena.memory([0])(0, 1).values()):
-        part[:] = bytes([0x3C]) * len(part)  # a number in every type
-    return all((array.view(np.uint8) == 0x3C).all() for array in arena.read([0]).arrays.values())
 
 
 def _gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:

@@ -16,14 +16,11 @@ from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
 from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
+from engine.kv.together import MOST_FOLDED, Beside
 from engine.layers.attention import AttentionLayer
 from engine.layers.host_math import FEWEST
 from engine.layers.rope import Angles, Rope
 from engine.machine import device_kind
-
-MOST_FOLDED = 8
-"""Most query rows for which MLX's GPU attention has a kernel for short queries."""
-
 
 StepForm = tuple[tuple[int, ...], ...]
 """What a step's operations hang on but the model: equal forms launch the same ones."""
@@ -70,8 +67,8 @@ class FunctionalStep:
         """
         self._arena = arena
         # Half precision would lose some between the parts, and GPUs copy fast.
-        in_parts = arena.coding.dtype == mx.float32
-        self._parts = [_Part(pager, table, tokens, in_parts=in_parts) for table, tokens in parts]
+        self._in_parts = arena.coding.dtype == mx.float32
+        self._parts = [_Part(pager, table, tokens, in_parts=self._in_parts) for table, tokens in parts]
         self._waits = waits and arena.coding.dtype == mx.float32
         singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
         self._singles = len(singles) if len(singles) > 1 else 0
@@ -80,28 +77,34 @@ class FunctionalStep:
             self._starts = mx.array([part.start for part in singles], dtype=mx.int32)
             self._slots = mx.array([part.written[0].begin for part in singles], dtype=mx.int32)
 
+        self._beside: dict[int | None, Beside] = {}
         self._turns_heads = device_kind() == "CPU" and arena.coding.dtype == mx.float32
         self._turns: mx.array | None = None
 
     @property
     def form(self) -> tuple[StepForm, ...]:
         """The form of the step, when it was built for all layers."""
-        return tuple(part.form for part in self._parts)
+        beside = tuple((window or 0, *beside.form) for window, beside in self._beside.items())
+        return (*(part.form for part in self._parts), beside)
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend. A token at position p sees positions max(0, p - window + 1) … p, or all of 0 … p."""
-        queries = self.write(layer, qkv)
-        outs = [self._attend(layer, part, q) for part, q in zip(self._parts, queries, strict=True)]
+        singles, queries = self.write(layer, qkv)
+        outs = [] if singles is None else self._attend_singles(layer, singles)
+        others = zip(self._parts[self._singles :], queries, strict=True)
+        outs += [self._attend(layer, part, q) for part, q in others]
         return outs[0] if len(outs) == 1 else mx.concatenate(outs)
 
-    def write(self, layer: AttentionLayer, qkv: mx.array) -> list[mx.array]:
-        """See Write; the queries of each part, (1, heads, tokens, head_dim), normed and rotated."""
-        queries: list[mx.array] = []
+    def write(self, layer: AttentionLayer, qkv: mx.array) -> tuple[mx.array | None, list[mx.array]]:
+        """See Write; normed and rotated queries of the singles, (n, heads, 1, head_dim), if there are any.
+
+        Behind them those of each other part, (1, heads, tokens, head_dim).
+        """
+        singles, queries = None, list[mx.array]()
         begin, turns = self._singles, self._turns_of(layer, len(qkv))
         if begin:
-            q, k, v = rotated_heads(layer, qkv[:begin, None], self._starts, _some(turns, 0, begin))
+            singles, k, v = rotated_heads(layer, qkv[:begin, None], self._starts, _some(turns, 0, begin))
             self._arena.write_slots(layer.index, k.squeeze(2), v.squeeze(2), self._slots)
-            queries += mx.split(q, begin)
         for part in self._parts[begin:]:
             end = begin + part.tokens
             if self._waits and is_for_host(layer.shape, part.tokens):
@@ -113,7 +116,7 @@ class FunctionalStep:
             self._arena.write_layer(layer.index, k, v, part.written)
             queries.append(q)
             begin = end
-        return queries
+        return singles, queries
 
     def _turns_of(self, layer: AttentionLayer, rows: int) -> mx.array | None:
         """The matrices that rotate the heads of all rows, where these are few; equal in all layers."""
@@ -125,6 +128,20 @@ class FunctionalStep:
             starts = ((part.start, part.tokens) for part in self._parts)
             self._turns = layer.rope.turns([start + i for start, tokens in starts for i in range(tokens)])
         return self._turns
+
+    def _attend_singles(self, layer: AttentionLayer, q: mx.array) -> list[mx.array]:
+        """Of q (n, heads, 1, head_dim), in order: those that see about as much together, others alone."""
+        window = layer.shape.window
+        if window not in self._beside:
+            seen = [part.spans(window) for part in self._parts[: len(q)]]
+            self._beside[window] = Beside(self._arena, seen, _WORTH_A_PART if self._in_parts else None)
+        beside = self._beside[window]
+        outs = [
+            group.attend(layer.index, layer.shape, q if len(group.members) == len(q) else q[group.rows])
+            for group in beside.groups
+        ]
+        outs += [self._attend(layer, self._parts[row], q[row : row + 1]) for row in beside.alone]
+        return outs if beside.order is None else [mx.concatenate(outs)[beside.order]]
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
         shape, visible = layer.shape, part.sees(layer.shape.window)
@@ -176,13 +193,19 @@ class _Part:
             self._visible[window] = self._see(window)
         return self._visible[window]
 
+    def spans(self, window: int | None) -> list[Span]:
+        """The slots of what it sees in layers with that window."""
+        return self._pager.spans(self._table, self._first(window), self.start + self.tokens)
+
+    def _first(self, window: int | None) -> int:
+        return 0 if window is None else max(0, self.start - window + 1)
+
     def _see(self, window: int | None) -> Visible:
-        end = self.start + self.tokens
-        first = 0 if window is None else max(0, self.start - window + 1)
-        spans = self._pager.spans(self._table, first, end)
+        spans = self.spans(window)
         if self.tokens == 1:
             return Visible(_runs(spans) if self._in_parts else [spans], None)
-        return Visible([spans], causal_mask(self.start, end, first, window))
+        end = self.start + self.tokens
+        return Visible([spans], causal_mask(self.start, end, self._first(window), window))
 
 
 def _some(turns: mx.array | None, begin: int, end: int) -> mx.array | None:

@@ -12,11 +12,12 @@ import mlx.core as mx
 from engine.errors import ModelError
 from engine.fit import budget_pages, check_weights, kv_budget, resident_tokens
 from engine.kernels import Kernels
-from engine.kv.arena import Arena, takes_pages
+from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
 from engine.kv.page_file import CacheIdentity
 from engine.kv.pager import Pager
 from engine.kv.ssd_tier import SsdTier
+from engine.kv.takes_pages import takes_pages
 from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig
 from engine.loading.executor import executor_for, open_kernels, with_kernels

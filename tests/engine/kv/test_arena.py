@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
-from engine.kv.arena import Arena, takes_pages
+from engine.kv.arena import Arena
 from engine.kv.page_table import PageCopy, Span
+from engine.kv.takes_pages import takes_pages
 
 LAYERS, HEADS, DIM, SIZE = 2, 3, 32, 16
 BITS = pytest.mark.parametrize("bits", [None, 8, 4])
