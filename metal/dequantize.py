@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import mlx.core as mx
 
 from metal.block_parts import split_blocks
 from metal.block_types import MXFP4, BlockType
+from metal.pieces import product_by_pieces
 
-_PRODUCT_PIECE = 1 << 24  # weights; about 200 MB with what they are computed from
 _HALF_EXPONENT = 0x7C00  # all bits set: infinite or NaN
 _E8M0_NAN = 0xFF
 
@@ -37,18 +35,12 @@ def dequantize(blocks: mx.array, block_type: BlockType) -> mx.array:
 
 
 def dequantized_product(x: mx.array, blocks: mx.array, block_type: BlockType) -> mx.array:
-    """x Wᵀ, in x's dtype, for x (tokens, width) and blocks uint8 (rows, bytes per row) of the weights W.
+    """x Wᵀ, in x's dtype, for x (tokens, width) and blocks uint8 (rows, bytes per row) of the weights W."""
 
-    Some rows' weights at a time: MLX computes what does not wait for anything at once, and the weights of a
-    whole model would lie in memory together. So they are made to wait, for x and for the rows before.
-    """
-    step, products = max(1, _PRODUCT_PIECE // block_type.width(blocks.shape[1])), list[mx.array]()
-    for first in range(0, blocks.shape[0], step):
-        some = blocks if step >= blocks.shape[0] else blocks[first : first + step]
-        awaited = products[-1] if products else x
-        needed = cast("list[mx.array]", mx.depends([some], [awaited]))
-        products.append(x @ dequantize(needed[0], block_type).astype(x.dtype).T)
-    return products[0] if len(products) == 1 else mx.concatenate(products, axis=-1)
+    def weights(some: mx.array) -> mx.array:
+        return dequantize(some, block_type)
+
+    return product_by_pieces(x, [blocks], block_type.width(blocks.shape[1]), weights)
 
 
 def has_finite_scales(blocks: mx.array, block_type: BlockType) -> bool:

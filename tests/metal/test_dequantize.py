@@ -106,7 +106,8 @@ def test_finite_scales_are_found_finite_and_one_that_is_not_is_found(block_type:
 def test_a_product_is_of_all_rows_and_needs_few_of_them_at_once(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metal.dequantize._PRODUCT_PIECE", 1 << 22)
+    for name in ("MULTIPLIED", "MULTIPLIED_BY_CPU"):
+        monkeypatch.setattr(f"metal.pieces.{name}", 1 << 22)
     some = random_blocks(Q4_K, 50, 4096, np.random.default_rng(3))
     blocks = mx.array(np.tile(some, (rows // 50 + 1, 1))[:rows])
     x = mx.array(np.random.default_rng(4).standard_normal((2, 4096)).astype(np.float32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
-from metal.pieces import PIECE, by_pieces
+from metal.pieces import PIECE, by_pieces, product_by_pieces
 
 WIDTH = 1 << 12
 STEP = PIECE // WIDTH
@@ -42,3 +42,20 @@ def test_memory_in_between_is_a_pieces() -> None:
     before = mx.get_active_memory()
     result = by_pieces(rows, WIDTH, _wide)
     assert mx.get_peak_memory() - before < result.nbytes + 40 * PIECE
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
+def test_a_product_by_pieces_is_the_whole_product(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MULTIPLIED", "MULTIPLIED_BY_CPU"):
+        monkeypatch.setattr(f"metal.pieces.{name}", 64 * 32)
+    key = mx.random.key(count)
+    x, halves = mx.random.normal((3, 32), key=key), mx.random.normal((2, count, 32), key=key)
+    seen: list[int] = []
+
+    def weights(one: mx.array, other: mx.array) -> mx.array:
+        seen.append(len(one))
+        return one + other
+
+    product = product_by_pieces(x, list(halves), 32, weights)
+    assert mx.allclose(product, x @ (halves[0] + halves[1]).T, atol=1e-5)
+    assert (sum(seen), max(seen)) == (count, min(count, 64))
