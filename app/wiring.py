@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtWidgets import QApplication
 
@@ -27,6 +26,7 @@ from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
 from app.chosen_settings import ChosenSettings
+from app.crash.diary import EngineLike
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
 from app.engine_settings import fit_settings, kv_bits, unload_seconds
@@ -50,28 +50,11 @@ from app.settings_desk import SettingsDesk
 from app.store.records import Chat
 from app.store.worker import StoreWorker
 from app.window import MainWindow
-from engine import Command, Event, Failed, Freed
+from engine import Event, Failed, Freed
 
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-
-
-class EngineLike(Protocol):
-    """What the window needs of an engine; `engine.Engine` is one."""
-
-    def start(self) -> None:
-        """Start the engine's thread."""
-        ...
-
-    def submit(self, command: Command) -> None:
-        """Queue a command; never blocks."""
-        ...
-
-    def close(self, timeout: float | None = None) -> bool:
-        """Shut down and join."""
-        ...
-
 
 MakeEngine = Callable[[Callable[[Event], None]], EngineLike]
 
