@@ -20,6 +20,7 @@ from app.chat.chat_model import ChatModel
 from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
 from app.chat.disk_use import DiskUseViewModel
+from app.chat.drafts import DraftsViewModel
 from app.chat.pins import PinsViewModel
 from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
@@ -98,10 +99,13 @@ class Desktop:
         self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
+        self.drafts = DraftsViewModel(self.store, self.conversation)
         self.trials = TrialsViewModel(self.engine.submit)
 
     def _make_window(self) -> None:
-        self.pane = ChatPane(self.appearance, self.conversation, self.models, self.status, self.prediction)
+        self.pane = ChatPane(
+            self.appearance, self.conversation, self.models, self.status, self.prediction, self.drafts
+        )
         self.pane.add_strip(TrialsStrip(self.trials))
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
 
@@ -142,6 +146,7 @@ class Desktop:
         self.store.start()
         self.engine.start()
         self.onlookers.start()
+        self.drafts.load()
         self.pins.load()
         self.chats.load()
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
@@ -155,6 +160,7 @@ class Desktop:
         self.window.hide()
         self.onlookers.stop_listening(CLOSE_SECONDS)
         self.conversation.save_now()
+        self.drafts.close()
         self.models_door.close(CLOSE_SECONDS)
         self.about.close(CLOSE_SECONDS)
         self.dashboard.close()

@@ -12,6 +12,7 @@ from app.appearance import Appearance
 from app.chat.chat_words import absence, activity, greeting, hindrance, placeholder
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
+from app.chat.drafts import DraftsViewModel
 from app.chat.empty_state import EmptyState
 from app.chat.engine_status import StatusTexts, reading, status_texts
 from app.chat.prediction import PredictionViewModel
@@ -42,13 +43,14 @@ class ChatPane(QWidget):
         models: ModelsViewModel,
         status: StatusViewModel,
         prediction: PredictionViewModel,
+        drafts: DraftsViewModel,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("chatPane")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._conversation, self._models = conversation, models
-        self._status, self._prediction = status, prediction
+        self._status, self._prediction, self._drafts = status, prediction, drafts
         self._appearance = appearance
         self._read_id = ""
         self.model_button = ModelButton(appearance, models.guide)
@@ -121,6 +123,7 @@ class ChatPane(QWidget):
         self._models.recent_changed.connect(self.model_button.show_recent)
         self._status.changed.connect(self._show_status)
         self._prediction.changed.connect(self._show_status)
+        self._drafts.shown.connect(self.composer.set_text)
 
     def _connect_widgets(self) -> None:
         self.composer.sent.connect(self._send)
@@ -128,6 +131,7 @@ class ChatPane(QWidget):
         self.composer.stopped.connect(self._conversation.stop)
         self.composer.scroll_requested.connect(self.transcript.scroll_pages)
         self.composer.drafted.connect(self._prediction.draft)
+        self.composer.drafted.connect(self._drafts.write)
         self.transcript.drafted.connect(self._draft_edit)
         self.transcript.edited.connect(self._conversation.edit)
         self.transcript.regenerated.connect(self._conversation.regenerate)
@@ -143,7 +147,7 @@ class ChatPane(QWidget):
     @Slot(str, int)
     def _send(self, words: str, answers: int = 1) -> None:
         if self._conversation.send(words, answers):
-            self.composer.set_text("")
+            self._drafts.clear()
 
     @Slot(str)
     def _keep(self, message_id: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtGui import QKeyEvent, QKeySequence, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app import text
@@ -93,8 +93,9 @@ class Composer(QFrame):
         return self._several
 
     def set_text(self, words: str) -> None:
-        """Replace what is written."""
+        """Replace what is written; the cursor is at its end."""
         self._input.setPlainText(words)
+        self._input.moveCursor(QTextCursor.MoveOperation.End)
 
     def set_state(self, *, ready: bool, busy: bool, stopping: bool, hindrance: str = "") -> None:
         """Whether a message can be sent, an answer is on its way, and it was told to stop.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from app.store.records import Chat, ChatMessage, SearchHit
+from app.store.records import Chat, ChatMessage, Draft, SearchHit
 from app.store.search import SHORTEST_INDEXED, escape_like, phrase, snippet
 
 CHAT_COLUMNS = "id, title, leaf_id, created, updated, system"
@@ -49,6 +49,17 @@ class ChatStore:
         ).fetchone()[0]
         if message.status != "streaming":
             self._index(number, message.text)
+
+    def save_draft(self, draft: Draft) -> None:
+        """Keep what is written in a chat and not sent; "" is nothing."""
+        if draft.text:
+            self._db.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?)", (draft.chat_id, draft.text))
+        else:
+            self._db.execute("DELETE FROM drafts WHERE chat_id = ?", (draft.chat_id,))
+
+    def drafts(self) -> dict[str, str]:
+        """What is written and not sent, by chat; "" is the chat that is not begun."""
+        return dict(self._db.execute("SELECT chat_id, text FROM drafts").fetchall())
 
     def chats(self) -> list[Chat]:
         """All chats, newest first."""

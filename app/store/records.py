@@ -75,6 +75,19 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """What is written in a chat and not sent; of the chat that begins with it, `chat_id` is ""."""
+
+    chat_id: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        """A name that no chat or message has."""
+        return f"draft {self.chat_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class SearchHit:
     """A chat that a search found, with the words around the first place; "" when only its title matched."""
 

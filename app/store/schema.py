@@ -73,6 +73,16 @@ def _openings(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE chats ADD COLUMN system TEXT NOT NULL DEFAULT ''")
 
 
+def _drafts(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE drafts (chat_id TEXT PRIMARY KEY, text TEXT NOT NULL)")
+    # No foreign key: one draft is of no chat yet.
+    connection.execute(
+        """CREATE TRIGGER chat_gone AFTER DELETE ON chats BEGIN
+            DELETE FROM drafts WHERE chat_id = old.id;
+        END"""
+    )
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -82,6 +92,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _branches_and_misses,
     _pins,
     _openings,
+    _drafts,
 )
 """Migration n takes a database from version n to n + 1. Never change one that has shipped: add another."""
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from app.store.chats import ChatStore
 from app.store.database import CHATS
 from app.store.database_worker import DatabaseWorker, Keeping, Post
-from app.store.records import Chat, ChatMessage
+from app.store.records import Chat, ChatMessage, Draft
+
+Kept = Chat | ChatMessage | Draft
 
 
 def _begin(store: ChatStore) -> None:
@@ -16,14 +18,17 @@ def _begin(store: ChatStore) -> None:
     store.purge_trash()
 
 
-def _save(store: ChatStore, value: Chat | ChatMessage) -> None:
-    if isinstance(value, Chat):
-        store.save_chat(value)
-    else:
-        store.save_message(value)
+def _save(store: ChatStore, value: Kept) -> None:
+    match value:
+        case Chat():
+            store.save_chat(value)
+        case ChatMessage():
+            store.save_message(value)
+        case Draft():
+            store.save_draft(value)
 
 
-CHATS_KEPT: Keeping[ChatStore, Chat | ChatMessage] = Keeping(
+CHATS_KEPT: Keeping[ChatStore, Kept] = Keeping(
     kind=CHATS,
     store=ChatStore,
     begin=_begin,
@@ -36,7 +41,7 @@ CHATS_KEPT: Keeping[ChatStore, Chat | ChatMessage] = Keeping(
 )
 
 
-class StoreWorker(DatabaseWorker[ChatStore, Chat | ChatMessage]):
+class StoreWorker(DatabaseWorker[ChatStore, Kept]):
     """Saves and reads conversations on a thread of its own (see DatabaseWorker)."""
 
     def __init__(self, path: Path, post: Post, on_problem: Callable[[str], None]) -> None:

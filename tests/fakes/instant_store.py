@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from app.store.chats import ChatStore
-from app.store.records import Chat, ChatMessage
 from app.store.schema import migrate
+from app.store.worker import CHATS_KEPT, Kept
 
 
 class InstantStore:
@@ -22,14 +22,16 @@ class InstantStore:
         self.chats = ChatStore(connection)
         weakref.finalize(self, connection.close)  # an open one is a warning since Python 3.13
 
-    def save(self, value: Chat | ChatMessage) -> None:
+    def save(self, value: Kept) -> None:
         """Save now."""
-        if isinstance(value, Chat):
-            self.chats.save_chat(value)
-        else:
-            self.chats.save_message(value)
+        CHATS_KEPT.save(self.chats, value)
 
-    def ask(self, question: Callable[[ChatStore], Any], then: Callable[[Any], None]) -> None:
+    def ask(
+        self,
+        question: Callable[[ChatStore], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
         """Answer now."""
         then(question(self.chats))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.store.chats import RECENT_MODELS, ChatStore
-from app.store.records import TITLE_LENGTH, Chat, ChatMessage, title_from
+from app.store.records import TITLE_LENGTH, Chat, ChatMessage, Draft, title_from
 from app.store.schema import migrate
 
 
@@ -129,6 +129,21 @@ def test_a_pin_is_out_of_sight_with_its_chat_in_the_trash(store: ChatStore) -> N
     assert store.pinned() == []
     store.restore(chat.id)
     assert store.pinned() == [chat.id]
+
+
+def test_a_draft_is_kept_until_it_is_blank_or_its_chat_is_purged(store: ChatStore) -> None:
+    chat, other = Chat("Pages"), Chat("Other")
+    for each in (chat, other):
+        store.save_chat(each)
+        store.save_draft(Draft(each.id, "half a"))
+    store.save_draft(Draft("", "of no chat yet\n 🦙"))
+    store.save_draft(Draft(chat.id, "half a sentence"))
+    store.save_chat(replace(chat, title="Renamed"))
+    store.trash(chat.id)
+    assert store.drafts() == {"": "of no chat yet\n 🦙", chat.id: "half a sentence", other.id: "half a"}
+    store.save_draft(Draft(other.id, ""))
+    store.purge_trash()
+    assert store.drafts() == {"": "of no chat yet\n 🦙"}
 
 
 def test_trash_can_be_undone_until_it_is_purged(store: ChatStore, connection: sqlite3.Connection) -> None:

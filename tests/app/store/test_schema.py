@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.store.chats import ChatStore
+from app.store.records import Draft
 from app.store.schema import MIGRATIONS, NewerDatabase, migrate, version_of
 
 
@@ -63,6 +64,9 @@ def test_older_database_keeps_its_chats_and_can_be_searched(
     assert store.pinned() == []
     store.pin("c", True)
     assert store.pinned() == ["c"]
+    assert store.drafts() == {}
+    store.save_draft(Draft("c", "half a sentence"))
+    assert store.drafts() == {"c": "half a sentence"}
 
 
 def test_migrating_twice_changes_nothing(connection: sqlite3.Connection) -> None:

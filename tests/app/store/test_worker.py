@@ -14,7 +14,7 @@ from app.store.chats import ChatStore
 from app.store.database import open_database
 from app.store.database_worker import DatabaseWorker
 from app.store.records import Chat, ChatMessage
-from app.store.worker import StoreWorker
+from app.store.worker import Kept, StoreWorker
 
 PATIENCE = 60.0
 NO_NAME = "chats\0.sqlite3"
@@ -28,9 +28,7 @@ class Owner:
         self.path = path
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.problems: list[str] = []
-        self.worker: DatabaseWorker[ChatStore, Chat | ChatMessage] = StoreWorker(
-            path, self.calls.put, self.problems.append
-        )
+        self.worker: DatabaseWorker[ChatStore, Kept] = StoreWorker(path, self.calls.put, self.problems.append)
 
     def run_until(self, done: Callable[[], bool]) -> None:
         """Run posted calls until `done`."""
