@@ -52,7 +52,7 @@ class ConversationViewModel(QObject):
         self._answering = Answering(submit, store, self)
         self._title_of = title_of
         self._shown: OpenChat | None = None
-        self._wanted_id: str | None = None
+        self._wanted: OpenChat | None = None  # blank until it is read
         self._state = ChatState()
         self._together: tuple[str, ...] = ()
         self._answered = frozenset[str]()
@@ -140,14 +140,13 @@ class ConversationViewModel(QObject):
 
         Nothing happens for one without a word.
         """
-        if self._shown is None or message_id not in self._shown.several:
+        shown = self._shown
+        if shown is None or message_id not in shown.several or not shown.tree.get(message_id).text:
             return
-        if not self._shown.tree.get(message_id).text:
-            return
-        others = [other for other in self._shown.several if other != message_id]
-        changed = self._shown.keep(message_id)
-        self._answering.keep(message_id, others, self._shown)
-        self._save(self._shown, *changed, updated=time.time())
+        others = [other for other in shown.several if other != message_id]
+        changed = shown.keep(message_id)
+        self._answering.keep(message_id, others, shown)
+        self._save(shown, *changed, updated=time.time())
         self._tell(self.switched)
 
     def switch(self, message_id: str, step: int) -> None:
@@ -170,7 +169,7 @@ class ConversationViewModel(QObject):
             return
         title, prefix = self._shown.chat.title, words.BRANCH_TITLE.format(title="")
         branched = self._shown.branched(message_id, title if title.startswith(prefix) else prefix + title)
-        self._wanted_id = branched.chat.id
+        self._wanted = branched
         self._save(branched, *branched.tree.path, updated=time.time())
         self._answering.share(branched)
         self._show(branched)
@@ -196,12 +195,12 @@ class ConversationViewModel(QObject):
 
     def new_chat(self) -> None:
         """Show an empty conversation; it becomes a chat with its first message."""
-        self._wanted_id = None
+        self._wanted = None
         self._show(None)
 
     def open(self, chat: Chat) -> None:
         """Show another chat once its messages are read; the one on show stays. Answers elsewhere go on."""
-        self._wanted_id = chat.id
+        self._wanted = wanted = OpenChat(chat, MessageTree())
         if self._shown and self._shown.chat.id == chat.id:
             return  # it stays as it is: where it was scrolled to, and what is being edited in it
         if live := self._answering.chat(chat.id):
@@ -209,14 +208,15 @@ class ConversationViewModel(QObject):
             return
 
         def show(messages: list[ChatMessage]) -> None:
-            if self._wanted_id == chat.id:
-                self._show(OpenChat(chat, MessageTree(messages, chat.leaf_id)))
+            if self._wanted is wanted:
+                wanted.tree = MessageTree(messages, chat.leaf_id)
+                self._show(wanted)
 
         self._store.ask(lambda store: store.messages(chat.id), show)
 
     def retitle(self, chat_id: str, title: str) -> None:
         """Take over a new title, so that saving does not bring the old one back."""
-        for open_chat in (self._answering.chat(chat_id), self._shown):
+        for open_chat in (self._answering.chat(chat_id), self._shown, self._wanted):
             if open_chat and open_chat.chat.id == chat_id:
                 open_chat.chat = replace(open_chat.chat, title=title)
 
@@ -224,6 +224,8 @@ class ConversationViewModel(QObject):
         """The chat was deleted: end its answers, free its pages, show an empty conversation in its place."""
         self._answering.cancel_chat(chat_id)
         self._submit(Forget(chat_id))
+        if self._wanted and self._wanted.chat.id == chat_id:
+            self._wanted = None
         if self._shown and self._shown.chat.id == chat_id:
             self.new_chat()
 

@@ -1,4 +1,4 @@
-"""The conversations' store without a thread or a file: the real SQL, answering at once."""
+"""The conversations' store without a thread or a file: the real SQL, answering at once or when told to."""
 
 from __future__ import annotations
 
@@ -38,3 +38,30 @@ class InstantStore:
     def change(self, change: Callable[[ChatStore], None]) -> None:
         """Change now."""
         change(self.chats)
+
+
+class LateStore(InstantStore):
+    """Answers a question when it is told to, as of then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: list[tuple[Callable[[], None], Callable[[str], None] | None]] = []
+
+    def ask(
+        self,
+        question: Callable[[ChatStore], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """Keep the question."""
+        self.late.append((lambda: then(question(self.chats)), failed))
+
+    def answer(self) -> None:
+        """Answer the question that was asked first."""
+        self.late.pop(0)[0]()
+
+    def fail(self) -> None:
+        """Say that the question that was asked first has no answer."""
+        failed = self.late.pop(0)[1]
+        assert failed
+        failed("the disk is broken")

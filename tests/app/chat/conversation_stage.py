@@ -18,9 +18,9 @@ TITLES = {"pinned": "A pinned chat"}
 class Stage:
     """A conversation, what it sent to the engine, and a way to play the engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: InstantStore | None = None) -> None:
         self.sent: list[Command] = []
-        self.store = InstantStore()
+        self.store = store or InstantStore()
         self.models = ModelsViewModel(self.sent.append, Path("/guide"))
         self.chat = ConversationViewModel(
             self.sent.append, self.store, self.models, lambda chat: TITLES.get(chat, "")

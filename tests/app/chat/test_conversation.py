@@ -8,8 +8,10 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.answer_notes import note_for
+from app.store.records import Chat
 from engine import Cancel, Failed, Finished, PrefillProgress, TextChunk, Timing
 from tests.app.chat.conversation_stage import Stage, finished
+from tests.fakes.instant_store import LateStore
 
 
 @pytest.fixture
@@ -70,6 +72,60 @@ def test_tokens_in_context_are_those_of_the_chat_on_show(stage: Stage) -> None:
     assert stage.chat.context_tokens == 5, "an answer runs, and it is another chat's"
     stage.models.open("/models/another")
     assert stage.chat.context_tokens is None, "its ids are another tokenizer's"
+
+
+@pytest.fixture
+def late(qtbot: QtBot) -> tuple[Stage, LateStore, Chat]:
+    """A stage with a chat that was chosen, and that the store has not read yet."""
+    store = LateStore()
+    stage = Stage(store)
+    stage.ready()
+    stage.play(finished(stage.ask("hello"), "Hi"))
+    chat = stage.chat.chat
+    assert chat
+    stage.chat.new_chat()
+    stage.chat.open(chat)
+    return stage, store, chat
+
+
+def test_a_chat_that_is_renamed_before_it_was_read_keeps_its_new_title(
+    late: tuple[Stage, LateStore, Chat],
+) -> None:
+    stage, store, chat = late
+    store.change(lambda chats: chats.rename(chat.id, "Renamed"))
+    stage.chat.retitle(chat.id, "Renamed")
+    store.answer()
+    stage.ask("and more")
+    assert stage.chat.chat
+    assert stage.chat.chat.title == "Renamed"
+    assert [chat.title for chat in store.chats.chats()] == ["Renamed"]
+
+
+def test_a_chat_that_is_deleted_before_it_was_read_does_not_come_on_show(
+    late: tuple[Stage, LateStore, Chat],
+) -> None:
+    stage, store, chat = late
+    store.change(lambda chats: chats.trash(chat.id))
+    stage.chat.forget(chat.id)
+    store.answer()
+    assert stage.chat.chat is None, "what is written in it would go with the trash"
+
+
+def test_of_two_chats_that_are_chosen_the_last_one_comes_on_show(
+    late: tuple[Stage, LateStore, Chat],
+) -> None:
+    stage, store, first = late
+    stage.play(finished(stage.ask("another"), "Hi"))
+    second = stage.chat.chat
+    assert second
+    stage.chat.new_chat()
+    for chat in (second, first, second):
+        stage.chat.open(chat)
+    shown: list[str | None] = []
+    stage.chat.opened.connect(lambda _: shown.append(stage.chat.chat.id if stage.chat.chat else None))
+    while store.late:
+        store.answer()
+    assert shown == [second.id]
 
 
 def test_blank_messages_are_not_sent(stage: Stage) -> None:

@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.drafts import DraftsViewModel
-from app.store.chats import ChatStore
 from app.store.records import Draft
 from tests.app.chat.conversation_stage import Stage, answered
-from tests.fakes.instant_store import InstantStore
-
-
-class LateStore(InstantStore):
-    """Answers questions when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.late: list[tuple[Callable[[], None], Callable[[str], None]]] = []
-
-    def ask(
-        self,
-        question: Callable[[ChatStore], Any],
-        then: Callable[[Any], None],
-        failed: Callable[[str], None] | None = None,
-    ) -> None:
-        """Keep the question."""
-        assert failed
-        self.late.append((lambda: then(question(self.chats)), failed))
-
-    def answer(self) -> None:
-        """Answer the question that was asked first."""
-        self.late.pop(0)[0]()
-
-    def fail(self) -> None:
-        """Say that the question that was asked first has no answer."""
-        self.late.pop(0)[1]("the disk is broken")
+from tests.fakes.instant_store import InstantStore, LateStore
 
 
 class Desk:
