@@ -6,7 +6,6 @@ from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
     QModelIndex,
-    QPersistentModelIndex,
     QPointF,
     QRect,
     QSize,
@@ -14,7 +13,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QMouseEvent, QPainter, QPen
-from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from app.appearance import Appearance
 from app.chat.cache_words import ChatPlace
@@ -22,6 +21,7 @@ from app.chat.chat_list_model import ANSWERING_ROLE, HIT_ROLE, PINNED_ROLE, PLAC
 from app.icons import icon
 from app.text import ANSWERING
 from app.theme import halfway
+from app.widgets.row_list import Index, NamedRow
 
 HEIGHT = 36
 HEIGHT_WITH_SNIPPET = 56
@@ -35,16 +35,14 @@ COLD_DOT = 2.5
 PIN = 14
 """Size of the mark beside the dot of a chat whose pages are to stay in memory."""
 
-Index = QModelIndex | QPersistentModelIndex
 
-
-class ChatRow(QStyledItemDelegate):
+class ChatRow(NamedRow):
     """Paints rows; a click on the button asks for the row's menu: `more_wanted(index)`."""
 
     more_wanted = Signal(QModelIndex)
 
     def __init__(self, appearance: Appearance, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__("Title of the chat", parent)
         self._appearance = appearance
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
@@ -83,12 +81,6 @@ class ChatRow(QStyledItemDelegate):
         if selected or hovered:
             icon("more", theme.muted, 20).paint(painter, _more_rect(option.rect).adjusted(4, 4, -4, -4))
         painter.restore()
-
-    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:  # noqa: N802
-        """A line to type the new title in."""
-        editor = QLineEdit(parent)
-        editor.setAccessibleName("Title of the chat")
-        return editor
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Where the title stands."""

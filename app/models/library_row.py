@@ -6,7 +6,6 @@ from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
     QModelIndex,
-    QPersistentModelIndex,
     QPoint,
     QRect,
     QSize,
@@ -14,7 +13,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QColor, QMouseEvent, QPainter
-from PySide6.QtWidgets import QLineEdit, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -32,6 +31,7 @@ from app.models.row_paint import (
     small,
     strong,
 )
+from app.widgets.row_list import Index, NamedRow
 
 HEIGHT = 56
 MORE = 28
@@ -39,17 +39,15 @@ BUTTON = QSize(72, 28)
 STAR = 16
 GAP = 8
 
-Index = QModelIndex | QPersistentModelIndex
 
-
-class LibraryRow(QStyledItemDelegate):
+class LibraryRow(NamedRow):
     """Paints rows. Clicks on their buttons: `opened(index)` and `more_wanted(index)`."""
 
     opened = Signal(QModelIndex)
     more_wanted = Signal(QModelIndex)
 
     def __init__(self, appearance: Appearance, rows: LibraryListModel, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(text.MODEL_NAME, parent)
         self._appearance = appearance
         self._rows = rows
         self._pointer = QPoint()
@@ -80,18 +78,6 @@ class LibraryRow(QStyledItemDelegate):
         words = room.adjusted(0, HEIGHT // 2, 0, -9)
         paint_line(painter, words, model_line(model), theme.muted, small(option.font))
         painter.restore()
-
-    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:  # noqa: N802
-        """A line to type the new name in."""
-        editor = QLineEdit(parent)
-        editor.setAccessibleName(text.MODEL_NAME)
-        return editor
-
-    def setEditorData(self, editor: QWidget, index: Index) -> None:  # noqa: N802 (Qt's name)
-        """The name, once: what was typed stays when the list is told something new meanwhile."""
-        if not editor.property("filled"):
-            editor.setProperty("filled", True)
-            super().setEditorData(editor, index)
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Where the name stands."""

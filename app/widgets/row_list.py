@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt, Slot
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, Qt, Slot
 from PySide6.QtGui import QContextMenuEvent
-from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QLineEdit,
+    QListView,
+    QMenu,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class NamedRow(QStyledItemDelegate):
+    """Lets a row's name be typed in its place; a subclass paints the row, and says where the name stands."""
+
+    def __init__(self, label: str, parent: QWidget) -> None:
+        """`label`: what screen readers call the name."""
+        super().__init__(parent)
+        self._label = label
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:  # noqa: N802
+        """A line to type the new name in."""
+        editor = QLineEdit(parent)
+        editor.setAccessibleName(self._label)
+        return editor
+
+    def setEditorData(self, editor: QWidget, index: Index) -> None:  # noqa: N802 (Qt's name)
+        """The name, once: what was typed stays when the list is told something new meanwhile."""
+        if not editor.property("filled"):
+            editor.setProperty("filled", True)
+            super().setEditorData(editor, index)
 
 
 class RowList(QListView):

@@ -144,6 +144,22 @@ def test_renaming_in_place(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewMo
     qtbot.waitUntil(lambda: sidebar.list.titles()[2] == "Renamed")
 
 
+def test_a_title_that_is_being_typed_stays_while_the_list_is_told_something(
+    qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel, pins: PinsViewModel
+) -> None:
+    chats.set_current("Oldest")
+    sidebar.list.edit(sidebar.list.currentIndex())
+    editor = next(e for e in sidebar.list.findChildren(QLineEdit) if e.isVisible())
+    qtbot.keyClicks(editor, "Half a ti")
+    chats.handle(ChatsCached({"Oldest": ChatMemory(4096, 0, 0)}))
+    chats.set_answering({"Oldest"})
+    pins.pin("Oldest", True)
+    assert editor.text() == "Half a ti"
+    qtbot.keyClicks(editor, "tle")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: sidebar.list.titles()[2] == "Half a title")
+
+
 def test_the_menu_deletes(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel) -> None:
     with qtbot.waitSignal(chats.deleted):
         item(sidebar.list.menu_for(sidebar.list.model().index(0, 0)), "Delete").trigger()
