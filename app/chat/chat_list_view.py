@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Signal, Slot
+from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from app import text
@@ -45,8 +45,8 @@ class ChatListView(RowList):
         row = ChatRow(appearance, self)
         self.setModel(self._rows)
         self.setItemDelegate(row)
-        self.clicked.connect(self._choose)
-        self.activated.connect(self._choose)
+        self.clicked.connect(self.open_row)
+        self.activated.connect(self.open_row)
         row.more_wanted.connect(self.show_menu_at)
         self._rows.renamed.connect(self.renamed)
         appearance.changed.connect(self.viewport().update)
@@ -86,20 +86,20 @@ class ChatListView(RowList):
 
     def menu_for(self, index: QModelIndex) -> QMenu:
         """What can be done with the chat at `index`."""
-        colours = self._appearance.theme
+        colours, chat_id = self._appearance.theme, self._rows.hit(index).chat.id
         menu = QMenu(self)
         rename = menu.addAction(icon("rename", colours.text), "Rename")
-        rename.triggered.connect(lambda: self.edit(index))
+        rename.triggered.connect(lambda: self.type_name(self._rows.index_of(chat_id)))
         pinned = bool(index.data(PINNED_ROLE))
         pin = menu.addAction(icon("pin", colours.text), text.UNPIN if pinned else text.PIN)
-        pin.triggered.connect(lambda: self.pin_wanted.emit(self._rows.hit(index).chat.id, not pinned))
+        pin.triggered.connect(lambda: self.pin_wanted.emit(chat_id, not pinned))
         delete = menu.addAction(icon("trash", colours.text), "Delete")
-        delete.triggered.connect(lambda: self.deleted.emit(self._rows.hit(index).chat.id))
+        delete.triggered.connect(lambda: self.deleted.emit(chat_id))
         menu.addSeparator()
         export = menu.addAction(EXPORT)
-        export.triggered.connect(lambda: self.export_wanted.emit(self._rows.hit(index).chat.id))
+        export.triggered.connect(lambda: self.export_wanted.emit(chat_id))
         link = menu.addAction(COPY_LINK)
-        link.triggered.connect(lambda: self.link_wanted.emit(self._rows.hit(index).chat.id))
+        link.triggered.connect(lambda: self.link_wanted.emit(chat_id))
         self._add_import(menu)
         return menu
 
@@ -117,16 +117,11 @@ class ChatListView(RowList):
     def _add_import(self, menu: QMenu) -> None:
         menu.addAction(IMPORT).triggered.connect(lambda: self.import_wanted.emit())
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Delete deletes, Enter opens."""
-        index = self.currentIndex()
-        if index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            self.deleted.emit(self._rows.hit(index).chat.id)
-        elif index.isValid() and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._choose(index)
-        else:
-            super().keyPressEvent(event)
+    def delete_row(self, index: QModelIndex) -> None:
+        """Ask for the chat to be deleted."""
+        self.deleted.emit(self._rows.hit(index).chat.id)
 
     @Slot(QModelIndex)
-    def _choose(self, index: QModelIndex) -> None:
+    def open_row(self, index: QModelIndex) -> None:
+        """Choose the chat."""
         self.chosen.emit(self._rows.hit(index).chat.id)

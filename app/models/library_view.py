@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt, QUrl, Signal, Slot
-from PySide6.QtGui import QDesktopServices, QKeyEvent
-from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
+from PySide6.QtCore import QModelIndex, QPoint, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app import text
 from app.appearance import Appearance
@@ -55,8 +55,8 @@ class LibraryView(RowList):
         self.setModel(self._rows)
         self.setItemDelegate(row)
         self.setUniformItemSizes(True)
-        self.doubleClicked.connect(self._open)
-        row.opened.connect(self._press)
+        self.doubleClicked.connect(self.open_row)
+        row.opened.connect(lambda index: self._press(self._rows.model(index)))
         row.more_wanted.connect(self.show_menu_at)
         self._rows.renamed.connect(self.renamed)
         appearance.changed.connect(self.viewport().update)
@@ -89,11 +89,11 @@ class LibraryView(RowList):
         menu = QMenu(self)
         if words := self._rows.button_words(model):
             act = menu.addAction(icon("unload" if self._rows.open_state(model) else "play", colour), words)
-            act.triggered.connect(lambda: self._press(index))
+            act.triggered.connect(lambda: self._press(model))
             menu.addSeparator()
         if model.source != "built in":
             rename = menu.addAction(icon("rename", colour), "Rename")
-            rename.triggered.connect(lambda: self.edit(index))
+            rename.triggered.connect(lambda: self.type_name(self._rows.index_of(model.key)))
         favour = menu.addAction(
             icon("star-full" if model.favourite else "star", colour),
             "No favourite any more" if model.favourite else "Favourite",
@@ -114,32 +114,26 @@ class LibraryView(RowList):
             remove.triggered.connect(lambda _=False, files=files: self.removal_wanted.emit(model, files))
         return menu
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Enter opens, Delete deletes."""
-        index = self.currentIndex()
-        if self.state() == QAbstractItemView.State.EditingState:
-            event.accept()  # the Enter that ends a name comes through the field, and is not for the row
-        elif index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            model = self._rows.model(index)
-            for _, files in _removals(model)[:1]:
-                self.removal_wanted.emit(model, files)
-        elif index.isValid() and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._open(index)
-        else:
-            super().keyPressEvent(event)
+    def delete_row(self, index: QModelIndex) -> None:
+        """Ask to be rid of the model, in the usual way."""
+        model = self._rows.model(index)
+        for _, files in _removals(model)[:1]:
+            self.removal_wanted.emit(model, files)
 
     @Slot(QModelIndex)
-    def _open(self, index: QModelIndex) -> None:
-        model = self._rows.model(index)
+    def open_row(self, index: QModelIndex) -> None:
+        """Open the model, where that can be."""
+        self._open(self._rows.model(index))
+
+    def _open(self, model: Model) -> None:
         if self._rows.button_words(model) == text.OPEN:
             self.opened.emit(str(model.path))
 
-    @Slot(QModelIndex)
-    def _press(self, index: QModelIndex) -> None:
-        if state := self._rows.open_state(self._rows.model(index)):
+    def _press(self, model: Model) -> None:
+        if state := self._rows.open_state(model):
             self.unloaded.emit(state.path)
         else:
-            self._open(index)
+            self._open(model)
 
 
 def _removals(model: Model) -> list[tuple[str, bool]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, Qt, Slot
-from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QLineEdit,
@@ -39,7 +39,10 @@ class NamedRow(QStyledItemDelegate):
 
 
 class RowList(QListView):
-    """What the lists of chats and of models have in common; a subclass says what a row's menu holds."""
+    """What the lists of chats and of models have in common; a subclass says what a row's menu holds.
+
+    Rows come and go while a menu is open: what is chosen there is of the row that it was opened for.
+    """
 
     def __init__(self, parent: QWidget | None = None, *, menu_at: QPoint) -> None:
         """`menu_at`: how far to the left of a row's lower right corner, and above it, its menu opens."""
@@ -53,6 +56,31 @@ class RowList(QListView):
     def menu_for(self, index: QModelIndex) -> QMenu:
         """What can be done with the row at `index`."""
         raise NotImplementedError  # a Qt widget cannot be an ABC
+
+    def open_row(self, index: QModelIndex) -> None:
+        """Open what the row at `index` stands for."""
+        raise NotImplementedError
+
+    def delete_row(self, index: QModelIndex) -> None:
+        """Ask for the end of what the row at `index` stands for."""
+        raise NotImplementedError
+
+    def type_name(self, index: QModelIndex) -> None:
+        """Let the name of the row at `index` be typed in its place; nothing where the row is gone."""
+        if index.isValid():
+            self.edit(index)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Enter opens, Delete deletes."""
+        index = self.currentIndex()
+        if self.state() == QAbstractItemView.State.EditingState:
+            event.accept()  # the Enter that ends a name comes through the field, and is not for the row
+        elif index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self.delete_row(index)
+        elif index.isValid() and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.open_row(index)
+        else:
+            super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
         """The row's menu, by the right button or the menu key."""

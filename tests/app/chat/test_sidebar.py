@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QImage
-from PySide6.QtWidgets import QApplication, QLineEdit, QMenu
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
 from app import text
@@ -14,6 +14,7 @@ from app.chat.chat_list import ChatListViewModel
 from app.chat.chat_row import DOT, INSET, PADDING, PIN
 from app.chat.pins import PinsViewModel
 from app.chat.sidebar import NO_CHATS, NOTHING_FOUND, Sidebar
+from app.opening.opening_words import COPY_LINK, EXPORT
 from app.store.records import Chat, ChatMessage
 from engine import ChatMemory, ChatsCached, Command, Pin
 from tests.fakes.instant_store import InstantStore
@@ -158,6 +159,53 @@ def test_a_title_that_is_being_typed_stays_while_the_list_is_told_something(
     qtbot.keyClicks(editor, "tle")
     qtbot.keyClick(editor, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: sidebar.list.titles()[2] == "Half a title")
+
+
+def test_the_enter_that_ends_a_title_does_not_open_the_chat(qtbot: QtBot, sidebar: Sidebar) -> None:
+    chosen: list[str] = []
+    sidebar.chosen.connect(chosen.append)
+    index = sidebar.list.model().index(2, 0)
+    sidebar.list.setCurrentIndex(index)
+    sidebar.list.edit(index)
+    editor = next(e for e in sidebar.list.findChildren(QLineEdit) if e.isVisible())
+    qtbot.keyClicks(editor, "Renamed")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: sidebar.list.state() == QAbstractItemView.State.NoState)
+    assert sidebar.list.titles()[2] == "Renamed"
+    assert chosen == []
+    sidebar.list.setCurrentIndex(sidebar.list.model().index(2, 0))
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_Return)
+    assert chosen == ["Oldest"]
+
+
+@pytest.mark.parametrize("words", ["Delete", text.PIN, EXPORT, COPY_LINK])
+def test_the_menu_is_of_the_chat_that_it_was_opened_for(
+    sidebar: Sidebar, chats: ChatListViewModel, words: str
+) -> None:
+    menu = sidebar.list.menu_for(sidebar.list.model().index(0, 0))
+    meant: list[str] = []
+    rows = sidebar.list
+    for signal in (rows.deleted, rows.export_wanted, rows.link_wanted):
+        signal.connect(meant.append)
+    rows.pin_wanted.connect(lambda chat, _: meant.append(chat))
+    chats.upsert(Chat("Came meanwhile", id="new", updated=9.0))  # a file that was read, say
+    item(menu, words).trigger()
+    assert meant == ["Newest"]
+
+
+def test_the_menu_renames_the_chat_that_it_was_opened_for(
+    qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel
+) -> None:
+    menu = sidebar.list.menu_for(sidebar.list.model().index(0, 0))
+    chats.upsert(Chat("Came meanwhile", id="new", updated=9.0))
+    item(menu, "Rename").trigger()
+    editor = next(e for e in sidebar.list.findChildren(QLineEdit) if e.isVisible())
+    assert editor.text() == "Newest"
+    chats.delete("Oldest")
+    menu = sidebar.list.menu_for(sidebar.list.model().index(1, 0))
+    chats.delete("Newest")
+    item(menu, "Rename").trigger()
+    assert not any(e.isVisible() for e in sidebar.list.findChildren(QLineEdit)), "it is gone"
 
 
 def test_the_menu_deletes(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app import text
@@ -133,6 +133,23 @@ def test_names_and_favourites_are_kept(scene: Scene, model: Path) -> None:
     scene.wait(scene.page.banner.isVisible)
     assert "cannot be a name" in scene.page.banner.text
     assert view.names() == ["my-model", "guide"]
+
+
+def test_a_menu_is_of_the_model_that_it_was_opened_for(scene: Scene, model: Path, tmp_path: Path) -> None:
+    drop(scene.page, model)
+    view, opened = scene.page.library.list, list[str]()
+    scene.page.opened.connect(opened.append)
+    scene.wait(lambda: view.names() == ["guide", "tiny-random"])
+    menu = view.menu_for(view.rows.index(1))
+    shutil.copytree(model, tmp_path / "another")
+    scene.desk.library.take_in(str(tmp_path / "another"))
+    scene.wait(lambda: view.names() == ["another", "guide", "tiny-random"])
+    menu.actions()[0].trigger()
+    assert opened == [str(model)]
+    next(action for action in menu.actions() if action.text() == "Rename").trigger()
+    editor = view.findChild(QLineEdit)
+    assert editor
+    assert editor.text() == "tiny-random"
 
 
 def test_files_that_vanish_are_shown_as_gone(
