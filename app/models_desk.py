@@ -75,7 +75,7 @@ class ModelsDesk(QObject):
         self._models = models
         names = ("downloads", "search", "repository", "updates", "token")
         downloads, searches, repos, updates, tokens = (Background(f"mlxr-{name}", post) for name in names)
-        self._others = (updates, tokens)
+        self._updates, self._tokens = updates, tokens
         store = TokenStore(SystemKeychain())
         self.token = TokenViewModel(tokens, store)
         self.library = LibraryViewModel(paths, background, own)
@@ -128,12 +128,15 @@ class ModelsDesk(QObject):
         self.library.find_at(path, show)
 
     def close(self, seconds: float) -> bool:
-        """Stop the downloads; the next start goes on with them. Returns whether all ended in time."""
+        """Stop the downloads; the next start goes on with them. A token is kept or forgotten first.
+
+        Returns whether all ended in time.
+        """
         self.search.quit()
         self.repo.quit()
-        for thread in self._others:
-            thread.end()
-        return self.downloads.close(seconds)
+        self._updates.end()
+        has_ended = self.downloads.close(seconds)
+        return self._tokens.close(seconds) and has_ended
 
     def _make_page(self) -> Generator[None]:
         """Make the page in parts that take less than a frame each."""

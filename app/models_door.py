@@ -110,7 +110,7 @@ class ModelsDoor:
     def close(self, seconds: float) -> None:
         """End the threads; downloads go on with the next start."""
         if self._desk is not None and not self._desk.close(seconds):
-            log.warning("the downloads did not end in time")
+            log.warning("the downloads, or what was asked of the keychain, did not end in time")
         if not self._library.close(seconds):
             log.warning("the library did not end in time")
 

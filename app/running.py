@@ -18,7 +18,7 @@ from app.engine_settings import window_settings
 from app.instance.address import Claim
 from app.paths import default_paths
 from app.settings import SettingsFile
-from app.wiring import Desktop
+from app.wiring import CLOSE_SECONDS, Desktop
 from engine import Engine
 
 
@@ -50,5 +50,5 @@ def run_window(model: Path, claim: Claim, session: Session, wanted: str | None =
         return application.exec()
     finally:
         session.close()
-        crashes.close()
+        crashes.close(CLOSE_SECONDS)
         desktop.close()

@@ -163,7 +163,7 @@ class Desktop:
         self.drafts.close()
         self.models_door.close(CLOSE_SECONDS)
         self.about.close(CLOSE_SECONDS)
-        self.dashboard.close()
+        self.dashboard.close(CLOSE_SECONDS)
         self._own_settings.close(CLOSE_SECONDS)
         self.opener.close(CLOSE_SECONDS)
         if not self.store.close(CLOSE_SECONDS):

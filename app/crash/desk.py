@@ -85,12 +85,13 @@ class CrashDesk(QObject):
             ending, folder = self._session.left
             self._report(ending, folder)
 
-    def close(self) -> None:
-        """Watch no longer; a report that is being written is finished."""
+    def close(self, seconds: float) -> None:
+        """Watch no longer; a report that is being written is finished, and what was deleted is gone."""
         self._calm.stop()
         self._trim.stop()
         self._hooks.remove()
-        self._background.end()
+        if not self._background.close(seconds):
+            log.warning("what is to be done after crashes and in safe mode did not end in time")
 
     @Slot()
     def forget(self) -> None:

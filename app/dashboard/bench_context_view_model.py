@@ -68,9 +68,9 @@ class ContextViewModel(QObject):
             lambda: apply_context(Path(path), name, choice, self._paths), done, self.failed.emit
         )
 
-    def close(self) -> None:
-        """Ask for nothing any more; the thread ends when it can."""
-        self._background.end()
+    def close(self, seconds: float) -> bool:
+        """Ask for nothing any more; what was chosen is set first. Returns whether that was done in time."""
+        return self._background.close(seconds)
 
     @Slot()
     def _look_again(self) -> None:

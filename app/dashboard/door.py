@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from engine import Command, Event
 
 if TYPE_CHECKING:
     from app.dashboard.desk import DashboardDesk
+
+log = logging.getLogger(__name__)
 
 TURN_MS = 1
 """From a part of the page to the next: what waited meanwhile comes first."""
@@ -95,14 +98,15 @@ class DashboardDoor(QObject):
         self.live.flush()
         self.cache.flush()
 
-    def close(self) -> None:
-        """End what runs in the background."""
+    def close(self, seconds: float) -> None:
+        """End what runs in the background; what was chosen for a model is set first."""
         self._maker.stop()
         if self._desk is not None:
             self._desk.kernels.stop_check()
             self._desk.logs.close()
             self._desk.bench.close()
-            self._desk.contexts.close()
+            if not self._desk.contexts.close(seconds):
+                log.warning("what was chosen in the dashboard was not set in time")
         self._background.end()
 
     def _make(self) -> None:

@@ -11,7 +11,7 @@ from app.crash.inquest import Ending
 from app.crash.marker import Marker
 from app.crash.safe_mode import why_safe
 from app.model_location import GUIDE
-from app.wiring import Desktop
+from app.wiring import CLOSE_SECONDS, Desktop
 from engine import KernelTrials
 from tests.app.conftest import OpenDesktop
 from tests.app.crash.test_desk import Stage
@@ -67,4 +67,4 @@ def test_a_crash_and_safe_mode(desktop: Desktop, qtbot: QtBot, look: str, tmp_pa
     dialog = stage.dialog()
     qtbot.waitUntil(dialog.isVisible)
     assert dialog.grab().save(str(FOLDER / f"{look}-crash-report.png"))
-    stage.desk.close()
+    stage.desk.close(CLOSE_SECONDS)

@@ -19,9 +19,10 @@ from app.crash.report_dialog import ReportDialog
 from app.crash.safe_mode import why_safe
 from app.crash.session import LEFT, Session
 from app.paths import Paths
-from app.wiring import Desktop
+from app.wiring import CLOSE_SECONDS, Desktop
 from tests.app.conftest import OpenDesktop
 from tests.app.crash.conftest import Run
+from tests.fakes.busy_thread import keep_busy
 
 TYPED = "my diagnosis is private"
 
@@ -63,7 +64,7 @@ def stage(open_desktop: OpenDesktop, home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     stage = Stage(open_desktop(), home)
     yield stage
-    stage.desk.close()
+    stage.desk.close(CLOSE_SECONDS)
 
 
 def fail(of: str = "") -> None:
@@ -94,7 +95,7 @@ def test_after_a_crash_the_whole_report_can_be_read_copied_and_deleted(
     dialog.delete.click()
     assert stage.reports() == []
     assert not stage.desk.banner.isVisible()
-    stage.desk.close()
+    stage.desk.close(CLOSE_SECONDS)
 
 
 def test_a_forced_quit_is_told_as_information_and_a_fault_after_it_as_a_warning(
@@ -112,7 +113,7 @@ def test_a_forced_quit_is_told_as_information_and_a_fault_after_it_as_a_warning(
     sys.excepthook(ValueError, ValueError("x"), None)
     qtbot.waitUntil(lambda: words.FAILED in stage.desk.banner.text)
     assert stage.desk.banner.tone == "notice"
-    stage.desk.close()
+    stage.desk.close(CLOSE_SECONDS)
 
 
 def test_a_report_that_is_gone_is_said(stage: Stage, qtbot: QtBot) -> None:
@@ -156,7 +157,7 @@ def test_many_failures_do_not_fill_the_folder(stage: Stage, qtbot: QtBot) -> Non
         sys.excepthook(kind, kind(), None)
     qtbot.waitUntil(lambda: len(stage.reports()) == MOST_FAILURES)
     assert sys.excepthook.__self__ is stage.desk._hooks  # type: ignore[attr-defined]
-    stage.desk.close()
+    stage.desk.close(CLOSE_SECONDS)
     assert getattr(sys.excepthook, "__self__", None) is not stage.desk._hooks
 
 
@@ -174,7 +175,25 @@ def test_safe_mode_is_said_and_left(open_desktop: OpenDesktop, qtbot: QtBot, hom
     cached.write_text("x")
     stage.desk.forget()
     qtbot.waitUntil(lambda: not cached.parent.exists())
-    stage.desk.close()
+    stage.desk.close(CLOSE_SECONDS)
+
+
+def test_what_a_deleted_chat_left_goes_before_the_end_and_reports_are_finished(
+    open_desktop: OpenDesktop, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "__excepthook__", lambda *_: None)
+    stage = Stage(open_desktop(), home, why_safe(True, False, 0))
+    stage.desk.start()
+    cached = stage.paths.kv_cache / "pages"
+    cached.parent.mkdir(parents=True)
+    cached.write_text("x")
+    keep_busy(stage.desk._background, monkeypatch)
+    sys.excepthook(ValueError, ValueError("x"), None)
+    stage.desktop.queue._drain()
+    stage.desk.forget()
+    stage.desk.close(CLOSE_SECONDS)
+    assert len(stage.reports()) == 1
+    assert not cached.parent.exists()
 
 
 def test_a_run_that_lasts_is_calm(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

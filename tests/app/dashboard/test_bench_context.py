@@ -25,6 +25,7 @@ from app.models.background import Background
 from app.models.models_view_model import ModelsViewModel
 from app.paths import Paths
 from engine import Command, EngineSettings, Generate, LoadModel, ModelReady
+from tests.fakes.busy_thread import keep_busy
 from tests.fakes.scripted_engine import model_info
 
 SCARCE = EngineSettings(kv_bytes=3_000_000, speculation=False)
@@ -95,8 +96,7 @@ def stage(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     stage = Stage(qtbot, tmp_path / "home")
     yield stage
-    stage.contexts.close()
-    assert stage.looking.close(PATIENCE / 1000)  # one that is in C++ when Python ends aborts the process
+    assert stage.contexts.close(PATIENCE / 1000)  # in C++ when Python ends, it aborts the process
     stage.queue.close()
 
 
@@ -118,6 +118,15 @@ def test_what_is_chosen_is_set_beside_what_was_and_loaded(stage: Stage) -> None:
     stage.qtbot.waitUntil(lambda: used.text() == "In use", timeout=PATIENCE)
     assert not used.isEnabled()
     assert stage.panel.buttons["full"].isEnabled()
+
+
+def test_what_is_chosen_right_before_the_end_is_set(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.open()
+    packed = stage.contexts.choices[1]
+    keep_busy(stage.looking, monkeypatch)
+    stage.panel.buttons["8"].click()
+    assert stage.contexts.close(PATIENCE / 1000)
+    assert settings_at(GUIDE, stage.paths) == ModelSettings(context=packed.tokens, kv_cache="8")
 
 
 @pytest.mark.parametrize("is_own", [False, True])

@@ -85,8 +85,7 @@ def stage(
     stage = Stage(appearance, qtbot, tmp_path / "home")
     yield stage
     assert stage.bench.close()
-    stage.contexts.close()
-    assert stage.looking.close(PATIENCE / 1000)  # one that is in C++ when Python ends aborts the process
+    assert stage.contexts.close(PATIENCE / 1000)  # in C++ when Python ends, it aborts the process
     stage.queue.close()
     assert list((tmp_path / "scratch").iterdir()) == []
 

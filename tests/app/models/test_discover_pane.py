@@ -22,6 +22,7 @@ from app.models.token_dialog import TokenDialog
 from tests.app.conftest import OpenDesktop
 from tests.app.hub.test_token import MemoryKeychain
 from tests.app.models.conftest import OpenScene, Scene
+from tests.fakes.busy_thread import keep_busy
 from tests.hub.faults import Fault
 from tests.hub.fixtures import HubHome
 from tests.hub.repos import HubFile, Repo
@@ -237,6 +238,20 @@ def test_a_gated_model_leads_to_its_page_and_a_token_opens_it(
         assert pane.gate.isHidden()
         pane.cards[0].button.click()
         scene.wait(lambda: [one.phase for one in scene.desk.downloads.states] == ["finished"])
+
+
+def test_a_token_that_is_forgotten_right_before_the_end_is_gone(
+    open_desktop: OpenDesktop, open_scene: OpenScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keychain = MemoryKeychain()
+    monkeypatch.setattr("app.models_desk.SystemKeychain", lambda: keychain)
+    scene = open_scene(open_desktop())
+    store = scene.desk.token._store
+    keychain.set(store._account(), "hf_good")
+    keep_busy(scene.desk.token._background, monkeypatch)
+    scene.desk.token.forget()
+    scene.desktop.close()
+    assert keychain.secrets == {}
 
 
 def test_the_short_list_says_what_fits_without_a_network(scene: Scene, hub: HubServer) -> None:
