@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from app.library.library import open_library
+from app.library.library import Library, open_library
 from app.library.records import NOTHING_SET, LibraryError, Model, ModelSettings
 from app.paths import Paths
 from app.settings import KvCache
@@ -40,10 +41,11 @@ def settings_at(path: Path, paths: Paths) -> ModelSettings:
         return library.settings_at(path)
 
 
-def save_settings(model: Model, settings: ModelSettings, paths: Paths) -> None:
-    """Keep what is set for `model` alone. Raises LibraryError."""
+def models_after(change: Callable[[Library], object], paths: Paths) -> tuple[Model, ...]:
+    """Make a change that a person makes, and return all models as they are then. Raises LibraryError."""
     with open_library(paths, must_save=True) as library:
-        library.save_settings(model, settings)
+        change(library)
+        return tuple(library.models())
 
 
 def choose_kv_cache(path: Path, paths: Paths, choice: KvCache) -> ModelSettings | None:

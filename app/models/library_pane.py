@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.appearance import Appearance
-from app.library.records import LeftOut, Model, ModelSettings
+from app.library.records import LeftOut, Model
 from app.models.add_button import AddButton
 from app.models.gate_banner import link_button
 from app.models.left_out_dialog import LeftOutDialog
@@ -176,6 +176,7 @@ class LibraryPane(QWidget):
         self._library.scanned.connect(self._show)
         self._library.failed.connect(self._show)
         self._library.removal_planned.connect(self._confirm)
+        self._library.chosen.connect(self._take_own)
 
     @Slot(str, str)
     def _rename(self, key: str, name: str) -> None:
@@ -195,17 +196,17 @@ class LibraryPane(QWidget):
     def show_settings(self, model: Model, field: str = "") -> None:
         """Open the settings of a model, with the cursor in one of the fields."""
         dialog = ModelSettingsDialog(model, self)
-        dialog.saved.connect(lambda settings: self._save_settings(model, settings))
+        dialog.saved.connect(lambda changes: self._library.save_settings(model, changes))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
         if field:
             dialog.field(field).setFocus()
             dialog.field(field).selectAll()
 
-    def _save_settings(self, model: Model, settings: ModelSettings) -> None:
-        self._library.save_settings(model, settings)
+    @Slot(object)
+    def _take_own(self, model: Model) -> None:
         state = self._list.rows.open_state(model)
-        if state and self._models.take_own(state.path, settings):
+        if state and self._models.take_own(state.path, model.settings):
             self.outdated.emit(model)
 
     @Slot()

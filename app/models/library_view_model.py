@@ -14,7 +14,7 @@ from app.engine_settings import fit_settings
 from app.library.importing import Imported, checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
-from app.library.records import LeftOut, Model, ModelSettings
+from app.library.records import LeftOut, Model
 from app.models.background import Background
 from app.models.own_settings import OwnSettings
 from app.paths import Paths
@@ -47,14 +47,15 @@ class LibraryViewModel(QObject):
     """Holds the shelf; everything else happens on the library's thread.
 
     Signals: `changed` when the shelf is another one, `scanning(done, total)` while headers are read and
-    `scanned` behind it, `failed(words)`, `removal_planned(Removal)`, `removed(Removal, bytes freed)`, and
-    `taken_in(tuple of Models)`.
+    `scanned` behind it, `failed(words)`, `chosen(Model)` with what is set for it by now,
+    `removal_planned(Removal)`, `removed(Removal, bytes freed)`, and `taken_in(tuple of Models)`.
     """
 
     changed = Signal()
     scanning = Signal(int, int)
     scanned = Signal()
     failed = Signal(str)
+    chosen = Signal(object)
     removal_planned = Signal(object)
     removed = Signal(object, object)
     taken_in = Signal(object)
@@ -115,24 +116,29 @@ class LibraryViewModel(QObject):
     def rename(self, model: Model, name: str) -> None:
         """Give the model another name."""
         if name.strip() != model.name:
-            self._ask(lambda library: library.rename(model, name), lambda _: None)
+            self._change(lambda library: library.rename(model, name))
 
     def set_favourite(self, model: Model, favourite: bool) -> None:
         """Let it stand in front, or no more."""
-        self._ask(lambda library: library.set_favourite(model, favourite), lambda _: None)
+        self._change(lambda library: library.set_favourite(model, favourite))
 
-    def save_settings(self, model: Model, settings: ModelSettings) -> None:
-        """Keep what is set for the model alone: it holds for what is opened next, also during a scan."""
+    def save_settings(self, model: Model, changes: Mapping[str, object]) -> None:
+        """Keep what of ModelSettings is set for the model alone, beside what is set by now: `chosen`.
+
+        What cannot be kept holds all the same, until the model is opened again.
+        """
+
+        def change(library: Library) -> None:
+            library.save_settings(model, replace(library.settings_at(model.path), **changes))
+
+        def failed() -> None:
+            self.chosen.emit(replace(model, settings=replace(model.settings, **changes)))
 
         def done() -> None:
-            self._shelf = replace(self._shelf, models=tuple(map(renewed, self._shelf.models)))
-            self.changed.emit()
-            self._ask(lambda library: None, lambda _: None)  # whether it fits may hang on it
+            if found := self.find(model.key):
+                self.chosen.emit(found)
 
-        def renewed(one: Model) -> Model:
-            return replace(one, settings=settings) if one.key == model.key else one
-
-        self._own.save(model, settings, done, self.failed.emit)
+        self._change(change, done, failed)
 
     def plan_removal(self, model: Model, *, files: bool) -> None:
         """Find out what removing it would free: `removal_planned`. Nothing is changed."""
@@ -178,6 +184,26 @@ class LibraryViewModel(QObject):
 
         self._is_scanning = True
         self._ask(take_in_now, done, self._end_scan)
+
+    def _change(
+        self,
+        change: Callable[[Library], object],
+        done: Callable[[], None] = lambda: None,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make a change that a person makes of a model: it holds at once, also during a scan."""
+
+        def take(models: tuple[Model, ...]) -> None:
+            self._shelf = replace(self._shelf, models=models)
+            self.changed.emit()
+            done()
+            self._ask(lambda library: None, lambda _: None)  # whether a model fits may hang on it
+
+        def tell(words: str) -> None:
+            failed()
+            self.failed.emit(words)
+
+        self._own.change(change, take, tell)
 
     def _tell_scan(self, done: int, total: int) -> None:
         self._background.tell(lambda: self.scanning.emit(done, total))

@@ -44,7 +44,7 @@ FIELDS = (
 
 
 class ModelSettingsDialog(QDialog):
-    """Shows what is set for a model: `saved(ModelSettings)`."""
+    """Shows what is set for a model: `saved(what is another one now, by the names of ModelSettings)`."""
 
     saved = Signal(object)
 
@@ -70,6 +70,7 @@ class ModelSettingsDialog(QDialog):
         self.save.setDefault(True)
         self.save.clicked.connect(self._save)
         self._arrange(model)
+        self._shown = asdict(self._read())
 
     @property
     def note(self) -> str:
@@ -114,23 +115,26 @@ class ModelSettingsDialog(QDialog):
         column.addWidget(self._note)
         column.addLayout(buttons)
 
-    @Slot()
-    def _save(self) -> None:
+    def _read(self) -> ModelSettings:
+        """What is written in the fields. Raises LibraryError."""
         words = {name: field.text() for name, field in self._fields.items()}
         words["context"] = words["context"].replace(",", "")
         words |= {"kv_cache": self._kv_cache.current, "system": self._system.toPlainText().strip()}
         settings = ModelSettings()
+        for name, value in words.items():
+            settings = with_setting(settings, name, value)
+        return settings
+
+    @Slot()
+    def _save(self) -> None:
         try:
-            for name, value in words.items():
-                settings = with_setting(
-                    settings, name, value.replace(",", "") if name == "context" else value
-                )
+            chosen = asdict(self._read())
         except LibraryError as error:
             self._note.setText(text.sentence(str(error)))
             self._note.setProperty("role", "danger")
             self._note.style().polish(self._note)
             return
-        self.saved.emit(settings)
+        self.saved.emit({name: value for name, value in chosen.items() if value != self._shown[name]})
         self.accept()
 
 

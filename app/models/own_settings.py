@@ -1,15 +1,19 @@
-"""What a person set for one model alone, found before it is opened and changed, off the GUI thread."""
+"""What a person set for one model alone, found before it is opened; and what a person changes of models."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.library.records import NOTHING_SET, Model, ModelSettings
 from app.models.background import Background, Post
 from app.paths import Paths
 from app.settings import KvCache
+
+if TYPE_CHECKING:
+    from app.library.library import Library
 
 log = logging.getLogger(__name__)
 
@@ -38,17 +42,23 @@ class OwnSettings:
 
         self._background.ask(work, then, without)
 
-    def save(
-        self, model: Model, settings: ModelSettings, then: Callable[[], None], failed: Callable[[str], None]
+    def change(
+        self,
+        change: Callable[[Library], object],
+        then: Callable[[tuple[Model, ...]], None],
+        failed: Callable[[str], None],
     ) -> None:
-        """Keep what is set for `model` alone. `failed` gets a line on why it could not be kept."""
+        """Make a change that a person makes of a model.
 
-        def work() -> None:
-            from app.library.lookup import save_settings
+        `then` gets all models as they are then, `failed` a line on why it could not be kept.
+        """
 
-            save_settings(model, settings, self._paths)
+        def work() -> tuple[Model, ...]:
+            from app.library.lookup import models_after
 
-        self._background.ask(work, lambda _: then(), failed)
+            return models_after(change, self._paths)
+
+        self._background.ask(work, then, failed)
 
     def choose_kv_cache(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -16,8 +17,9 @@ from pytestqt.qtbot import QtBot
 from app import text
 from app.downloads.journal import Journal
 from app.downloads.wanted import Wanted
+from app.library.library import Library, open_library
 from app.library.lookup import settings_at
-from app.library.records import ModelSettings
+from app.library.records import Model, ModelSettings
 from app.models.left_out_dialog import LeftOutDialog
 from app.models.library_pane import NOTHING_FOUND
 from app.models.library_view import DELETE, DELETE_FILES, FORGET, LibraryView
@@ -28,6 +30,7 @@ from app.wiring import Desktop
 from engine import LoadModel, UnloadModel
 from tests.app.conftest import OpenDesktop
 from tests.app.models.conftest import OpenScene, Scene
+from tests.fakes.busy_thread import keep_busy
 from tests.fakes.models_elsewhere import cache_revision
 from tests.fakes.random_model import write_random_model
 from tests.fakes.scripted_engine import ScriptedEngine
@@ -294,12 +297,66 @@ def test_what_is_set_while_places_are_looked_through_holds_for_what_is_opened_me
     found_all.set()
 
 
+def test_names_and_favourites_hold_at_once_while_places_are_looked_through(
+    scene: Scene, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(scene.page, model)
+    view = scene.page.library.list
+    scene.wait(lambda: view.names() == ["guide", "tiny-random"])
+    keep_busy(scene.desk.library._background, monkeypatch)
+    view.rows.setData(view.rows.index(1), "my-model")
+    scene.wait(lambda: view.names() == ["guide", "my-model"])
+    choose(view, "my-model", "Favourite")
+    scene.wait(lambda: view.names() == ["my-model", "guide"])
+
+
 def test_what_is_set_right_before_the_end_is_kept(scene: Scene, model: Path) -> None:
     drop(scene.page, model)
-    scene.wait(lambda: "tiny-random" in scene.labels())
-    change(scene, context="512")
+    view, paths = scene.page.library.list, scene.desktop._paths
+    scene.wait(lambda: view.names() == ["guide", "tiny-random"])
+    fill(scene, context="512").save.click()
+    view.rows.setData(view.rows.index(1), "my-model")
     scene.desktop.close()
-    assert settings_at(model, scene.desktop._paths) == ModelSettings(context=512)
+    assert settings_at(model, paths) == ModelSettings(context=512)
+    with open_library(paths) as library:
+        assert library.named("my-model").path == model
+
+
+def test_what_was_set_elsewhere_since_a_dialog_was_filled_stays(scene: Scene, model: Path) -> None:
+    drop(scene.page, model)
+    view, desktop, paths = scene.page.library.list, scene.desktop, scene.desktop._paths
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    choose(view, "tiny-random", text.OPEN)
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    change(scene, temperature="0.25", top_k="7")
+    dialog = fill(scene, temperature="0.5", top_k="")
+    with open_library(paths, must_save=True) as library:  # as `mlxr models --set` does
+        own = ModelSettings(temperature=0.25, top_k=7, context=512, system="Answer in French.")
+        library.save_settings(library.named("tiny-random"), own)
+    save(scene, dialog)
+    wanted = ModelSettings(temperature=0.5, context=512, system="Answer in French.")
+    assert settings_at(model, paths) == wanted
+    assert scene.page.toast.text == text.OUTDATED.format(name="tiny-random")
+    assert began_with(scene, "Bonjour") == "Answer in French."
+    assert sent(desktop).requests()[-1].sampling.temperature == 0.5
+
+
+def test_what_is_set_and_cannot_be_saved_holds_for_the_open_model_and_is_said(
+    scene: Scene, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(scene.page, model)
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    choose(scene.page.library.list, "tiny-random", text.OPEN)
+    scene.wait(lambda: scene.desktop.models.state.phase == "ready")
+
+    def full(library: Library, model: Model, settings: ModelSettings) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Library, "save_settings", full)
+    change(scene, temperature="0.25")
+    assert "disk is full" in scene.page.banner.text
+    began_with(scene, "Bonjour")
+    assert sent(scene.desktop).requests()[-1].sampling.temperature == 0.25
 
 
 def loads(desktop: Desktop) -> list[LoadModel]:
@@ -309,14 +366,25 @@ def loads(desktop: Desktop) -> list[LoadModel]:
 
 def change(scene: Scene, *, system: str = "", **fields: str) -> None:
     """Set what is given for the model in its dialog, and save."""
+    save(scene, fill(scene, system=system, **fields))
+
+
+def save(scene: Scene, dialog: ModelSettingsDialog) -> None:
+    """Save what is in the dialog, and wait until it holds."""
+    with scene.qtbot.waitSignal(scene.desk.library.chosen):
+        dialog.save.click()
+        QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+
+
+def fill(scene: Scene, *, system: str = "", **fields: str) -> ModelSettingsDialog:
+    """Open the dialog of the model's settings, and write into it what is given."""
     choose(scene.page.library.list, "tiny-random", "Settings…")
     dialog = scene.page.findChild(ModelSettingsDialog)
     assert dialog
     for name, words in fields.items():
         dialog.field(name).setText(words)
     dialog.system.setPlainText(system)
-    dialog.save.click()
-    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+    return dialog
 
 
 def began_with(scene: Scene, question: str) -> str:
