@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,23 +66,25 @@ class ChatFiles(QObject):
 
     def write(self, chat_id: str, path: Path) -> None:
         """Save a chat at `path`: as Markdown where that ends in .md, else whole, as a .mlxrchat file."""
+        found: Future[tuple[Chat | None, list[ChatMessage]]] = Future()
 
-        def go_on(found: tuple[Chat | None, list[ChatMessage]]) -> None:
-            chat, messages = found
+        def read(store: ChatStore) -> None:
+            found.set_result((store.find(chat_id), store.messages(chat_id)))
+
+        def work() -> Chat:
+            chat, messages = found.result()
             if chat is None or not messages:
-                self.failed.emit(NOTHING_TO_EXPORT)
-                return
-            self._background.ask(
-                lambda: _write(chat, messages, path),
-                lambda _: self.exported.emit(chat, path),
-                self.failed.emit,
-            )
+                raise ChatFileError(NOTHING_TO_EXPORT)
+            _write(chat, messages, path)
+            return chat
 
-        self._store.ask(lambda store: (store.find(chat_id), store.messages(chat_id)), go_on, self.failed.emit)
+        # From thread to thread: what came by the window's queue would be lost where the window ends now.
+        self._store.ask(read, lambda _: None, lambda line: found.set_exception(ChatFileError(line)))
+        self._background.ask(work, lambda chat: self.exported.emit(chat, path), self.failed.emit)
 
     def read(self, path: Path) -> None:
         """Take the chat in a file into the store, as a copy."""
-        self._background.ask(lambda: read_chat_file(path), self._keep, self.failed.emit)
+        self._background.ask(lambda: self._keep(*read_chat_file(path)), lambda _: None, self.failed.emit)
 
     def find(self, chat_id: str) -> None:
         """Look for a chat of the store."""
@@ -91,8 +94,7 @@ class ChatFiles(QObject):
         """Finish what was asked. Returns whether it was done in time."""
         return self._background.close(timeout)
 
-    def _keep(self, found: tuple[Chat, tuple[ChatMessage, ...]]) -> None:
-        chat, messages = found
+    def _keep(self, chat: Chat, messages: tuple[ChatMessage, ...]) -> None:
         self._store.change(
             lambda store: store.add(chat, messages),  # in a transaction
             lambda: self.imported.emit(chat),

@@ -14,6 +14,7 @@ from app.instance.client import hand_over
 from app.instance.protocol import Opening
 from app.opening import opening_words as words
 from app.store.chat_file import from_json, to_json
+from app.store.chats import ChatStore
 from app.store.records import Chat, ChatMessage
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
@@ -144,6 +145,41 @@ def test_a_chat_goes_out_as_markdown(open_desktop: OpenDesktop, qtbot: QtBot, tm
     assert text.startswith("# What is a page?\n")
     assert texts(desktop)[1] in text
     qtbot.waitUntil(lambda: "page.md" in desktop.window.toast.text)
+
+
+def test_what_is_exported_and_imported_right_before_the_end_is_written(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    desktop = open_desktop(home=tmp_path / "home")
+    say(qtbot, desktop, "What is a page?")
+    chat = desktop.conversation.chat
+    assert chat
+    path = tmp_path / "out.mlxrchat"
+    desktop.opener.export(chat.id, path)
+    desktop.opener.open(str(saved(tmp_path)))
+    desktop.close()  # and no event is handled in between
+    written, messages = from_json(path.read_bytes(), path.name)
+    assert written.title == "What is a page?"
+    assert [message.text for message in messages] == ["What is a page?", "Pages hold tokens."]
+    again = open_desktop(home=tmp_path / "home")
+    qtbot.waitUntil(lambda: len(again.chats.rows) == 2)
+    assert {row.chat.title for row in again.chats.rows} == {"What is a page?", "About <b>pages</b>"}
+
+
+def test_where_it_cannot_be_read_that_is_said_and_the_next_one_is_written(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desktop = open_desktop()
+    say(qtbot, desktop, "What is a page?")
+    chat = desktop.conversation.chat
+    assert chat
+    with monkeypatch.context() as broken:
+        broken.setattr(ChatStore, "messages", lambda store, chat_id: [][0])
+        desktop.opener.export(chat.id, tmp_path / "first.mlxrchat")
+        qtbot.waitUntil(lambda: "Chats cannot be read right now" in desktop.window.toast.text)
+    desktop.opener.export(chat.id, tmp_path / "second.mlxrchat")
+    qtbot.waitUntil(lambda: "second.mlxrchat" in desktop.window.toast.text)
+    assert [path.name for path in tmp_path.glob("*.mlxrchat")] == ["second.mlxrchat"]
 
 
 def test_where_it_cannot_be_written_that_is_said(
