@@ -53,6 +53,9 @@ class ChatListView(RowList):
 
     def show_rows(self, rows: Sequence[SearchHit]) -> None:
         """Replace what the list shows."""
+        self.when_named(lambda: self._show_rows(rows))
+
+    def _show_rows(self, rows: Sequence[SearchHit]) -> None:
         # Thousands of rows are then measured by the first one; those found by a search are few.
         self.setUniformItemSizes(not any(row.snippet for row in rows))
         self._rows.show_rows(rows)

@@ -68,6 +68,9 @@ class LibraryView(RowList):
 
     def show_shelf(self, shelf: Shelf) -> None:
         """Replace what the list shows; the row that was current stays so."""
+        self.when_named(lambda: self._show_shelf(shelf))
+
+    def _show_shelf(self, shelf: Shelf) -> None:
         index = self.currentIndex()
         key = self._rows.model(index).key if index.isValid() else ""
         self._rows.show_shelf(shelf)

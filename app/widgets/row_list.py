@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, Qt, Slot
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import (
+    QAbstractItemDelegate,
     QAbstractItemView,
     QLineEdit,
     QListView,
@@ -48,6 +51,7 @@ class RowList(QListView):
         """`menu_at`: how far to the left of a row's lower right corner, and above it, its menu opens."""
         super().__init__(parent)
         self._menu_at = menu_at
+        self._later: Callable[[], None] | None = None
         self.setMouseTracking(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -69,6 +73,19 @@ class RowList(QListView):
         """Let the name of the row at `index` be typed in its place; nothing where the row is gone."""
         if index.isValid():
             self.edit(index)
+
+    def when_named(self, show: Callable[[], None]) -> None:
+        """Call `show`, which brings other rows: at once, or when the name that is being typed is done."""
+        is_naming = self.state() == QAbstractItemView.State.EditingState
+        self._later = show if is_naming else None
+        if not is_naming:
+            show()
+
+    def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802
+        """A name is done: rows that came meanwhile are shown."""
+        super().closeEditor(editor, hint)
+        if self._later:
+            self.when_named(self._later)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Enter opens, Delete deletes."""

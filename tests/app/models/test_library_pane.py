@@ -138,6 +138,25 @@ def test_names_and_favourites_are_kept(scene: Scene, model: Path) -> None:
     assert view.names() == ["my-model", "guide"]
 
 
+def test_models_that_come_while_a_name_is_typed_leave_it_alone(
+    scene: Scene, model: Path, tmp_path: Path, qtbot: QtBot
+) -> None:
+    drop(scene.page, model)
+    view = scene.page.library.list
+    scene.wait(lambda: view.names() == ["guide", "tiny-random"])
+    view.edit(view.rows.index(1))
+    editor = view.findChild(QLineEdit)
+    assert editor
+    qtbot.keyClicks(editor, "my-mo")
+    shutil.copytree(model, tmp_path / "another")
+    scene.desk.library.take_in(str(tmp_path / "another"))
+    scene.wait(lambda: len(scene.desk.library.shelf.models) == 3)
+    assert editor.isVisible()
+    qtbot.keyClicks(editor, "del")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    scene.wait(lambda: view.names() == ["another", "guide", "my-model"])
+
+
 def test_a_menu_is_of_the_model_that_it_was_opened_for(scene: Scene, model: Path, tmp_path: Path) -> None:
     drop(scene.page, model)
     view, opened = scene.page.library.list, list[str]()
