@@ -132,6 +132,7 @@ class ModelsDesk(QObject):
 
         Returns whether all ended in time.
         """
+        self.library.stop()
         self.search.quit()
         self.repo.quit()
         self._updates.end()

@@ -14,7 +14,7 @@ from app.engine_settings import fit_settings
 from app.library.importing import Imported, checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
-from app.library.records import LeftOut, Model
+from app.library.records import LeftOut, LibraryError, Model
 from app.models.background import Background
 from app.models.own_settings import OwnSettings
 from app.paths import Paths
@@ -71,6 +71,7 @@ class LibraryViewModel(QObject):
         self._notes: tuple[str, ...] = ()
         self._is_scanning = False
         self._scan_again = False
+        self._is_ending = False
 
     @property
     def shelf(self) -> Shelf:
@@ -104,14 +105,23 @@ class LibraryViewModel(QObject):
         self.scanning.emit(0, 0)
         self._ask(lambda library: None, lambda _: None)
 
+        def on_progress(done: int, total: int) -> None:
+            if self._is_ending:
+                raise LibraryError("MLXR ends; the next look goes on from here")
+            self._tell_scan(done, total)
+
         def look_through(library: Library) -> tuple[str, ...]:
-            return library.refresh(look, self._tell_scan, again=again)
+            return library.refresh(look, on_progress, again=again)
 
         def done(notes: tuple[str, ...]) -> None:
             self._notes = notes
             self._end_scan()
 
         self._ask(look_through, done, self._end_scan)
+
+    def stop(self) -> None:
+        """End a look through all places before the next model: what was asked behind it is done then."""
+        self._is_ending = True
 
     def rename(self, model: Model, name: str) -> None:
         """Give the model another name."""

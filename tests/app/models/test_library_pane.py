@@ -18,8 +18,10 @@ from app import text
 from app.downloads.journal import Journal
 from app.downloads.wanted import Wanted
 from app.library.library import Library, open_library
+from app.library.look import look
 from app.library.lookup import settings_at
-from app.library.records import Model, ModelSettings
+from app.library.records import Facts, Model, ModelSettings
+from app.models import library_view_model
 from app.models.left_out_dialog import LeftOutDialog
 from app.models.library_pane import NOTHING_FOUND
 from app.models.library_view import DELETE, DELETE_FILES, FORGET, LibraryView
@@ -29,7 +31,7 @@ from app.models.removal_dialog import RemovalDialog
 from app.wiring import Desktop
 from engine import LoadModel, UnloadModel
 from tests.app.conftest import OpenDesktop
-from tests.app.models.conftest import OpenScene, Scene
+from tests.app.models.conftest import PATIENCE, OpenScene, Scene
 from tests.fakes.busy_thread import keep_busy
 from tests.fakes.models_elsewhere import cache_revision
 from tests.fakes.random_model import write_random_model
@@ -339,6 +341,36 @@ def test_what_is_set_right_before_the_end_is_kept(scene: Scene, model: Path) -> 
     assert settings_at(model, paths) == ModelSettings(context=512)
     with open_library(paths) as library:
         assert library.named("my-model").path == model
+
+
+def test_the_end_cuts_a_look_through_all_places_short_and_lists_what_was_dropped(
+    scene: Scene, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(scene.page, model)
+    scene.wait(lambda: scene.page.library.list.names() == ["guide", "tiny-random"])
+    thread, begun, ending = scene.desk.library._background._thread, threading.Event(), threading.Event()
+    looked, join = list[str](), thread.join
+
+    def slow_look(path: Path) -> Facts:
+        looked.append(path.name)
+        begun.set()
+        assert ending.wait(PATIENCE / 1000)
+        return look(path)
+
+    def join_now(timeout: float | None = None) -> None:
+        ending.set()
+        join(PATIENCE / 1000)
+
+    monkeypatch.setattr(library_view_model, "look", slow_look)
+    monkeypatch.setattr(thread, "join", join_now)
+    scene.desk.library.scan(again=True)
+    assert begun.wait(PATIENCE / 1000)
+    shutil.copytree(model, tmp_path / "another")
+    scene.desk.library.take_in(str(tmp_path / "another"))
+    scene.desktop.close()
+    assert looked[1:] == ["another"]
+    with open_library(scene.desktop._paths) as library:
+        assert library.named("another").path == tmp_path / "another"
 
 
 def test_what_was_set_elsewhere_since_a_dialog_was_filled_stays(scene: Scene, model: Path) -> None:
