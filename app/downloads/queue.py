@@ -22,18 +22,21 @@ Wish = Literal["fetch", "pause", "cancel"]
 
 @dataclass(slots=True)
 class _Job:
-    """A download in the queue, and what is wanted of it by now."""
+    """A download in the queue, what is wanted of it by now, and whether somebody is at it."""
 
     entry: Entry
     wish: Wish = "fetch"
+    is_taken: bool = False
     stop: Stop = field(default_factory=Stop)
 
 
 class DownloadQueue:
-    """Runs downloads. Every method may be called from any thread and returns at once, but for `close`.
+    """Runs downloads. Every method may be called from any thread and returns at once, but for `close`, and
+    for `cancel` while another download runs, which removes files.
 
     `emit` hears of everything, on whichever thread it happens. What is queued ends in exactly one of Paused,
-    Cancelled, Finished and Failed, unless the queue is closed before.
+    Cancelled, Finished and Failed, unless the queue is closed before; what was to be paused or given up is
+    so then, too.
     """
 
     def __init__(self, means: Means, journal: Journal, emit: Callable[[DownloadEvent], None]) -> None:
@@ -41,7 +44,8 @@ class DownloadQueue:
         self._journal = journal
         self._emit = emit
         self._changed = threading.Condition()
-        self._jobs: dict[int, _Job] = {}  # in order; the first may be running
+        self._jobs: dict[int, _Job] = {}  # in order
+        self._running: _Job | None = None  # the thread's
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="mlxr-downloads", daemon=True)
 
@@ -69,13 +73,24 @@ class DownloadQueue:
     def pause(self, id_: int) -> None:
         """Stop a download that is queued or runs; what it has stays."""
         with self._changed:
-            if id_ in self._jobs:
-                self._wish(self._jobs[id_], "pause")
+            job = self._jobs.get(id_)
+            if job is not None:
+                self._wish(job, "pause")
+                if not job.is_taken:
+                    self._end(job, Paused(id_))
 
     def cancel(self, entry: Entry) -> None:
         """Give a download up, in whatever state it is, and remove what it has of unfinished files."""
         with self._changed:
-            self._wish(self._jobs.setdefault(entry.id, _Job(entry)), "cancel")
+            job = self._jobs.setdefault(entry.id, _Job(entry))
+            self._wish(job, "cancel")
+            running = self._running
+            # The thread does it: at once where it has nothing else to do; where it fetches of the same
+            # repository, whose lock it holds, behind that.
+            if job.is_taken or running is None or running.entry.wanted.repo == entry.wanted.repo:
+                return
+            job.is_taken = True
+        self._finish(job)
 
     def close(self, timeout: float | None = None) -> bool:
         """Stop everything and join; the next queue goes on with it. Whether the thread ended in time."""
@@ -95,19 +110,31 @@ class DownloadQueue:
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            try:
-                end = self._run(job)
-            except Exception as error:  # the top of this thread: the other downloads go on
-                log.exception("a download ended")
-                end = Failed(job.entry.id, f"MLXR made a mistake ({error!r:.160})", is_resumable=True)
-            if end is not None:
-                self._end(job, end)
+            self._finish(job)
+
+    def _finish(self, job: _Job) -> None:
+        try:
+            end = self._run(job)
+        except Exception as error:  # the other downloads go on
+            log.exception("a download ended")
+            end = Failed(job.entry.id, f"MLXR made a mistake ({error!r:.160})", is_resumable=True)
+        if end is not None:
+            self._end(job, end)
 
     def _next(self) -> _Job | None:
-        """The first job, None when it is time to end."""
+        """The first job that ends one, else the first one; None when it is time to end."""
+
+        def waiting() -> list[_Job]:
+            return [job for job in self._jobs.values() if not job.is_taken]
+
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closing or self._jobs)
-            return None if self._is_closing else next(iter(self._jobs.values()))
+            self._running = None
+            self._changed.wait_for(lambda: self._is_closing or waiting())
+            ending = [job for job in waiting() if job.wish != "fetch"]
+            job = next(iter(ending if ending or self._is_closing else waiting()), None)
+            if job is not None:
+                self._running, job.is_taken = job, True
+            return job
 
     def _run(self, job: _Job) -> DownloadEvent | None:
         """Do what is wanted of the job, and say how it ended; None when the queue closes meanwhile."""

@@ -132,16 +132,39 @@ def test_one_after_the_other_and_a_second_request_for_the_same_joins_the_first(o
     assert [event.id for event in stage.of(Queued)] == [first, second]
 
 
-def test_one_that_waits_can_be_paused(open_stage: OpenStage) -> None:
+def test_those_that_wait_are_paused_and_given_up_while_another_is_fetched(open_stage: OpenStage) -> None:
     stage = open_stage(model_repo("org/one"), model_repo("org/two"))
-    stage.hub.faults.add(Fault("model.safetensors", "stall", at=100))
+    stall = Fault("model.safetensors", "stall", at=100)
+    stage.hub.faults.add(stall)
     first = stage.queue.add(Wanted("org/one"))
     second = stage.queue.add(Wanted("org/two"))
+    stage.hub.faults.wait(stall)
     stage.queue.pause(second)
+    assert stage.end_of(second) == Paused(second)
+    entry = stage.journal.pending()[1]
+    assert (entry.id, entry.state) == (second, "paused")
+    before = len(stage.events)
+    stage.queue.resume(entry)
+    stage.queue.cancel(entry)
+    assert stage.end_of(second, before) == Cancelled(second)
+    assert [entry.id for entry in stage.journal.pending()] == [first]
     stage.hub.faults.clear()
     assert isinstance(stage.end_of(first), Finished)
-    assert stage.end_of(second) == Paused(second)
     assert not (stage.cache / "models--org--two").exists()
+
+
+def test_what_was_given_up_right_before_the_end_does_not_go_on(open_stage: OpenStage) -> None:
+    """Of one repository: what is fetched of it must end before what is unfinished can go."""
+    stage = open_stage(gguf_repo())
+    stall = Fault("m-Q2_K.gguf", "stall", at=100_000)
+    stage.hub.faults.add(stall)
+    first = stage.queue.add(Wanted("org/model-GGUF", "q2_k"))
+    second = stage.queue.add(Wanted("org/model-GGUF", "q4_k_m"))
+    stage.hub.faults.wait(stall)
+    stage.queue.cancel(stage.journal.pending()[1])
+    assert stage.queue.close(SECONDS)
+    assert stage.end_of(second) == Cancelled(second)
+    assert [(entry.id, entry.state) for entry in stage.journal.pending()] == [(first, "waiting")]
 
 
 def test_another_mlxr_at_the_same_repository_is_told(open_stage: OpenStage) -> None:
