@@ -64,6 +64,7 @@ CUT_ANSWER = "The answer has as many tokens as were allowed."
 """The same where it is known what it has come to the end of."""
 WRITING = "Writing…"
 ANSWERING = "Answering…"
+DRAFT = "Draft"
 CUT = "Out of room"
 FAILED = "Failed"
 

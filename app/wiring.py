@@ -198,6 +198,7 @@ class Desktop:
         self.pane.transcript.way_chosen.connect(self.ways_out.take)
         self.conversation.chat_saved.connect(self.chats.upsert)
         self.conversation.answering_changed.connect(self.chats.set_answering)
+        self.drafts.changed.connect(self.chats.set_drafts)
         self.conversation.opened.connect(self._mark_current)
         self.conversation.asked.connect(self._mark_current)
         self.chats.renamed.connect(self.conversation.retitle)

@@ -29,14 +29,15 @@ class ChatListViewModel(QObject):
     """The chats on show: all of them, or those that a search found.
 
     Signals: `rows_changed(tuple of SearchHit)`; `current_changed(chat id or None)`; `memory_changed(memory
-    by chat id)`; `answering_changed(chat ids)`; and for the conversation: `renamed(chat id, title)`,
-    `deleted(Chat)`.
+    by chat id)`; `answering_changed(chat ids)`; `drafts_changed(chat ids)`; and for the conversation:
+    `renamed(chat id, title)`, `deleted(Chat)`.
     """
 
     rows_changed = Signal(object)
     current_changed = Signal(object)
     memory_changed = Signal(object)
     answering_changed = Signal(object)
+    drafts_changed = Signal(object)
     renamed = Signal(str, str)
     deleted = Signal(object)
 
@@ -49,11 +50,17 @@ class ChatListViewModel(QObject):
         self._current: str | None = None
         self._memory: Mapping[str, ChatMemory] | None = None
         self._answering: Set[str] = frozenset()
+        self._drafts: Set[str] = frozenset()
 
     @property
     def answering(self) -> Set[str]:
         """The chats that an answer is on its way for."""
         return self._answering
+
+    @property
+    def drafts(self) -> Set[str]:
+        """The chats in which something is written and not sent."""
+        return self._drafts
 
     @property
     def memory(self) -> Mapping[str, ChatMemory]:
@@ -110,6 +117,11 @@ class ChatListViewModel(QObject):
         """Mark the chats that an answer is on its way for."""
         self._answering = chats
         self.answering_changed.emit(chats)
+
+    def set_drafts(self, chats: Set[str]) -> None:
+        """Mark the chats in which something is written and not sent."""
+        self._drafts = chats
+        self.drafts_changed.emit(chats)
 
     def search(self, query: str) -> None:
         """Show the chats that contain every word of `query`; all of them when it is blank."""

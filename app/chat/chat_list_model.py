@@ -10,7 +10,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelInde
 from app.chat.cache_words import memory_words, place_of
 from app.chat.pins import pin_words
 from app.store.records import SearchHit
-from app.text import ANSWERING
+from app.text import ANSWERING, DRAFT
 from engine import ChatMemory
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -20,6 +20,8 @@ PINNED_ROLE = Qt.ItemDataRole.UserRole + 3
 """Whether the chat's pages are to stay in memory."""
 ANSWERING_ROLE = Qt.ItemDataRole.UserRole + 4
 """Whether an answer is on its way in the chat."""
+DRAFT_ROLE = Qt.ItemDataRole.UserRole + 5
+"""Whether something is written in the chat and not sent."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -35,6 +37,7 @@ class ChatListModel(QAbstractListModel):
         self._memory: Mapping[str, ChatMemory] | None = None
         self._pinned: Set[str] = frozenset()
         self._answering: Set[str] = frozenset()
+        self._drafts: Set[str] = frozenset()
 
     def show_rows(self, rows: Sequence[SearchHit]) -> None:
         """Replace the rows; where only their content changed, views keep their place."""
@@ -68,6 +71,11 @@ class ChatListModel(QAbstractListModel):
         before, self._answering = self._answering, chats
         self._tell_rows(before ^ chats)
 
+    def show_drafts(self, chats: Set[str]) -> None:
+        """Show in which chats something is written and not sent."""
+        before, self._drafts = self._drafts, chats
+        self._tell_rows(before ^ chats)
+
     def hit(self, index: Index) -> SearchHit:
         """The row at `index`."""
         return self._rows[index.row()]
@@ -88,9 +96,10 @@ class ChatListModel(QAbstractListModel):
         hit = self._rows[index.row()]
         is_told, memory = self._memory is not None, (self._memory or {}).get(hit.chat.id)
         pinned = hit.chat.id in self._pinned
-        answering = hit.chat.id in self._answering
+        answering, draft = hit.chat.id in self._answering, hit.chat.id in self._drafts
         told = [
             ANSWERING if answering else "",
+            DRAFT if draft else "",
             memory_words(memory) if is_told else "",
             pin_words(memory) if pinned else "",
         ]
@@ -107,6 +116,8 @@ class ChatListModel(QAbstractListModel):
                 return pinned
             case _ if role == ANSWERING_ROLE:
                 return answering
+            case _ if role == DRAFT_ROLE:
+                return draft
             case _ if role == HIT_ROLE:
                 return hit
             case _:

@@ -76,6 +76,11 @@ class ChatListView(RowList):
         """Mark the chats that an answer is on its way for."""
         self._rows.show_answering(chats)
 
+    @Slot(object)
+    def show_drafts(self, chats: Set[str]) -> None:
+        """Mark the chats in which something is written and not sent."""
+        self._rows.show_drafts(chats)
+
     def set_current(self, chat_id: str | None) -> None:
         """Mark the chat that is open."""
         self._current = chat_id

@@ -17,9 +17,9 @@ from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from app.appearance import Appearance
 from app.chat.cache_words import ChatPlace
-from app.chat.chat_list_model import ANSWERING_ROLE, HIT_ROLE, PINNED_ROLE, PLACE_ROLE
+from app.chat.chat_list_model import ANSWERING_ROLE, DRAFT_ROLE, HIT_ROLE, PINNED_ROLE, PLACE_ROLE
 from app.icons import icon
-from app.text import ANSWERING
+from app.text import ANSWERING, DRAFT
 from app.theme import halfway
 from app.widgets.row_list import Index, NamedRow
 
@@ -71,8 +71,8 @@ class ChatRow(NamedRow):
         small = QFont(option.font)
         small.setPixelSize(12)
         title = self._marked(painter, title, index)
-        if index.data(ANSWERING_ROLE) and not selected:  # of the open chat one sees it
-            title = self._behind(painter, title, small)
+        if (words := _going_on(index)) and not selected:  # of the open chat one sees it
+            title = self._behind(painter, title, words, small)
         self._line(painter, title, hit.chat.title, theme.text, option.font)
         if hit.snippet:
             self._line(
@@ -118,13 +118,13 @@ class ChatRow(NamedRow):
             painter.setBrush(colour if place == "memory" else Qt.BrushStyle.NoBrush)
             painter.drawEllipse(centre, DOT, DOT)
 
-    def _behind(self, painter: QPainter, title: QRect, font: QFont) -> QRect:
-        """Paint behind a title that an answer is on its way, and return the room that this leaves it."""
-        wide = QFontMetrics(font).horizontalAdvance(ANSWERING)
+    def _behind(self, painter: QPainter, title: QRect, words: str, font: QFont) -> QRect:
+        """Paint behind a title what goes on in the chat, and return the room that this leaves it."""
+        wide = QFontMetrics(font).horizontalAdvance(words) + 1  # rounded, it may lack part of a pixel
         self._line(
             painter,
             title.adjusted(title.width() - wide, 0, 0, 0),
-            ANSWERING,
+            words,
             self._appearance.theme.muted,
             font,
         )
@@ -135,6 +135,13 @@ class ChatRow(NamedRow):
         painter.setPen(QColor(colour))
         shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+
+
+def _going_on(index: Index) -> str:
+    """What goes on in a chat, in a word; "" for nothing."""
+    if index.data(ANSWERING_ROLE):
+        return ANSWERING
+    return DRAFT if index.data(DRAFT_ROLE) else ""
 
 
 def _more_rect(row: QRect) -> QRect:

@@ -36,13 +36,16 @@ class Store(Protocol):
 
 
 class DraftsViewModel(QObject):
-    """The drafts of all chats, and of the one that is not begun; `shown(text)`: another is to be written on.
+    """The drafts of all chats, and of the one that is not begun.
+
+    Signals: `shown(text)`: another is to be written on; `changed(frozenset of chat ids)` with words in them.
 
     All are in memory from the start on: a chat that comes on show waits for no store. Until they have been
     read nothing is saved, and what is typed meanwhile goes behind what the store has.
     """
 
     shown = Signal(str)
+    changed = Signal(object)
 
     def __init__(
         self, store: Store, conversation: ConversationViewModel, parent: QObject | None = None
@@ -52,6 +55,7 @@ class DraftsViewModel(QObject):
         self._conversation = conversation
         self._texts: dict[str, str] = {}
         self._unsaved: set[str] = set()
+        self._worded: frozenset[str] = frozenset()
         self._chat_id = ""
         self._is_read = False
         self._is_asked = False
@@ -112,13 +116,21 @@ class DraftsViewModel(QObject):
     def _put(self, chat_id: str, text: str) -> None:
         self._texts[chat_id] = text
         self._unsaved.add(chat_id)
+        if _has_words(text) != (chat_id in self._worded):
+            self._set_worded(self._worded ^ {chat_id})
         if not self._timer.isActive():
             self._timer.start()
+
+    def _set_worded(self, chats: frozenset[str]) -> None:
+        if chats != self._worded:
+            self._worded = chats
+            self.changed.emit(chats)
 
     def _take(self, stored: dict[str, str]) -> None:
         typed = self.text
         self._is_read = True
         self._texts = _behind(stored, self._texts)
+        self._set_worded(frozenset(chat_id for chat_id, text in self._texts.items() if _has_words(text)))
         self.save_now()
         if self.text != typed:
             self.shown.emit(self.text)
@@ -145,6 +157,10 @@ class DraftsViewModel(QObject):
             text, self._chat_id = self.text, self._shown_id()
             self._put("", "")
             self._put(self._chat_id, text)
+
+
+def _has_words(text: str) -> bool:
+    return bool(text) and not text.isspace()
 
 
 def _behind(stored: Mapping[str, str], typed: Mapping[str, str]) -> dict[str, str]:

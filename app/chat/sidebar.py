@@ -71,6 +71,7 @@ class Sidebar(QWidget):
             self._list.show_memory(chats.memory)
         self._list.show_pins(pins.pinned)
         self._list.show_answering(chats.answering)
+        self._list.show_drafts(chats.drafts)
 
     @property
     def list(self) -> ChatListView:
@@ -119,6 +120,7 @@ class Sidebar(QWidget):
         chats.current_changed.connect(self._list.set_current)
         chats.memory_changed.connect(self._list.show_memory)
         chats.answering_changed.connect(self._list.show_answering)
+        chats.drafts_changed.connect(self._list.show_drafts)
         pins.changed.connect(self._list.show_pins)
 
     @Slot(object)

@@ -18,6 +18,7 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.paths import Paths
 from app.store import worker
 from app.store.chats import ChatStore
@@ -148,6 +149,8 @@ def test_what_was_typed_right_before_the_end_is_there_again(
     qtbot.waitUntil(lambda: again.pane.composer.text == "in none yet,\n\tπ 🦙")
     assert field(again).textCursor().atEnd()
     qtbot.waitUntil(lambda: again.chats.find(chat) is not None)
+    row = again.window.sidebar.list.model().index(0, 0)
+    assert text.DRAFT in row.data(Qt.ItemDataRole.AccessibleTextRole)
     choose(qtbot, again, chat)
     assert again.pane.composer.text == "in the chat"
     assert field(again).textCursor().atEnd()

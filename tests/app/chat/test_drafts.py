@@ -74,6 +74,20 @@ def test_each_chat_has_its_own_and_so_has_the_new_one(desk: Desk) -> None:
     assert desk.store.chats.drafts() == {first: "in the first", second: "in the second", "": "in none yet"}
 
 
+def test_it_is_told_in_which_chats_there_are_words(late: Desk) -> None:
+    told: list[frozenset[str]] = []
+    late.drafts.changed.connect(told.append)
+    chat = late.begin("first")
+    for words in (" ", "a", "an", "", "\n"):
+        late.drafts.write(words)
+    assert told == [{chat}, frozenset()]
+    late.drafts.write("again")
+    answer(late)
+    assert told[2:] == [{chat}, {chat, "", "other"}]
+    late.drafts.clear()
+    assert told[4:] == [{"", "other"}]
+
+
 def test_what_is_shown_already_is_not_shown_again(desk: Desk) -> None:
     desk.drafts.write("half a sen")
     desk.stage.chat.new_chat()

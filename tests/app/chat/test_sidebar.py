@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QImage
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QFont, QImage, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
 from app import text
 from app.appearance import Appearance
 from app.chat.chat_list import ChatListViewModel
-from app.chat.chat_row import DOT, INSET, PADDING, PIN
+from app.chat.chat_row import DOT, INSET, PADDING, PIN, ChatRow
 from app.chat.pins import PinsViewModel
 from app.chat.sidebar import NO_CHATS, NOTHING_FOUND, Sidebar
 from app.opening.opening_words import COPY_LINK, EXPORT
@@ -95,6 +95,45 @@ def test_a_chat_that_is_being_answered_says_so_unless_it_is_open(
     assert [one == other for one, other in zip(before, pictures(), strict=True)] == [True, True, False]
     chats.set_answering(frozenset())
     assert pictures() == before
+
+
+def test_a_chat_with_a_draft_says_so_unless_it_is_open(sidebar: Sidebar, chats: ChatListViewModel) -> None:
+    def pictures() -> list[QImage]:
+        rects = [sidebar.list.visualRect(sidebar.list.model().index(row, 0)) for row in (0, 2)]
+        return [sidebar.list.viewport().grab(rect).toImage() for rect in rects]
+
+    chats.set_current("Newest")
+    before = pictures()
+    chats.set_drafts({"Newest", "Oldest"})
+    drafted = pictures()
+    assert [one == other for one, other in zip(before, drafted, strict=True)] == [True, False]
+    assert [text.DRAFT in words for row in range(3) for words in told(sidebar, row)] == [
+        *(True, True),
+        *(False, False),
+        *(True, True),
+    ]
+    chats.set_answering({"Oldest"})
+    answering = pictures()
+    chats.set_drafts(frozenset())
+    assert pictures() == answering, "an answer on its way goes before it"
+    chats.set_answering(frozenset())
+    assert pictures() == before
+
+
+def test_what_goes_on_in_a_chat_is_said_in_whole_words(
+    sidebar: Sidebar, chats: ChatListViewModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def note(row: ChatRow, painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
+        painter.setFont(font)
+        drawn.append(painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width()))
+
+    monkeypatch.setattr(ChatRow, "_line", note)
+    chats.set_drafts({"Newest"})
+    chats.set_answering({"Oldest"})
+    sidebar.list.viewport().grab()
+    assert {text.DRAFT, text.ANSWERING} < set(drawn)
 
 
 def told(sidebar: Sidebar, row: int) -> tuple[str, str]:
