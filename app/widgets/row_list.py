@@ -93,7 +93,8 @@ class RowList(QListView):
         if self.state() == QAbstractItemView.State.EditingState:
             event.accept()  # the Enter that ends a name comes through the field, and is not for the row
         elif index.isValid() and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            self.delete_row(index)
+            if not event.isAutoRepeat():  # the next one was not meant
+                self.delete_row(index)
         elif index.isValid() and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.open_row(index)
         else:

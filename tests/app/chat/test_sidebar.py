@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QFont, QImage, QPainter
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QFont, QImage, QKeyEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
@@ -258,6 +258,15 @@ def test_a_chat_that_is_gone_is_not_renamed(sidebar: Sidebar, chats: ChatListVie
     chats.delete("Newest")
     item(menu, "Rename").trigger()
     assert sidebar.list.findChildren(QLineEdit) == []
+
+
+def test_a_delete_key_that_is_held_deletes_one_chat(sidebar: Sidebar, chats: ChatListViewModel) -> None:
+    chats.set_current("Newest")
+    sidebar.list.setCurrentIndex(sidebar.list.model().index(2, 0))
+    for is_repeat in (False, True, True):
+        key, none = Qt.Key.Key_Delete, Qt.KeyboardModifier.NoModifier
+        QApplication.sendEvent(sidebar.list, QKeyEvent(QEvent.Type.KeyPress, key, none, autorep=is_repeat))
+    assert [row.chat.id for row in chats.rows if row.chat.id in ("Newest", "Oldest")] == ["Newest"]
 
 
 def test_the_menu_deletes(qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel) -> None:
