@@ -167,9 +167,8 @@ class ConversationViewModel(QObject):
         """Show a new chat that begins with the messages down to this one: the same words, the same tokens."""
         if self._shown is None:
             return
-        title, prefix = self._shown.chat.title, words.BRANCH_TITLE.format(title="")
-        branched = self._shown.branched(message_id, title if title.startswith(prefix) else prefix + title)
-        self._wanted = branched
+        prefix, title = words.BRANCH_TITLE.format(title=""), self._shown.chat.title
+        self._wanted = branched = self._shown.branched(message_id, prefix + title.removeprefix(prefix))
         self._save(branched, *branched.tree.path, updated=time.time())
         self._answering.share(branched)
         self._show(branched)

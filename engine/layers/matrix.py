@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 
 import mlx.core as mx
@@ -19,6 +18,9 @@ from metal.dequantize import dequantize, dequantized_product
 from metal.pieces import by_pieces, product_by_pieces
 from metal.repack import GROUP, repack
 
+_MANY = 32
+"""Rows of a product for which it is worth the while to unpack weights by MLX's own, slow, operation."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedTensor:
@@ -31,9 +33,9 @@ class QuantizedTensor:
 
     def matmul(self, x: mx.array) -> mx.array:
         """x Wᵀ for x (tokens, columns), in x's dtype; computed in float32 where the scales are float32."""
-        if self.biases is not None and self._is_for_blas(x):
-            packed = (self.weight, self.scales, self.biases)
-            return product_by_pieces(x, packed, x.shape[1], partial(numbers, bits=self.spec.bits))
+        if device_kind() == "CPU" and x.dtype == mx.float32 and x.shape[0] >= self._rows_for_blas:
+            packed = [self.weight, self.scales, *([] if self.biases is None else [self.biases])]
+            return product_by_pieces(x, packed, x.shape[1], self._numbers)
         product = mx.quantized_matmul(
             x,
             self.weight,
@@ -46,32 +48,32 @@ class QuantizedTensor:
         )
         return product.astype(x.dtype)
 
-    def _is_for_blas(self, x: mx.array) -> bool:
-        """Whether its weights are better made than multiplied as they are packed.
-
-        MLX's CPU build multiplies these row by row, with one processor. 2,048 × 5,632 weights took one row 10
-        (4 bits) and 13 ms (8), two rows 34 and 27, 256 rows 3.9 and 2.7 s; made before 12 and 8, 19 and 15,
-        and 0.09 s (AMD EPYC, OpenBLAS).
-        """
-        bits, is_whole = self.spec.bits, self.spec.mode == "affine" and self.spec.bits in WHOLE
-        is_cpu = device_kind() == "CPU" and x.dtype == self.scales.dtype == mx.float32
-        return is_cpu and is_whole and (x.shape[0] > 1 or bits == max(WHOLE))
-
     def rows(self, ids: mx.array, dtype: mx.Dtype) -> mx.array:
         """Dequantised rows (ids, columns)."""
-        scales, biases = self.scales[ids], None
-        if self.biases is not None:
+        biases = None if self.biases is None else self.biases[ids]
+        return self._numbers(self.weight[ids], self.scales[ids], biases).astype(dtype)
+
+    @property
+    def _rows_for_blas(self) -> int:
+        """Rows from which a CPU's BLAS multiplies weights that are made for it sooner.
+
+        MLX's own product takes a CPU's packed weights row by row, on one processor. One of 2,048 × 5,632 took
+        one row 10 ms (4 bits) and 13 (8), two 34 and 27, 256 rows 3.9 and 2.7 s; made before 12 and 8, 19 and
+        15 ms, and 0.09 s. Of 3, 5 and 6 bits and of mxfp4 16 rows took 77 to 166, made before 85 to 186 (AMD
+        EPYC, MLX 0.32.4, OpenBLAS).
+        """
+        return {8: 1, 4: 2}.get(self.spec.bits, _MANY) if self.spec.mode == "affine" else _MANY
+
+    def _numbers(self, weight: mx.array, scales: mx.array, biases: mx.array | None = None) -> mx.array:
+        """What some packed rows stand for: (rows, columns), in float32 where there are biases."""
+        if biases is not None:
             # MLX computes in their dtype: of float16 ones each scale · q would be rounded.
-            scales, biases = scales.astype(mx.float32), self.biases[ids].astype(mx.float32)
-        rows = mx.dequantize(
-            self.weight[ids],
-            scales,
-            biases,
-            group_size=self.spec.group_size,
-            bits=self.spec.bits,
-            mode=self.spec.mode,
+            scales, biases = scales.astype(mx.float32), biases.astype(mx.float32)
+            if device_kind() == "CPU" and self.spec.bits in WHOLE:
+                return numbers(weight, scales, biases, self.spec.bits)
+        return mx.dequantize(
+            weight, scales, biases, group_size=self.spec.group_size, bits=self.spec.bits, mode=self.spec.mode
         )
-        return rows.astype(dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
