@@ -29,6 +29,8 @@ class FewerBits:
     def _stored(self, model: str, choice: KvCache, own: ModelSettings | None) -> None:
         if own is None:
             self._settings.choose_kv_cache(choice)
-        elif model in self._models.states:
+            return
+        words = text.QUANTISED_MODEL.format(name=self._models.name_of(model), amount=choice)
+        if model in self._models.states:
             self._models.take_own(model, own)
-        self._toast.say(text.QUANTISED.format(amount=choice))
+        self._toast.offer(words, text.OPEN_AGAIN, partial(self._models.open, model))

@@ -37,6 +37,7 @@ def run_window(model: Path, claim: Claim, session: Session, wanted: str | None =
     desktop = Desktop(application, make_engine, paths, claim)
     crashes = CrashDesk(session, desktop.appearance, desktop.pane, paths, desktop.queue.post)
     crashes.restart_wanted.connect(desktop.window.close)
+    desktop.settings.restart_wanted.connect(crashes.restart)
     desktop.chats.deleted.connect(crashes.forget)
     desktop.start(model)
     crashes.start()

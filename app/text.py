@@ -100,6 +100,9 @@ WAY_QUANTISE = "Store keys and values in {amount} bits, from the next start of M
 """Ways out of a refusal; each is a button under it."""
 
 QUANTISED = "Keys and values are stored in {amount} bits from the next start of MLXR on"
+QUANTISED_MODEL = "Keys and values of {name} are stored in {amount} bits when it is opened again"
+NEXT_START = "What you changed holds from the next start of MLXR on"
+START_AGAIN = "Start it again now"
 
 EDIT = "Edit this message"
 SAVE_AND_SEND = "Save & send"

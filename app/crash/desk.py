@@ -63,7 +63,7 @@ class CrashDesk(QObject):
         self._shown: Path | None = None
         self.banner, self.safe_banner = Banner(appearance), Banner(appearance)
         self.banner.acted.connect(self.show_report)
-        self.safe_banner.acted.connect(self._restart)
+        self.safe_banner.acted.connect(self.restart)
         pane.add_banner(self.banner)
         pane.add_banner(self.safe_banner)
         self._calm = QTimer(self)
@@ -153,7 +153,8 @@ class CrashDesk(QObject):
         self._background.ask(write, show, lambda problem: log.warning("%s", problem))
 
     @Slot()
-    def _restart(self) -> None:
+    def restart(self) -> None:
+        """Close, and start again."""
         self._session.wants_restart = True
         self.restart_wanted.emit()
 

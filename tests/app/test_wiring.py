@@ -268,6 +268,11 @@ def open_settings(desktop: Desktop) -> SettingsDialog:
     return dialog
 
 
+def close(dialog: SettingsDialog) -> None:
+    dialog.accept()
+    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+
+
 def test_the_cache_settings_are_shown_as_chosen_and_kept(open_desktop: OpenDesktop, tmp_path: Path) -> None:
     desktop = open_desktop(home=tmp_path / "home")
     dialog = open_settings(desktop)
@@ -276,8 +281,7 @@ def test_the_cache_settings_are_shown_as_chosen_and_kept(open_desktop: OpenDeskt
     dialog.cache.ssd_cap.choose("50")
     dialog.cache.kv_memory.choose("4")
     dialog.guesses.switch.click()
-    dialog.accept()
-    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+    close(dialog)
     again = open_settings(desktop)
     assert (again.cache.disk_cache.isChecked(), again.cache.kv_cache.current) == (False, "8")
     desktop.close()
@@ -305,6 +309,27 @@ def test_how_long_an_unused_model_stays_is_kept(open_desktop: OpenDesktop, tmp_p
     assert json.loads(Paths(tmp_path / "home").settings.read_text())["unload_after"] == "5"
     later = open_settings(open_desktop(home=tmp_path / "home"))
     assert later.model.row.current == "5"
+
+
+def test_what_holds_from_the_next_start_on_is_offered_to_hold_now(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop()
+    dialog, toast = open_settings(desktop), desktop.window.toast
+    dialog.look.button("dark").click()
+    close(dialog)
+    assert not toast.isVisible(), "the look holds at once"
+    dialog = open_settings(desktop)
+    dialog.cache.kv_cache.button("8").click()
+    assert not toast.isVisible(), "not while more may be changed"
+    close(dialog)
+    assert toast.text == text.NEXT_START
+    with qtbot.waitSignal(desktop.settings.restart_wanted):
+        toast._button.click()
+    dialog = open_settings(desktop)
+    dialog.cache.kv_cache.button("full").click()
+    close(dialog)
+    assert not toast.isVisible(), "as at the start"
 
 
 def test_the_settings_follow_what_the_disk_cache_takes(open_desktop: OpenDesktop, qtbot: QtBot) -> None:

@@ -111,7 +111,9 @@ def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
     tmp_path: Path,
 ) -> None:
     desktop = open_desktop()
-    settings = SettingsDesk(desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit)
+    settings = SettingsDesk(
+        desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit, desktop.window.toast
+    )
     post = desktop.queue.post
     paths = Paths(tmp_path / "other")
     window, models, look = desktop.window, desktop.models, desktop.appearance

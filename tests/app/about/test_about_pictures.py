@@ -50,7 +50,9 @@ def published(
         desktop.queue.post,
         desktop.chosen,
         desktop.models,
-        SettingsDesk(desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit),
+        SettingsDesk(
+            desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit, desktop.window.toast
+        ),
         channel,
         trusted,
     )
