@@ -32,7 +32,7 @@ from engine.commands import (
     UnloadModel,
     WatchPages,
 )
-from engine.errors import EngineError, NoModel
+from engine.errors import EngineClosed, EngineError, NoModel
 from engine.events import (
     Event,
     Failed,
@@ -51,6 +51,9 @@ from engine.trial_events import KernelTrials
 log = logging.getLogger(__name__)
 
 
+_Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget
+"""Commands that somebody waits for, or rests assured of: they are done, or refused to their sender."""
+
 _TRIALS_SECONDS = 1.0
 """For which the end of the thread waits for a trial's process to end."""
 
@@ -66,9 +69,10 @@ class Engine:
     """Runs requests on loaded models, which take turns step by step.
 
     `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and
-    should only hand the event on. Every LoadModel ends in ModelReady or Failed, every Generate in Finished or
-    Failed. A model that has left memory because nobody used it is loaded again for the next Generate or
-    Predict: LoadProgress and ModelReady or Failed then come again, with the id of its LoadModel.
+    should only hand the event on. Every LoadModel that was taken ends in ModelReady or Failed, every Generate
+    in Finished or Failed, also where the thread breaks. A model that has left memory because nobody used it
+    is loaded again for the next Generate or Predict: LoadProgress and ModelReady or Failed then come again,
+    with the id of its LoadModel.
     """
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
@@ -80,7 +84,7 @@ class Engine:
         )
         self._has_verdicts = False
         self._in_flight: set[str] = set()
-        self._in_flight_lock = threading.Lock()
+        self._taking = threading.Lock()  # what is in flight, and whether more is taken
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=ENGINE_THREAD, daemon=True)
         self._models = Residents(settings or EngineSettings(), self._emit, self._closing.is_set)
@@ -91,26 +95,47 @@ class Engine:
         self._thread.start()
 
     def submit(self, command: Command) -> None:
-        """Queue a command. Raises ValueError when a Generate or LoadModel repeats the id of one in flight."""
-        if isinstance(command, Generate | LoadModel):
-            with self._in_flight_lock:
+        """Queue a command.
+
+        Raises EngineClosed behind Shutdown, where somebody would wait for what comes of it; what has no
+        meaning then, such as Cancel, is ignored. Raises ValueError when a Generate or LoadModel repeats the
+        id of one in flight.
+        """
+        if not isinstance(command, _Awaited | Shutdown):  # may come of a signal, while the lock is held
+            self._put(command)
+            return
+        with self._taking:
+            if isinstance(command, Shutdown):
+                self._closing.set()
+            elif self._closing.is_set():
+                raise EngineClosed("the engine has ended; start MLXR again")
+            if isinstance(command, Generate | LoadModel):
                 if command.id in self._in_flight:
                     raise ValueError(f"a request called {command.id!r} is in flight already")
                 self._in_flight.add(command.id)
-        if isinstance(command, Shutdown):
-            self._closing.set()
+            self._put(command)
+
+    def _put(self, command: Command) -> None:
         self._commands.put((command, time.perf_counter()))
 
     def close(self, timeout: float | None = None) -> bool:
         """Shut down and wait. Returns whether the thread has ended within `timeout` seconds."""
+        self.submit(Shutdown())
         if self._thread.ident is None:
             return True
-        self.submit(Shutdown())
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         name_thread(ENGINE_THREAD)
+        try:
+            self._work()
+        except Exception as error:
+            log.exception("the engine's thread broke")
+            self._fail_all(error)
+        self._trials.close(_TRIALS_SECONDS)
+
+    def _work(self) -> None:
         running = True
         while running:
             running = self._drain()
@@ -120,7 +145,23 @@ class Engine:
                 self._profiling.go_on()
         self._profiling.stop("the engine ends")
         self._models.close()
-        self._trials.close(_TRIALS_SECONDS)
+
+    def _fail_all(self, error: Exception) -> None:
+        """Nobody works on anything any more: whoever waits hears why."""
+        with self._taking:
+            self._closing.set()
+            asked = set(self._in_flight)
+        while not self._commands.empty():
+            command, _ = self._commands.get()
+            match command:
+                case Predict():
+                    asked.add(command.request.id)
+                case ProfileStep():
+                    asked.add(command.id)
+                case _:
+                    pass
+        for request_id in asked:
+            self._emit(failure(request_id, error))
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
@@ -243,7 +284,7 @@ class Engine:
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, Finished | Failed | ModelReady):
-            with self._in_flight_lock:
+            with self._taking:
                 self._in_flight.discard(event.id)
         try:
             self._emit_to(event)
