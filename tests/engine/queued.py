@@ -46,19 +46,6 @@ class Queue:
         )
         self.asked: dict[str, tuple[int, ...]] = {}
 
-    def add(
-        self,
-        name: str,
-        tokens: tuple[int, ...],
-        answer: int,
-        lane: Lane = "api",
-        chat: str = "",
-        age: float = 0.0,
-    ) -> None:
-        """It has waited for `age` seconds."""
-        self.asked[name] = tokens
-        self.serving.add(self.request(name, tokens, answer, lane, chat, age))
-
     def request(
         self,
         name: str,
@@ -67,8 +54,9 @@ class Queue:
         lane: Lane = "api",
         chat: str = "",
         age: float = 0.0,
+        n: int = 1,
     ) -> Request:
-        """The same, not queued."""
+        """One to be queued, that has waited for `age` seconds, or to be asked about."""
         command = Generate(
             name,
             tokens=tokens,
@@ -77,11 +65,17 @@ class Queue:
             sampling=SamplingParams(temperature=0),
             lane=lane,
             chat=chat,
+            n=n,
         )
         chats, arrived = self.serving.chats, time.perf_counter() - age
         return accept_command(
             command, self.serving.model, lambda prompt: chats.capacity(chat, prompt), arrived
         )
+
+    def add(self, request: Request) -> None:
+        """It comes now."""
+        self.asked[request.id] = request.prompt
+        self.serving.add(request)
 
     def work(self, steps: int | None = None) -> None:
         while self.serving.busy and steps != 0:
@@ -111,8 +105,9 @@ class Queue:
         """Every answer is what it is alone, and nothing is left."""
         oracle = self.model.oracle if self.model else Oracle(self.path)
         for end in self.ends:
-            wrong = oracle.complaint(Generate(end.id), self.asked[end.id], samples(end)[0])
-            assert not wrong, f"{end.id}: {wrong}"
+            for sample in samples(end):
+                wrong = oracle.complaint(Generate(end.id), self.asked[end.id], sample)
+                assert not wrong, f"{end.id}: {wrong}"
         assert self.serving.model.pager.pages_used == 0
         self.serving.model.memory.check([])
         self.serving.close()

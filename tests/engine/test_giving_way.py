@@ -22,9 +22,9 @@ def _on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_window_s_chat_does_not_wait_for_a_program_s_whole_answer(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=16)
-    queue.add("api", ids(100), 150)
+    queue.add(queue.request("api", ids(100), 150))
     queue.work_until_all_write()
-    queue.add("win", ids(150, 4), 3, "window", "w")
+    queue.add(queue.request("win", ids(150, 4), 3, "window", "w"))
     queue.work()
     assert [end.id for end in queue.ends] == ["win", "api"]
     assert [len(end.tokens) for end in queue.ends] == [3, 150]
@@ -37,11 +37,11 @@ def test_the_window_s_chat_does_not_wait_for_one_of_many_answers_to_end(tmp_path
     queue = Queue(tmp_path, pages=500)
     many = {f"api {number}" for number in range(MAX_RUNNING)}
     for number in range(MAX_RUNNING):
-        queue.add(f"api {number}", ids(4, number), 900)
+        queue.add(queue.request(f"api {number}", ids(4, number), 900))
     queue.work_until_all_write()
     assert queue.running == many
-    queue.add("one more", ids(4, 50), 3)
-    queue.add("win", ids(20, 40), 3, "window", "w")
+    queue.add(queue.request("one more", ids(4, 50), 3))
+    queue.add(queue.request("win", ids(20, 40), 3, "window", "w"))
     while not queue.running & {"win"}:
         queue.work(1)
     assert queue.running == {*many, "win"} - {f"api {MAX_RUNNING - 1}"}
@@ -59,9 +59,9 @@ def test_a_prompt_that_is_longer_than_memory_begins_beside_others_where_a_window
     """Of its 300 tokens 41 are in pages at once, and there are pages for 96."""
     model = checked_model(tmp_path, "window", max_position_embeddings=1024)
     queue = Queue(tmp_path, pages=24, model=model, page_size=4, prefill_chunk=16)
-    queue.add("api", ids(10), 200)
+    queue.add(queue.request("api", ids(10), 200))
     queue.work_until_all_write()
-    queue.add("win", ids(300, 4), 3, "window", "w")
+    queue.add(queue.request("win", ids(300, 4), 3, "window", "w"))
     queue.work()
     assert [end.id for end in queue.ends] == ["win", "api"]
     assert queue.preemptions == 0
@@ -72,9 +72,9 @@ def test_a_prompt_that_is_longer_than_memory_begins_beside_others_where_a_window
 def test_nobody_gives_way_to_one_that_is_ranked_behind(lane: Lane, age: float, tmp_path: Path) -> None:
     """Another program's, or the window's that came half a minute after this one."""
     queue = Queue(tmp_path, pages=16)
-    queue.add("first", ids(100), 60, age=31.0)
+    queue.add(queue.request("first", ids(100), 60, age=31.0))
     queue.work_until_all_write()
-    queue.add("second", ids(150, 4), 3, lane, age=age)
+    queue.add(queue.request("second", ids(150, 4), 3, lane, age=age))
     queue.work()
     assert [end.id for end in queue.ends] == ["first", "second"]
     assert queue.preemptions == 0
@@ -84,9 +84,9 @@ def test_nobody_gives_way_to_one_that_is_ranked_behind(lane: Lane, age: float, t
 def test_the_worst_ranked_gives_way_first_and_the_best_goes_on(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=44)
     for number in range(3):
-        queue.add(f"api {number}", ids(80, number), 100)
+        queue.add(queue.request(f"api {number}", ids(80, number), 100))
     queue.work_until_all_write()
-    queue.add("win", ids(400, 9), 3, "window", "w")
+    queue.add(queue.request("win", ids(400, 9), 3, "window", "w"))
     while not queue.running & {"win"}:
         queue.work(1)
     assert "api 0" in queue.running
@@ -99,10 +99,10 @@ def test_the_worst_ranked_gives_way_first_and_the_best_goes_on(tmp_path: Path) -
 def test_a_pinned_chat_goes_on_where_its_pages_would_help_nobody(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=24)
     queue.serving.chats.pin("kept", True)
-    queue.add("api", ids(100), 60)
-    queue.add("kept", ids(100, 7), 11, chat="kept")
+    queue.add(queue.request("api", ids(100), 60))
+    queue.add(queue.request("kept", ids(100, 7), 11, chat="kept"))
     queue.work_until_all_write()
-    queue.add("win", ids(150, 4), 3, "window", "w")
+    queue.add(queue.request("win", ids(150, 4), 3, "window", "w"))
     given_up = set[str]()
     while queue.serving.busy:
         queue.work(1)
@@ -118,10 +118,10 @@ def test_a_pinned_chat_goes_on_where_its_pages_would_help_nobody(tmp_path: Path)
 def test_a_pinned_chat_that_fills_memory_goes_on_in_its_last_page(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=8)
     queue.serving.chats.pin("a", True)
-    queue.add("first", ids(117), 4, chat="a")
+    queue.add(queue.request("first", ids(117), 4, chat="a"))
     queue.work()
     said = (*ids(117), *queue.ends[0].tokens, 9)
-    queue.add("second", said, 3, chat="a")
+    queue.add(queue.request("second", said, 3, chat="a"))
     queue.work()
     assert [end.id for end in queue.ends] == ["first", "second"]
     assert queue.serving.model.memory.cached_pages == 8
@@ -133,9 +133,9 @@ def test_an_answer_that_gave_way_is_guessed_on(tmp_path: Path, monkeypatch: pyte
     """Its prompt is computed again in pieces, behind each of which nothing is new for the draft model."""
     guess_always(monkeypatch)
     queue = Queue(tmp_path, pages=24, draft=True, prefill_chunk=16)
-    queue.add("low", ids(150), 200)
+    queue.add(queue.request("low", ids(150), 200))
     queue.work_until_all_write()
-    queue.add("high", ids(37, 9), 120, "window")
+    queue.add(queue.request("high", ids(37, 9), 120, "window"))
     queue.work()
     assert [len(end.tokens) for end in queue.ends] == [120, 200]
     assert queue.preemptions > 0
@@ -146,9 +146,9 @@ def test_a_branch_of_a_chat_that_answers_begins_on_the_pages_that_both_hold(tmp_
     """Memory has no room for the prompt twice: where shared pages counted it waited for the whole answer."""
     queue = Queue(tmp_path, pages=16)
     prompt = ids(150)
-    queue.add("chat", prompt, 60, chat="a")
+    queue.add(queue.request("chat", prompt, 60, chat="a"))
     queue.work_until_all_write()
-    queue.add("branch", (*prompt, 5), 3, chat="a")
+    queue.add(queue.request("branch", (*prompt, 5), 3, chat="a"))
     queue.work()
     assert [end.id for end in queue.ends] == ["branch", "chat"]
     assert queue.preemptions == 0

@@ -43,9 +43,9 @@ def read_some(queue: Queue, name: str) -> None:
 @pytest.mark.parametrize("lane", ["api", "window"])
 def test_a_short_prompt_is_read_before_what_is_left_of_a_long_one(lane: Lane, tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=80)
-    queue.add("book", LONG, answer=3, lane=lane)
+    queue.add(queue.request("book", LONG, answer=3, lane=lane))
     read_some(queue, "book")
-    queue.add("question", SHORT, answer=3, lane=lane)
+    queue.add(queue.request("question", SHORT, answer=3, lane=lane))
     queue.work()
     assert first_words(queue) == ["question", "book"]
     queue.close()
@@ -54,7 +54,7 @@ def test_a_short_prompt_is_read_before_what_is_left_of_a_long_one(lane: Lane, tm
 def test_two_that_wait_are_read_in_the_order_of_their_turns(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=160)
     for name, tokens in (("first", ids(600, 3)), ("book", LONG), ("question", SHORT)):
-        queue.add(name, tokens, answer=2)
+        queue.add(queue.request(name, tokens, answer=2))
     queue.work()
     assert first_words(queue) == ["first", "question", "book"]
     queue.close()
@@ -62,9 +62,9 @@ def test_two_that_wait_are_read_in_the_order_of_their_turns(tmp_path: Path) -> N
 
 def test_a_long_prompt_that_has_waited_long_goes_first(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=80)
-    queue.add("book", LONG, answer=3, age=MOST_READING + 1)
+    queue.add(queue.request("book", LONG, answer=3, age=MOST_READING + 1))
     queue.serving.work()
-    queue.add("question", SHORT, answer=3)
+    queue.add(queue.request("question", SHORT, answer=3))
     queue.work()
     assert first_words(queue) == ["book", "question"]
     queue.close()
@@ -72,7 +72,7 @@ def test_a_long_prompt_that_has_waited_long_goes_first(tmp_path: Path) -> None:
 
 def test_what_is_asked_about_is_expected_before_a_long_prompt_that_it_goes_before(tmp_path: Path) -> None:
     queue = Queue(tmp_path, pages=80)
-    queue.add("book", LONG, answer=3)
+    queue.add(queue.request("book", LONG, answer=3))
     queue.serving.work()
     question = queue.request("question", SHORT, answer=3)
     assert queue.serving.predict(question).seconds == pytest.approx(len(SHORT) / 10)
@@ -83,9 +83,9 @@ def test_what_is_asked_about_is_expected_before_a_long_prompt_that_it_goes_befor
 def test_where_pages_are_short_a_long_prompt_goes_on_with_them(tmp_path: Path) -> None:
     """The short one came later: it never takes them away, and neither waits for ever."""
     queue = Queue(tmp_path, pages=46)  # 700 tokens take 44
-    queue.add("book", LONG, answer=20)
+    queue.add(queue.request("book", LONG, answer=20))
     read_some(queue, "book")
-    queue.add("question", ids(60, 4), answer=20)
+    queue.add(queue.request("question", ids(60, 4), answer=20))
     queue.work()
     assert queue.preemptions == 0
     queue.close()
