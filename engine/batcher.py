@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from engine.batch import Sent, send, send_draft
 from engine.beginning import Beginning
 from engine.chunking import ChunkSizer
+from engine.common_length import common_length
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages, Pager
@@ -131,6 +132,16 @@ class Batcher:
         owner = sequence.request.owner
         if owner is not None:
             self._memory.keep(table, sequence.tokens(0, table.length), owner, whole=True)
+
+    def discard(self, sequence: Sequence) -> None:
+        """Nothing of it may be found by others: what was kept when it gave way goes, unless it is theirs."""
+        request, owner = sequence.request, sequence.request.owner
+        if not sequence.given or owner is None:
+            return
+        branch = sequence.tokens(0, sequence.given)
+        wanted = [other.tokens(0, other.length) for other in request.sequences if not other.is_discarded]
+        nearest = max(wanted, key=lambda other: common_length(branch, other), default=request.prompt)
+        self._memory.let_go(owner, [branch], nearest)
 
     def keep_prompts(self, *, at_once: bool) -> None:
         """What is computed of prompts may be found by others: all of it, or if not `at_once` some pages more.
@@ -264,6 +275,7 @@ class Batcher:
     def _give_way(self, sequence: Sequence) -> None:
         """Take back the pages of a running answer; it goes on later, from its tokens."""
         self.keep(sequence)
+        sequence.given = sequence.table.length
         sequence.drop_filling()
         self._memory.free(sequence.table)
         self._scheduler.give_way(sequence)

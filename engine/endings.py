@@ -52,7 +52,9 @@ class Endings:
         request, sequence.reason = sequence.request, reason
         if rest := sequence.drain():
             self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
-        if not sequence.is_discarded:
+        if sequence.is_discarded:
+            self._batcher.discard(sequence)
+        else:
             self._batcher.keep(sequence)
             self._finding.computed(sequence)
         self._tell.ends(request)

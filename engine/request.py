@@ -48,6 +48,7 @@ class Sequence:
         is_in_flight: whether a step was sent that draws its next token, which is not read yet.
         may_restore: whether the SSD may have more of its tokens than memory had; `begun_at` is what it had.
         kept: tokens of its prompt up to which others may find its pages.
+        given: tokens of it whose pages others may find since it gave way; 0 where it never did.
         filling: the chunk of its prompt that is on its way through the model; `table` has room for it.
         draft: what to check in its next step.
         is_discarded: whether nobody wants it any more, so that nothing of it is kept.
@@ -70,6 +71,7 @@ class Sequence:
     may_restore: bool = False
     begun_at: int = 0
     kept: int = 0
+    given: int = 0
     filling: Filling | None = None
     draft: Draft | None = None
     wants_draft: bool = False

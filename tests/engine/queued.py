@@ -44,7 +44,7 @@ class Queue:
         self.serving: Serving = open_model(
             LoadModel("load", str(self.path)), made, self.events.append, lambda: False
         )
-        self.asked: dict[str, tuple[int, ...]] = {}
+        self.asked: dict[str, Request] = {}
 
     def request(
         self,
@@ -55,6 +55,7 @@ class Queue:
         chat: str = "",
         age: float = 0.0,
         n: int = 1,
+        sampling: SamplingParams = SamplingParams(temperature=0),  # noqa: B008 — frozen
     ) -> Request:
         """One to be queued, that has waited for `age` seconds, or to be asked about."""
         command = Generate(
@@ -62,7 +63,7 @@ class Queue:
             tokens=tokens,
             max_tokens=answer,
             ignore_eos=True,
-            sampling=SamplingParams(temperature=0),
+            sampling=sampling,
             lane=lane,
             chat=chat,
             n=n,
@@ -74,7 +75,7 @@ class Queue:
 
     def add(self, request: Request) -> None:
         """It comes now."""
-        self.asked[request.id] = request.prompt
+        self.asked[request.id] = request
         self.serving.add(request)
 
     def work(self, steps: int | None = None) -> None:
@@ -105,8 +106,9 @@ class Queue:
         """Every answer is what it is alone, and nothing is left."""
         oracle = self.model.oracle if self.model else Oracle(self.path)
         for end in self.ends:
+            asked = self.asked[end.id]
             for sample in samples(end):
-                wrong = oracle.complaint(Generate(end.id), self.asked[end.id], sample)
+                wrong = oracle.complaint(asked.command, asked.prompt, sample)
                 assert not wrong, f"{end.id}: {wrong}"
         assert self.serving.model.pager.pages_used == 0
         self.serving.model.memory.check([])

@@ -8,6 +8,7 @@ import pytest
 
 from engine.commands import Lane
 from engine.runner import Runner
+from engine.sampling_params import SamplingParams
 from engine.scheduler import MAX_RUNNING
 from tests.engine.oracle import checked_model
 from tests.engine.queued import Queue, ids
@@ -152,4 +153,38 @@ def test_a_branch_of_a_chat_that_answers_begins_on_the_pages_that_both_hold(tmp_
     queue.work()
     assert [end.id for end in queue.ends] == ["branch", "chat"]
     assert queue.preemptions == 0
+    queue.close()
+
+
+def cached_texts(queue: Queue) -> list[tuple[int, ...]]:
+    """The tokens of each cached page, with those before it."""
+    texts = list[tuple[int, ...]]()
+    for node in queue.serving.model.memory.tree.nodes():
+        tokens, parent = node.tokens, node.parent
+        while parent is not None:
+            tokens, parent = (*parent.tokens, *tokens), parent.parent
+        texts.append(tokens)
+    return texts
+
+
+@pytest.mark.parametrize("goes_on_before", [False, True])
+@pytest.mark.parametrize("temperature", [0, 1.5])
+def test_one_of_many_answers_that_gave_way_and_is_not_wanted_leaves_nothing(
+    temperature: float, goes_on_before: bool, tmp_path: Path
+) -> None:
+    """Two answers of up to 60 tokens behind 30 do not fit into 8 pages. Equal ones lose nothing."""
+    queue = Queue(tmp_path, pages=8)
+    drawn = SamplingParams(temperature=temperature, seed=1)
+    queue.add(queue.request("both", ids(30), 60, chat="a", n=2, sampling=drawn))
+    first, second = queue.asked["both"].sequences
+    while not second.generated or second in queue.serving._batcher.running:
+        queue.work(1)
+    while goes_on_before and second not in queue.serving._batcher.running:
+        queue.work(1)
+    before = cached_texts(queue)
+    queue.serving.cancel("both", 1)
+    wanted = [text for text in before if first.tokens(0, len(text)) == text]
+    assert cached_texts(queue) == wanted
+    assert (len(wanted) == len(before)) == (temperature == 0)
+    queue.work()
     queue.close()
