@@ -15,6 +15,7 @@ from engine.cache_events import CacheCounts, ChatMemory, ChatsCached
 from engine.events import Event, PrefillProgress, Stats
 from engine.kv.page_map import PageWatch
 from engine.kv.page_table import NO_PAGE
+from engine.kv.ssd_files import SsdUsage
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.process_memory import MemoryLook
@@ -142,6 +143,7 @@ class Teller:
 
     def _cache_counts(self) -> CacheCounts:
         counts, tier = self._model.memory.counts, self._model.tier
+        usage = tier.usage if tier else SsdUsage(0, 0)
         return replace(
             self._counts,
             evicted_pages=counts.evicted_pages,
@@ -149,8 +151,8 @@ class Teller:
             restored_pages=counts.restored_pages,
             copied_pages=counts.copied_pages,
             preemptions=self._batcher.preemptions,
-            spilled_bytes_today=tier.spilled_bytes_today if tier else 0,
-            ssd_bytes=tier.ssd_bytes if tier else 0,
+            spilled_bytes_today=usage.written_today,
+            ssd_bytes=usage.total_bytes,
             ssd_cap_bytes=tier.cap_bytes if tier else 0,
             quarantined_files=tier.quarantined_files if tier else 0,
             ssd_problem=tier.reason if tier else "",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.kv.page_data import PageMemory
@@ -21,6 +22,14 @@ from engine.kv.ssd_stored import Place, StoredFile
 from engine.kv.ssd_upkeep import Upkeep
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SsdUsage:
+    """Of the folder, whoever writes there: bytes of its page files, and those written since midnight UTC."""
+
+    total_bytes: int
+    written_today: int
 
 
 class SsdFiles:
@@ -59,21 +68,20 @@ class SsdFiles:
         return self._upkeep.removed_files
 
     @property
-    def total_bytes(self) -> int:
-        """Bytes of all page files, of every model."""
+    def usage(self) -> SsdUsage:
+        """What the folder takes now, and what was written: the ledger says what others have changed since."""
+        told = self._folder.read_ledger()
         with self._guard:
-            return self._index.total_bytes
+            total = self._index.total_bytes
+        if told.mark != self._ledger.mark and told.total is not None:
+            total = told.total
+        return SsdUsage(total, told.written.get(self._today(), 0))
 
     @property
     def chats(self) -> Mapping[str, ChatBytes]:
         """Bytes of each chat's pages of this model."""
         with self._guard:
             return self._index.chats
-
-    @property
-    def written_today(self) -> int:
-        """Bytes that all processes have written since midnight UTC, as known at the last write here."""
-        return self._ledger.written.get(self._today(), 0)
 
     def open(self) -> None:
         """Index what is there, remove leftovers, and come down to cap and floor."""
@@ -226,12 +234,15 @@ class SsdFiles:
                 else:
                     self._upkeep.show(path, said)
             yield
+            self._note_total()
 
     def _write(self, path: Path, run: EncodedRun, used_ns: int) -> bool:
         """Write a file, those used before `used_ns` making room; False when there is none."""
         if not self._room.make(run.header.size, used_ns):
             return False
-        self._ledger = self._ledger.add(self._today(), run.header.size)
+        with self._guard:
+            total = self._index.total_bytes + run.header.size
+        self._ledger = self._ledger.add(self._today(), run.header.size, total)
         self._folder.write_ledger(self._ledger)
         self._folder.write(path, run.buffers)
         return True
@@ -266,6 +277,16 @@ class SsdFiles:
             self._folder.remove_leftovers()
             self._upkeep.rescan(is_held=True)
         self._ledger, self._is_current = ledger, True
+
+    def _note_total(self) -> None:
+        """Have the ledger say what the files take, where some went, or one took another's place."""
+        with self._guard:
+            total = self._index.total_bytes
+        if total != (self._ledger.total or 0):
+            with suppress(OSError):  # whoever writes next says it
+                ledger = self._ledger.of(total)
+                self._folder.write_ledger(ledger)
+                self._ledger = ledger
 
     def _today(self) -> int:
         return int(self._clock() // DAY_S)

@@ -66,16 +66,22 @@ class Ledger:
     Attributes:
         mark: another one after every change of the folder's files.
         written: bytes by day, counted in days since 1970 (UTC).
+        total: bytes of all page files; None where an older version has written the ledger.
     """
 
     mark: str = ""
     written: Mapping[int, int] = field(default_factory=dict[int, int])
+    total: int | None = None
 
-    def add(self, day: int, size: int) -> Ledger:
-        """With `size` more bytes on `day`, and a new mark; the latest 32 days are kept."""
+    def add(self, day: int, size: int, total: int) -> Ledger:
+        """With `size` more bytes on `day`, `total` in all, and a new mark; the latest 32 days are kept."""
         written = {**self.written, day: self.written.get(day, 0) + size}
         kept = {day, *sorted(written, reverse=True)[:_KEPT_DAYS]}
-        return Ledger(os.urandom(8).hex(), {day: written[day] for day in kept})
+        return Ledger(_mark(), {day: written[day] for day in kept}, total)
+
+    def of(self, total: int) -> Ledger:
+        """With `total` bytes in all, and a new mark."""
+        return Ledger(_mark(), self.written, total)
 
 
 class DiskUsage(Protocol):
@@ -163,22 +169,29 @@ class SsdFolder:
         if not isinstance(found, dict):
             return Ledger()
         entries = cast("dict[str, object]", found)
-        mark, written = entries.get("mark"), entries.get("written")
+        mark, written, total = entries.get("mark"), entries.get("written"), entries.get("total")
         if not isinstance(mark, str) or not isinstance(written, dict):
             return Ledger()
         days = cast("dict[str, object]", written)
         return Ledger(
-            mark, {int(d): n for d, n in days.items() if isinstance(n, int) and re.fullmatch(r"-?\d{1,9}", d)}
+            mark,
+            {int(d): n for d, n in days.items() if isinstance(n, int) and re.fullmatch(r"-?\d{1,9}", d)},
+            total if isinstance(total, int) else None,
         )
 
     def write_ledger(self, ledger: Ledger) -> None:
         """Replace the ledger; only for the holder of the lock. A power cut may lose it, a crash does not."""
-        text = json.dumps({"mark": ledger.mark, "written": ledger.written}).encode()
+        said = {"mark": ledger.mark, "written": ledger.written, "total": ledger.total}
+        text = json.dumps(said).encode()
         temporary = self.root / f".{_LEDGER}.tmp"
         _replace(self.root / _LEDGER, temporary, [memoryview(text)], is_durable=False)
 
     def _identities(self) -> list[Path]:
         return [Path(entry.path) for entry in _entries(self.root) if _IDENTITY.fullmatch(entry.name)]
+
+
+def _mark() -> str:
+    return os.urandom(8).hex()
 
 
 def remove(path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.kv.page_data import SpilledRun, id_bytes
 from engine.kv.page_header import CacheIdentity
-from engine.kv.ssd_files import SsdFiles
+from engine.kv.ssd_files import SsdFiles, SsdUsage
 from engine.kv.ssd_folder import DiskUsage
 from engine.kv.ssd_index import ChatBytes
 from engine.kv.ssd_notes import digest_of
@@ -82,19 +82,14 @@ class SsdTier:
         return self._writer.reason
 
     @property
-    def spilled_bytes_today(self) -> int:
-        """Bytes written since midnight UTC, by every process, as known at the last write here."""
-        return self._files.written_today
+    def usage(self) -> SsdUsage:
+        """What the whole cache takes on SSD, and what was written there today: by every model and process."""
+        return self._files.usage
 
     @property
     def written_pages(self) -> int:
         """Pages that this object has written."""
         return self._writer.written_pages
-
-    @property
-    def ssd_bytes(self) -> int:
-        """Bytes of all files of the cache, those of other models too."""
-        return self._files.total_bytes
 
     @property
     def quarantined_files(self) -> int:

@@ -113,10 +113,10 @@ def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: P
             model.serving.tidy(SPILL_AFTER)
             assert tier.flush(60)
         assert model.serving.next_tidying == LOOK_EVERY
-        assert tier.spilled_bytes_today <= 2_000_000
+        assert tier.usage.written_today <= 2_000_000
         model.ask(name, prompt)
     model.serving.close()
-    assert tier.spilled_bytes_today <= 2_000_000
+    assert tier.usage.written_today <= 2_000_000
     again = Model(tmp_path, tmp_path / "kv", cap=2_000_000, max_position_embeddings=4096)
     assert again.model.memory.lookup(prompt).stored_tokens == 16 * 128
     again.serving.close()

@@ -102,7 +102,7 @@ def test_what_another_process_wrote_since_is_forgotten_too(tmp_path: Path, ident
     forgotten(first, "secret")
     assert owners_in(tmp_path) == {"a"}
     assert len(page_files(tmp_path)) == 2
-    assert first.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    assert first.usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
 
 
 def test_a_page_that_was_just_claimed_is_not_forgotten_with_the_one_it_was_of(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_owners_that_the_file_had_no_room_for_are_known_after_a_restart(tmp_path
         tier.claim(run.keys, name)
         tier.claim(mixed.keys[:1], name)
     tier.close(60)
-    assert tier.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
-    assert tier.spilled_bytes_today > tier.ssd_bytes  # what is written anew is counted too
+    assert tier.usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    assert tier.usage.written_today > tier.usage.total_bytes  # what is written anew is counted too
     again = opened(tmp_path)
     assert again.chat_bytes() == tier.chat_bytes()
     assert set(again.chat_bytes()) == {"a", *names(30)}
@@ -273,7 +273,7 @@ def test_two_processes_with_more_owners_than_there_is_room_for_keep_each_other_s
     for tier in tiers:
         tier.close(60)
     assert set(opened(tmp_path).chat_bytes()) == {"a", *names(30, "x"), *names(30, "y")}
-    assert tiers[1].ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    assert tiers[1].usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
 
 
 def test_a_file_with_more_owners_makes_room_as_a_new_one_does(tmp_path: Path) -> None:
@@ -472,7 +472,7 @@ def test_a_chat_is_forgotten_for_good_when_its_process_dies_at_once(
     late = opened(tmp_path, identity)
     assert owners_in(tmp_path) == {"b"}
     assert list(tmp_path.glob("*.forgotten")) == []
-    assert late.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    assert late.usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
     early.close(10)
     assert early.forgotten == set()
 
@@ -552,7 +552,7 @@ def test_what_could_not_be_forgotten_before_the_end_is_with_the_next_start(
     assert "secret" in owners_in(tmp_path)
     again = opened(tmp_path, OTHER)
     assert owners_in(tmp_path) == {"b"}
-    assert again.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+    assert again.usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
     assert list(tmp_path.glob("*.forgotten")) == []
 
 

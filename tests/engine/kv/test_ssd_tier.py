@@ -100,7 +100,7 @@ def test_pages_come_back_from_files_in_this_run_and_the_next(tmp_path: Path) -> 
         assert read(again, [*one.keys, b"?" * 16], [*one.tokens, (1, 2, 3, 4)]) is None
     assert len(page_files(tmp_path)) == 2
     assert tier.written_pages == 8
-    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+    assert tier.usage.total_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_pages_of_another_model_are_not_found(tmp_path: Path) -> None:
     other = opened(tmp_path, OTHER)
     assert not other.find(run.keys[0])
     assert other.chat_bytes() == {}
-    assert other.ssd_bytes == file_size(run)  # but they take the same space
+    assert other.usage.total_bytes == file_size(run)  # but they take the same space
     moved = page_files(tmp_path)[0].rename(tmp_path / OTHER.digest)  # nor where they pretend to be its own
     moved.rename(tmp_path / "kept")
     (tmp_path / OTHER.digest).mkdir()
@@ -293,7 +293,7 @@ def test_what_is_not_ours_by_name_is_left_alone(tmp_path: Path) -> None:
     for path in foreign:
         path.write_bytes(b"theirs")
     tier = opened(tmp_path, cap=file_size(run))
-    assert tier.ssd_bytes == file_size(run)
+    assert tier.usage.total_bytes == file_size(run)
     stored(tier, spilled(ROOT_KEY, pages(500, 4)))
     assert tier.quarantined_files == 0
     assert [path.read_bytes() for path in foreign] == [b"theirs"] * len(foreign)
@@ -326,7 +326,7 @@ def test_a_damaged_file_is_removed_and_counted(tmp_path: Path, where: str) -> No
     assert found(tier, runs) == [True, False, True]
     assert tier.quarantined_files == 1
     assert not path.exists()
-    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+    assert tier.usage.total_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
     stored(tier, runs[1])
     assert_holds(read(tier, all_keys, all_tokens), all_keys)
 
@@ -338,7 +338,7 @@ def test_a_file_that_went_away_is_no_error(tmp_path: Path, caplog: pytest.LogCap
     page_files(tmp_path)[0].unlink()
     assert read(tier, run.keys, run.tokens) is None
     assert not tier.find(run.keys[0])
-    assert (tier.ssd_bytes, tier.quarantined_files) == (0, 0)
+    assert (tier.usage.total_bytes, tier.quarantined_files) == (0, 0)
     assert not caplog.records  # files make room for newer ones while others are read: nothing to tell
 
 
@@ -357,9 +357,9 @@ def test_a_file_that_can_be_neither_read_nor_removed_still_counts(
         monkeypatch.setattr("engine.kv.ssd_files.read_run", refused)
     assert read(tier, run.keys, run.tokens) is None
     assert not tier.find(run.keys[0])
-    assert tier.ssd_bytes == path.stat().st_size
+    assert tier.usage.total_bytes == path.stat().st_size
     stored(tier, other)
-    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
+    assert tier.usage.total_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
 
 
 def refused(*args: object, **kwargs: object) -> None:
@@ -477,7 +477,7 @@ def test_a_smaller_cap_is_kept_from_the_start(tmp_path: Path) -> None:
     runs = chain(4)
     stored(opened(tmp_path), *runs)
     tier = opened(tmp_path, OTHER, cap=2 * file_size(runs[0]) + 40)
-    assert tier.ssd_bytes <= 2 * file_size(runs[0]) + 40
+    assert tier.usage.total_bytes <= 2 * file_size(runs[0]) + 40
     assert found(opened(tmp_path), runs) == [True, True, False, False]
 
 
@@ -487,7 +487,7 @@ def test_what_is_used_while_it_makes_room_stays_and_the_cap_holds(
     one, two = chain(1)[0], chain(1, 100)[0]
     tier = opened(tmp_path)
     stored(tier, one, two)
-    cap, unlink = tier.ssd_bytes, Path.unlink
+    cap, unlink = tier.usage.total_bytes, Path.unlink
     tier = opened(tmp_path, cap=cap)
 
     def used_meanwhile(path: Path, missing_ok: bool = False) -> None:
@@ -497,7 +497,7 @@ def test_what_is_used_while_it_makes_room_stays_and_the_cap_holds(
     monkeypatch.setattr(Path, "unlink", used_meanwhile)
     assert tier.put(spilled(ROOT_KEY, pages(1000, 2 * len(one.keys))))
     assert tier.flush(60)
-    assert tier.ssd_bytes == sum(path.stat().st_size for path in page_files(tmp_path)) <= cap
+    assert tier.usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path)) <= cap
     assert found(tier, [one, two]) == [False, True]
 
 
@@ -562,7 +562,7 @@ def test_the_floor_is_kept_from_the_start(tmp_path: Path) -> None:
         tier = begun()
         assert found(tier, runs) == [False] * (4 - left) + [True] * left
         others += size
-    assert (tier.ssd_bytes, page_files(tmp_path)) == (0, [])
+    assert (tier.usage.total_bytes, page_files(tmp_path)) == (0, [])
     assert tier.reason == ""
 
 
@@ -589,19 +589,20 @@ def test_a_disk_that_gives_nothing_back_does_not_cost_the_whole_cache(tmp_path: 
 def test_bytes_written_are_counted_by_day_over_runs_and_processes(tmp_path: Path) -> None:
     runs, clock = chain(4), Clock()
     first, second = opened(tmp_path, clock=clock), opened(tmp_path, OTHER, clock=clock)
-    assert first.spilled_bytes_today == 0
+    assert first.usage.written_today == 0
     stored(first, runs[0])
     stored(second, runs[1])
     stored(first, runs[2])
     size = file_size(runs[0])
-    assert abs(first.spilled_bytes_today - 3 * size) < 8
-    assert abs(opened(tmp_path, clock=clock).spilled_bytes_today - 3 * size) < 8
+    assert abs(first.usage.written_today - 3 * size) < 8
+    assert second.usage.written_today == first.usage.written_today
+    assert abs(opened(tmp_path, clock=clock).usage.written_today - 3 * size) < 8
     clock.now += DAY
-    assert first.spilled_bytes_today == 0
+    assert first.usage.written_today == 0
     stored(first, runs[3])
-    assert abs(first.spilled_bytes_today - size) < 8
+    assert abs(first.usage.written_today - size) < 8
     clock.now -= DAY
-    assert abs(first.spilled_bytes_today - 3 * size) < 8
+    assert abs(first.usage.written_today - 3 * size) < 8
 
 
 @pytest.mark.parametrize(
@@ -614,10 +615,41 @@ def test_a_damaged_ledger_counts_from_nothing(tmp_path: Path, text: str) -> None
     stored(opened(tmp_path), runs[0])
     (tmp_path / "ledger.json").write_text(text)
     tier = opened(tmp_path)
-    assert tier.spilled_bytes_today == 0
+    assert tier.usage.written_today == 0
     stored(tier, runs[1])
-    assert tier.spilled_bytes_today == file_size(runs[1])
+    assert tier.usage.written_today == file_size(runs[1])
     assert found(tier, runs) == [True, True]
+
+
+def test_what_the_cache_takes_is_told_by_each_model_as_another_has_just_changed_it(tmp_path: Path) -> None:
+    runs, cap = chain(4), 2 * file_size(chain(1)[0]) + 60
+    first, second = opened(tmp_path, cap=cap), opened(tmp_path, OTHER, cap=cap)
+
+    def told() -> tuple[int, int]:
+        assert first.usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
+        return first.usage.total_bytes, second.usage.total_bytes
+
+    size = file_size(runs[0])
+    stored(second, runs[0])
+    assert told() == (size, size)
+    stored(first, runs[1])
+    stored(second, runs[2])  # in place of the oldest
+    assert told() == (2 * size, 2 * size)
+    first.quarantine(runs[1].keys)
+    stored(second, replace(runs[3], chats=(frozenset({"other"}),) * 4))
+    assert told() == (2 * size, 2 * size)
+    second.forget_chat("other")
+    second.remove_forgotten()
+    assert told() == (size, size)
+
+
+def test_a_folder_without_a_total_in_its_ledger_is_counted(tmp_path: Path) -> None:
+    (run,) = chain(1)
+    stored(opened(tmp_path), run)
+    told = json.loads((tmp_path / "ledger.json").read_text())
+    assert told.pop("total") == file_size(run)
+    (tmp_path / "ledger.json").write_text(json.dumps(told))  # as an older version wrote it
+    assert opened(tmp_path).usage.total_bytes == file_size(run)
 
 
 def test_a_clock_that_jumps_changes_neither_order_nor_readiness(tmp_path: Path) -> None:
@@ -748,7 +780,7 @@ def test_a_file_that_another_process_replaced_is_learnt_anew(tmp_path: Path) -> 
     assert read(first, whole.keys, whole.tokens) is None
     assert [first.find(key) for key in whole.keys] == [False] * 4 + [True] * 2
     assert_holds(read(first, end.keys, end.tokens), end.keys)
-    assert first.ssd_bytes == path.stat().st_size
+    assert first.usage.total_bytes == path.stat().st_size
     assert second.quarantined_files == 0
 
 
@@ -819,7 +851,7 @@ def test_a_read_only_disk_is_read(small_disk: Path, caplog: pytest.LogCaptureFix
     refuses_to_write(tier, caplog, runs[2])
     assert read(tier, runs[1].keys, runs[1].tokens) is None
     assert found(tier, runs) == [True, False, False]
-    assert tier.ssd_bytes == sum(file.stat().st_size for file in page_files(small_disk))
+    assert tier.usage.total_bytes == sum(file.stat().st_size for file in page_files(small_disk))
 
 
 @pytest.mark.parametrize("room", [0, 100, 700, 1400])

@@ -56,7 +56,7 @@ def check(folder: Path) -> int:
     assert tier.reason == ""
     assert tier.quarantined_files == 0
     assert list(folder.rglob(".*.tmp")) in ([], [folder / ".ledger.json.tmp"])
-    assert tier.ssd_bytes == sum(file.stat().st_size for file in files) <= CAP
+    assert tier.usage.total_bytes == sum(file.stat().st_size for file in files) <= CAP
     served = 0
     for file in files:
         tokens = tuple(tuple(page) for page in load_file(file)["tokens"].tolist())

@@ -163,7 +163,7 @@ class TierMachine(RuleBasedStateMachine):
             self.opened(identity)  # each removes what is damaged of its own model
         self.tiers = [self.opened(identity) for identity in self.identities]
         for tier, identity in zip(self.tiers, self.identities, strict=True):
-            assert tier.ssd_bytes == self.disk.taken() <= CAP
+            assert tier.usage.total_bytes == self.disk.taken() <= CAP
             assert tier.chat_bytes() == counted(self.disk.folder / identity.digest)
 
     @invariant()
