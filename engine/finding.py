@@ -32,7 +32,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reused:
+class Reused:
     """Tokens of a prompt: `cached` in memory, `stored` on SSD behind these, of which `read` are read back."""
 
     cached: int
@@ -118,9 +118,18 @@ class Finding:
         begin, reason = self._miss(request, found)
         return CacheReport(request.id, len(request.prompt), cached, found - cached, begin, reason)
 
-    def predict(self, request: Request, ahead: Iterable[Sequence]) -> Predicted:
-        """What it would find, were it sent now, behind the prompts of `ahead`."""
-        prompt, reused = len(request.prompt), self._reused(request)
+    def reused(self, request: Request) -> Reused:
+        """What of its prompt would not be computed, were it sent now."""
+        found = self._memory.lookup(request.ids)
+        stored, cached = found.stored_tokens, found.cached_tokens
+        read = stored - found.skipped_tokens
+        if stored and not self._foresight.should_restore(stored, cached, read):
+            stored = read = 0
+        return Reused(cached, stored, read)
+
+    def predict(self, request: Request, reused: Reused, ahead: Iterable[Sequence]) -> Predicted:
+        """Of it, were it sent now behind the prompts of `ahead`; `reused` is what it would find."""
+        prompt = len(request.prompt)
         if reused.stored:
             self._memory.fetch(request.prompt)  # it is likely to be sent
         self._asked = _Asked(request) if reused.stored and self._is_its_own(request) else None
@@ -128,9 +137,8 @@ class Finding:
         seconds = self._first_token(prompt, reused.tokens, reused.read, ahead)
         return Predicted(request.id, prompt, reused.cached, reused.stored, seconds, begin, reason)
 
-    def reading(self, request: Request) -> float:
+    def reading(self, request: Request, reused: Reused) -> float:
         """Seconds that its prompt would take, were it sent alone now; 0 where that is not known."""
-        reused = self._reused(request)
         return self._first_token(len(request.prompt), reused.tokens, reused.read) or 0.0
 
     def rest(self, sequence: Sequence) -> float:
@@ -177,15 +185,6 @@ class Finding:
     def save(self) -> None:
         """Keep what was learned, where that is anything new."""
         self._foresight.save()
-
-    def _reused(self, request: Request) -> _Reused:
-        """What of its prompt would not be computed, were it sent now."""
-        found = self._memory.lookup(request.ids)
-        stored, cached = found.stored_tokens, found.cached_tokens
-        read = stored - found.skipped_tokens
-        if stored and not self._foresight.should_restore(stored, cached, read):
-            stored = read = 0
-        return _Reused(cached, stored, read)
 
     def _first_token(
         self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence] = ()

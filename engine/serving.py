@@ -14,7 +14,7 @@ from engine.chat_pages import ChatPages
 from engine.chunking import ChunkSizer
 from engine.endings import Endings
 from engine.events import Event
-from engine.finding import Finding
+from engine.finding import Finding, Reused
 from engine.kv.pager import OutOfPages
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
@@ -105,7 +105,8 @@ class Serving:
 
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
-        self._expect(request)
+        if self._batcher.busy:
+            self._expect(request, self._finding.reused(request))
         self._batcher.add(request)
         request.came_alone = self._batcher.has_one
 
@@ -159,11 +160,13 @@ class Serving:
 
     def predict(self, request: Request) -> Predicted:
         """What it would find, were it sent now. Where that is on SSD, there will be room for it."""
-        self._expect(request)
+        reused = self._finding.reused(request)
+        if self._batcher.busy:
+            self._expect(request, reused)
         turn = request.sequences[0].turn
         ahead = [other for other in self._batcher if other.turn <= turn and other.pending > 1]
         self._warming.expect()
-        predicted = self._finding.predict(request, ahead)
+        predicted = self._finding.predict(request, reused, ahead)
         if predicted.restored_tokens:
             answer = min(request.most_tokens, ANSWER_ROOM)
             self._tidying.expect(self._memory.pages_built_for(request.prompt, answer))
@@ -229,12 +232,11 @@ class Serving:
             self._broke(error, flying)
         self._tell.beat()
 
-    def _expect(self, newcomer: Request) -> None:
-        """Where others are there: how long its prompt takes to read, and what is left of theirs."""
-        if self._batcher.busy:
-            for sequence in self._batcher.running:
-                sequence.reading = self._finding.rest(sequence)
-            newcomer.sequences[0].reading = self._finding.reading(newcomer)
+    def _expect(self, newcomer: Request, reused: Reused) -> None:
+        """Others are there: how long its prompt takes to read, and what is left of theirs."""
+        for sequence in self._batcher.running:
+            sequence.reading = self._finding.rest(sequence)
+        newcomer.sequences[0].reading = self._finding.reading(newcomer, reused)
 
     def _started(self, sequence: Sequence) -> None:
         """It began, for the first time or again after it gave way.

@@ -8,6 +8,7 @@ import pytest
 
 from engine.commands import Lane
 from engine.events import Finished, PrefillProgress, TextChunk
+from engine.kv.memory import KVMemory
 from engine.prediction import Rates
 from engine.runner import Runner
 from engine.scheduler import MOST_READING
@@ -76,6 +77,23 @@ def test_what_is_asked_about_is_expected_before_a_long_prompt_that_it_goes_befor
     queue.serving.work()
     question = queue.request("question", SHORT, answer=3)
     assert queue.serving.predict(question).seconds == pytest.approx(len(SHORT) / 10)
+    queue.work()
+    queue.close()
+
+
+def test_a_prompt_is_looked_up_once_when_it_is_asked_about_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked about at each key that is pressed, and the engine's thread has answers to go on with."""
+    queue = Queue(tmp_path, pages=80)
+    queue.add(queue.request("book", LONG, answer=3))
+    queue.serving.work()
+    looked_up, lookup = list[int](), KVMemory.lookup
+    monkeypatch.setattr(
+        KVMemory, "lookup", lambda self, tokens: looked_up.append(len(tokens)) or lookup(self, tokens)
+    )
+    queue.serving.predict(queue.request("question", SHORT, answer=3))
+    assert looked_up == [len(SHORT)]
     queue.work()
     queue.close()
 
