@@ -142,7 +142,8 @@ class Predict:
 class Forget:
     """Drop the cached pages of `chat`, of every model, from memory and SSD, but those that others share.
 
-    Requests of the chat that were asked before go on, and nothing of them is cached.
+    Requests of the chat that were asked before go on, and nothing of them is cached. ChatsCached names the
+    chat no more once no power cut brings its pages on SSD back.
     """
 
     chat: str

@@ -33,11 +33,7 @@ from engine.commands import (
     WatchPages,
 )
 from engine.errors import EngineClosed, EngineError, NoModel
-from engine.events import (
-    Event,
-    Failed,
-    Finished,
-)
+from engine.events import Event, Failed, Finished
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
 from engine.model_events import ModelReady
@@ -49,7 +45,6 @@ from engine.settings import EngineSettings
 from engine.trial_events import KernelTrials
 
 log = logging.getLogger(__name__)
-
 
 _Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget
 """Commands that somebody waits for, or rests assured of: they are done, or refused to their sender."""
@@ -65,6 +60,14 @@ class _TrialEnded:
     has_verdicts: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """Among the commands: what was forgotten outlasts a power cut."""
+
+
+_Notice = _TrialEnded | _Settled | KernelTrials
+
+
 class Engine:
     """Runs requests on loaded models, which take turns step by step.
 
@@ -77,7 +80,7 @@ class Engine:
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
         self._emit_to = emit
-        self._commands: SimpleQueue[tuple[Command | _TrialEnded | KernelTrials, float]] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[Command | _Notice, float]] = SimpleQueue()
         self._trials = IdleTrials(
             ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0)),
             told=lambda event: self._commands.put((event, 0)),
@@ -87,7 +90,12 @@ class Engine:
         self._taking = threading.Lock()  # what is in flight, and whether more is taken
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=ENGINE_THREAD, daemon=True)
-        self._models = Residents(settings or EngineSettings(), self._emit, self._closing.is_set)
+        self._models = Residents(
+            settings or EngineSettings(),
+            self._emit,
+            self._closing.is_set,
+            settled=lambda: self._commands.put((_Settled(), 0)),
+        )
         self._profiling = Profiling(self._emit)
 
     def start(self) -> None:
@@ -153,13 +161,10 @@ class Engine:
             asked = set(self._in_flight)
         while not self._commands.empty():
             command, _ = self._commands.get()
-            match command:
-                case Predict():
-                    asked.add(command.request.id)
-                case ProfileStep():
-                    asked.add(command.id)
-                case _:
-                    pass
+            if isinstance(command, Predict):
+                asked.add(command.request.id)
+            elif isinstance(command, ProfileStep):
+                asked.add(command.id)
         for request_id in asked:
             self._emit(failure(request_id, error))
 
@@ -181,6 +186,9 @@ class Engine:
                 return False
             if isinstance(command, KernelTrials):
                 self._emit(command)
+                continue
+            if isinstance(command, _Settled):
+                self._models.tell_settled()
                 continue
             if isinstance(command, _TrialEnded):
                 self._has_verdicts |= command.has_verdicts

@@ -26,12 +26,23 @@ class Forgetting:
     whose files could not go before theirs was closed.
     """
 
-    def __init__(self, ssd: SsdSettings | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        """`ssd`: where models' caches lie; None where there are none."""
-        self._ssd, self._clock = ssd, clock
+    def __init__(
+        self,
+        ssd: SsdSettings | None,
+        told: Callable[[], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """
+        Args:
+            ssd: where models' caches lie; None where there are none.
+            told: called on a thread of this when fewer chats are `unsettled`.
+        """
+        self._ssd, self._told, self._clock = ssd, told, clock
         self._pool = ThreadPoolExecutor(1, "mlxr-forget")
+        self._syncs = ThreadPoolExecutor(1, "mlxr-forget-sync")  # files of other chats may take seconds to go
         self._guard = threading.Lock()
         self._left: frozenset[str] = frozenset()  # digests
+        self._unsettled: frozenset[str] = frozenset()
         self._wait, self._at = FIRST_AGAIN_S, 0.0
 
     def forget(self, chat: str, tiers: Sequence[SsdTier]) -> None:
@@ -42,7 +53,16 @@ class Forgetting:
         if not tiers:
             note_down(Notes(self._ssd.folder), {digest_of(chat)})
             self.take({digest_of(chat)})
+        with self._guard:
+            self._unsettled |= {chat}
+        self._syncs.submit(self._settle, tuple(tiers))
         self._begin(tiers)
+
+    @property
+    def unsettled(self) -> frozenset[str]:
+        """Forgotten chats that a power cut would bring back: neither note nor removal is on the disk yet."""
+        with self._guard:
+            return self._unsettled
 
     def take(self, digests: Set[str]) -> None:
         """A cache that is closed could not forget these."""
@@ -72,8 +92,10 @@ class Forgetting:
 
     def close(self) -> None:
         """No cache is open any more, nor will be: what is left goes now, as far as it can."""
+        self._syncs.shutdown()
         self._pool.shutdown(cancel_futures=True)
         self._without_caches()
+        self._settle(())
 
     def _begin(self, tiers: Sequence[SsdTier]) -> None:
         self._pool.submit(self._remove, tuple(tiers))
@@ -85,8 +107,26 @@ class Forgetting:
                     tier.remove_forgotten()
             if not tiers:
                 self._without_caches()
+            self._settle(tiers)
         except Exception:  # the top of this thread
             log.exception("pages of deleted chats stay on SSD for now")
+
+    def _settle(self, tiers: Sequence[SsdTier]) -> None:
+        """Have the notes be on the disk; chats whose files have gone need none."""
+        waiting = self.unsettled
+        if not waiting or self._ssd is None:
+            return
+        notes = Notes(self._ssd.folder)
+        try:
+            notes.sync()
+        except OSError:
+            return  # whoever removes the files says what is wrong, and it is tried again
+        noted, left = notes.read(), self._left.union(*(tier.forgotten for tier in tiers))
+        settled = {chat for chat in waiting if digest_of(chat) in noted or digest_of(chat) not in left}
+        with self._guard:
+            self._unsettled -= settled
+        if settled:
+            self._told()
 
     def _without_caches(self) -> None:
         """Forget what is left while no model's cache is open: files go, of any model."""

@@ -49,13 +49,16 @@ class Residents:
         settings: EngineSettings,
         emit: Callable[[Event], None],
         is_closing: Callable[[], bool],
+        settled: Callable[[], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`settled`: called on another thread when `tell_settled` is due."""
         self.after = settings.unload_after
         self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
         self._chats: dict[str, Mapping[str, ChatMemory]] = {}
-        self._forgetting = Forgetting(settings.ssd, clock)
+        self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
+        self._forgetting = Forgetting(settings.ssd, settled, clock)
         self._are_pages_watched = False
         self._turns = count(1)
         self._idle_since = 0.0
@@ -114,9 +117,16 @@ class Residents:
         for resident in self._awake:
             self._put_out(resident, "asked")
         self._forgetting.close()
+        self.tell_settled()
 
     def forget(self, chat: str) -> None:
-        """Drop the cached pages of a chat, on SSD those of every model."""
+        """Drop the cached pages of a chat, on SSD those of every model.
+
+        ChatsCached names it until that outlasts a power cut.
+        """
+        known = chats_of_all([*self._chats.values(), self._going]).get(chat)
+        if known is not None and known.ssd_bytes:
+            self._going[chat] = ChatMemory(0, known.ssd_bytes, 0)
         for serving in self.servings:
             serving.forget(chat)
         self._forgetting.forget(chat, self._tiers)
@@ -125,7 +135,15 @@ class Residents:
         for path in had:
             self._chats[path] = {other: of for other, of in self._chats[path].items() if other != chat}
         if had:
-            self._emit(ChatsCached(chats_of_all(self._chats.values())))
+            self._emit_chats()
+
+    def tell_settled(self) -> None:
+        """Of forgotten chats that are so for good, ChatsCached says it."""
+        settled = self._going.keys() - self._forgetting.unsettled
+        for chat in settled:
+            del self._going[chat]
+        if settled:
+            self._emit_chats()
 
     @property
     def _tiers(self) -> list[SsdTier]:
@@ -254,7 +272,7 @@ class Residents:
         if resident.serving is not None:
             self._put_out(resident, reason)
         if self._chats.pop(resident.path, None) and self._chats:
-            self._emit(ChatsCached(chats_of_all(self._chats.values())))
+            self._emit_chats()
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
         try:
@@ -272,5 +290,9 @@ class Residents:
         """What a model tells goes on, chats with what other models have of them."""
         if isinstance(event, ChatsCached):
             self._chats[path] = event.chats
-            event = ChatsCached(chats_of_all(self._chats.values()))
-        self._emit(event)
+            self._emit_chats()
+        else:
+            self._emit(event)
+
+    def _emit_chats(self) -> None:
+        self._emit(ChatsCached(chats_of_all([*self._chats.values(), self._going])))
