@@ -119,6 +119,7 @@ class Session:
     def forget(self, chat: str) -> None:
         """Drop what was computed for `chat`, from memory and from disk: nobody goes on with it."""
         self._engine.submit(Forget(chat))
+        self._leases.give_back(chat)
 
     def profile(self) -> StepProfile:
         """Measure a decode step of the model part by part. Raises RequestFailed."""

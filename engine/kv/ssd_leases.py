@@ -42,7 +42,7 @@ class ChatLeases:
     def __init__(self, folder: Path | None) -> None:
         """`folder`: that of the cache; None where there is none."""
         self._folder = folder
-        self._locked: list[int] = []
+        self._locked: dict[str, int] = {}  # chats' files
 
     def take(self, chat: str) -> None:
         """From now on `chat` ends with this process. Where that cannot be written down, the log says so."""
@@ -50,16 +50,21 @@ class ChatLeases:
             return
         try:
             self._folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            self._locked.append(_locked(lease_path(self._folder, digest_of(chat))))
+            self._locked[chat] = _locked(lease_path(self._folder, digest_of(chat)))
         except OSError as error:
             log.warning(
                 "if this process is killed, pages of its chat stay in %s: %s", self._folder, error.strerror
             )
 
+    def give_back(self, chat: str) -> None:
+        """`chat` is forgotten from now on, by this process or by who opens the folder next."""
+        if (file := self._locked.pop(chat, None)) is not None:
+            os.close(file)
+
     def close(self) -> None:
         """The process is about to end: let go of the locks."""
-        while self._locked:
-            os.close(self._locked.pop())
+        for chat in list(self._locked):
+            self.give_back(chat)
 
 
 def end_leases(root: Path) -> None:

@@ -23,6 +23,7 @@ from engine import (
     Stats,
     TextChunk,
 )
+from engine.kv.ssd_leases import end_leases
 from tests.app.cli.instant_engine import InstantEngine, finished, scripted
 
 
@@ -165,6 +166,21 @@ def test_a_new_chat_has_an_id_and_a_lease_of_its_own(tmp_path: Path) -> None:
         assert first != second
         assert len(list(tmp_path.glob("*.lease"))) == 2
     assert len(list(tmp_path.glob("*.lease"))) == 2  # nobody has forgotten them: the next start does
+
+
+def test_a_chat_that_is_left_gives_its_lease_back(tmp_path: Path) -> None:
+    """However often one says /new, one file is open; who opens the folder next takes the others for ended."""
+    with Session(lambda emit: InstantEngine(emit, lambda _: []), tmp_path) as session:
+        for _ in range(3):
+            left = session.new_chat()
+            session.forget(left)
+            session.forget(left)  # as after a signal
+        session.new_chat()
+        end_leases(tmp_path)
+        assert len(list(tmp_path.glob("*.lease"))) == 1
+        assert len(list(tmp_path.glob("*.forgotten"))) == 3
+    end_leases(tmp_path)
+    assert not list(tmp_path.glob("*.lease"))
 
 
 def test_without_a_cache_on_disk_a_new_chat_is_an_id() -> None:
