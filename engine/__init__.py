@@ -44,6 +44,7 @@ from engine.convert.settings import CONVERT_DTYPES, CONVERT_QUANTS, ConvertSetti
 from engine.engine import Engine
 from engine.errors import (
     ConversionError,
+    EngineClosed,
     EngineError,
     InvalidRequest,
     ModelError,
@@ -136,6 +137,7 @@ __all__ = [
     "ConvertSettings",
     "Converted",
     "Engine",
+    "EngineClosed",
     "EngineError",
     "EngineSettings",
     "Event",

@@ -9,7 +9,7 @@
     │   ├── Refused           KV memory cannot hold it: the numbers, and ways out
     │   └── NoModel           nothing is loaded
     ├── NonFiniteLogits       the model produced NaN or infinity
-    └── EngineClosed          the engine was shut down before it was done
+    └── EngineClosed          the engine was shut down before it was done, or asked
 
 Messages are one line for people: what, where, and what to do.
 """
@@ -98,4 +98,4 @@ class NonFiniteLogits(EngineError):
 
 
 class EngineClosed(EngineError):
-    """The engine was shut down before it was done."""
+    """The engine was shut down before it was done, or before it was asked."""

@@ -10,6 +10,7 @@ from engine import (
     Cancel,
     Command,
     Engine,
+    EngineClosed,
     Failed,
     Finished,
     Forget,
@@ -24,7 +25,6 @@ from engine import (
     Shutdown,
     UnloadModel,
 )
-from engine.errors import EngineClosed
 from engine.residents import Residents
 from tests.fakes.listener import PATIENCE, Listener
 
