@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import mlx.core as mx
@@ -17,6 +17,11 @@ EXECUTOR_VARIABLE = "MLXR_EXECUTOR"
 EXECUTORS = ("auto", "metal", "cuda", "reference", "emulated")
 """Executors. "reference" is MLX's built-in operations; "auto" takes what is fastest here; "emulated" runs the
 kernels on the host, slowly, to check them."""
+
+
+def default_cache() -> Path:
+    """The folder for what can be made again where nobody names one."""
+    return Path(tempfile.gettempdir()) / "mlxr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class EngineSettings:
     prefill_chunk: int = 2048
     executor: str | None = None
     executor_reason: str = ""
-    cache: Path = Path(tempfile.gettempdir()) / "mlxr"
+    cache: Path = field(default_factory=lambda: default_cache())
     trial_command: tuple[str, ...] = COMMAND
 
     def __post_init__(self) -> None:

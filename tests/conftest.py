@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import socket
 from collections.abc import Generator
@@ -20,12 +21,18 @@ import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine.settings import default_cache
 from tests.stuck import Watch
 
 # A busy machine is no finding. `make test` tries the same examples everywhere, `make test-long` new ones.
 settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("exploring"), derandomize=True, database=None)
 settings.load_profile("repeatable")
+
+COMPILED = default_cache() / "emulated"
+"""Kernels for the emulator, those of earlier runs too."""
+
+_numbers = itertools.count(1)
 
 LOOPBACK = ("127.", "::1", "localhost")
 
@@ -58,6 +65,31 @@ class _Watching:
 def _own_data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test writes its data to a folder of its own; nobody's real chats are touched."""
     monkeypatch.setenv("MLXR_HOME", str(tmp_path / "mlxr-home"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine_caches(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """The folder of all tests' caches; a module's fixtures share one."""
+    folder = tmp_path_factory.mktemp("engine-caches")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.settings.default_cache", lambda: _cache_in(folder / "of modules"))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _own_engine_cache(_engine_caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what another one measured: whose prompt is read first, and what runs, is up to that."""
+    own = _engine_caches / str(next(_numbers))
+    monkeypatch.setattr("engine.settings.default_cache", lambda: _cache_in(own))
+
+
+def _cache_in(folder: Path) -> Path:
+    """A cache that has only compiled kernels, which are named by their text: each takes a second or two."""
+    if not folder.exists():
+        COMPILED.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+        (folder / COMPILED.name).symlink_to(COMPILED)
+    return folder
 
 
 @pytest.fixture(autouse=True)

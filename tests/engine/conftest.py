@@ -18,12 +18,6 @@ from tests.fakes.on_the_spot import OnTheSpot
 from tests.fakes.random_model import write_random_model
 
 
-@pytest.fixture(autouse=True)
-def _nothing_measured() -> None:
-    """Who goes first depends on how long prompts were seen to take: not by a test before this one."""
-    shutil.rmtree(EngineSettings().cache / "rates", ignore_errors=True)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random Llama named "tiny"."""

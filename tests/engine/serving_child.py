@@ -26,7 +26,11 @@ PAGES, PAGE = 24, 4
 def settings(folder: Path) -> EngineSettings:
     """Few pages, so that almost every request evicts and spills."""
     return EngineSettings(
-        page_size=PAGE, kv_pages=PAGES, prefill_chunk=16, ssd=SsdSettings(folder, CAP, floor_bytes=0)
+        page_size=PAGE,
+        kv_pages=PAGES,
+        prefill_chunk=16,
+        ssd=SsdSettings(folder, CAP, floor_bytes=0),
+        cache=folder.with_name("engine cache"),
     )
 
 

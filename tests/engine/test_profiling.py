@@ -31,8 +31,11 @@ from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
 
-PLAIN = EngineSettings(executor="reference", speculation=False, kv_pages=128)
 PROMPT = (1, *range(40, 160))
+
+
+def plain() -> EngineSettings:
+    return EngineSettings(executor="reference", speculation=False, kv_pages=128)
 
 
 def profiled(listener: Listener, request: str = "profile") -> StepProfile:
@@ -78,7 +81,7 @@ def test_the_parts_of_the_guide_s_step_add_up_to_it_in_launches_and_roughly_in_t
     layers, width, inner = (
         config[name] for name in ("num_hidden_layers", "hidden_size", "intermediate_size")
     )
-    with running_engine(PLAIN) as listener:
+    with running_engine(plain()) as listener:
         listener.load(GUIDE)
         profiles = [profiled(listener, f"profile {number}") for number in range(4)]
         profile = profiles[-1]
@@ -140,7 +143,7 @@ def test_nothing_of_it_stays_and_cached_pages_are_as_they_were(tmp_path: Path) -
     folder = write_random_model(tmp_path / "model")
     answers: list[list[tuple[int, ...]]] = []
     for is_profiled in (False, True):
-        with running_engine(PLAIN) as listener:
+        with running_engine(plain()) as listener:
             listener.load(folder)
             first = answer(listener, "first", PROMPT)
             before = last_stats(listener)
@@ -169,7 +172,7 @@ def test_a_request_is_answered_at_once_and_ends_the_profile(
 
     monkeypatch.setattr(StepProfiler, "go_on", counted)
     folder = write_random_model(tmp_path / "model")
-    with running_engine(PLAIN) as listener:
+    with running_engine(plain()) as listener:
         listener.load(folder)
         expected = answer(listener, "before", PROMPT).tokens
         listener.submit(ProfileStep("profile"))
@@ -193,7 +196,7 @@ def test_a_model_that_goes_ends_it_too(
 ) -> None:
     endless(monkeypatch)
     folder = write_random_model(tmp_path / "model")
-    with running_engine(PLAIN) as listener:
+    with running_engine(plain()) as listener:
         listener.load(folder)
         listener.submit(ProfileStep("profile"))
         listener.submit(command)
@@ -202,7 +205,7 @@ def test_a_model_that_goes_ends_it_too(
 
 def test_it_is_refused_while_a_request_runs_and_without_a_model(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model")
-    with running_engine(PLAIN) as listener:
+    with running_engine(plain()) as listener:
         listener.submit(ProfileStep("none"))
         assert refused(listener, "none").kind == "NoModel"
         listener.load(folder)
@@ -224,7 +227,7 @@ def test_memory_that_is_too_small_is_said(tmp_path: Path) -> None:
 
 def test_a_round_that_breaks_fails_the_profile_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_random_model(tmp_path / "model")
-    with running_engine(PLAIN) as listener:
+    with running_engine(plain()) as listener:
         listener.load(folder)
         expected = answer(listener, "before", PROMPT).tokens
         with monkeypatch.context() as patch:
