@@ -14,9 +14,9 @@ from engine.loading.gguf.files import GgufFiles
 from engine.loading.gguf.placement import place
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matmul import MATMUL_ROWS, matmul_spec
-from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_parts import name_of
 from metal.matvec_weight import AFFINE_BITS, KERNEL_BLOCK_TYPES
+from metal.product import Product, few_rows, takes_few_rows
 from metal.repack import GROUP
 from metal.trial_case import CaseSpec
 

@@ -12,13 +12,13 @@ from engine.layers.attention import Projection
 from engine.layers.linear import DenseLinear, Linear
 from engine.layers.norm import RMSNorm
 from metal.attention_shape import AttentionShape
-from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_pages import page_product
 from metal.candidates_parts import name_of
 from metal.matmul import Matmul, matmul_cuts, takes_rows
 from metal.matmul_pages import MatmulPages
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
+from metal.product import Product, few_rows, takes_few_rows
 
 Role = Literal["project", "gated", "add", "logits"]
 

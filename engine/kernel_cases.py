@@ -13,13 +13,13 @@ from engine.loading.config import DecoderConfig
 from metal import candidates
 from metal.attention_shape import PAGE_SIZES
 from metal.candidates_ends import embed_spec, pick_spec
-from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_pages import page_product
 from metal.candidates_parts import name_of
 from metal.candidates_prefill import chunk_spec, long_spec, odd_spec, short_spec
 from metal.errors import KernelError
 from metal.executors import Executor
 from metal.matvec_weight import AFFINE_BITS
+from metal.product import Product, few_rows, takes_few_rows
 from metal.trial_case import Case, CaseBuilder, CaseSpec
 
 ROWS = (1, 8)

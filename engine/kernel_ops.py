@@ -22,7 +22,6 @@ from engine.layers.ops import BuiltinOps, Normalise, gated
 from metal.candidates import prompt_norm_spec
 from metal.candidates_ends import embed_spec
 from metal.candidates_matmul import MATMUL_ROWS, MATMULS, matmul_spec
-from metal.candidates_matvec import Product
 from metal.candidates_parts import name_of
 from metal.embed import Embed
 from metal.errors import KernelError
@@ -30,6 +29,7 @@ from metal.matmul_pages import MatmulPages
 from metal.matvec import Matvec, Norm
 from metal.matvec_cut import MAX_ROWS
 from metal.matvec_weight import AffineWeight, BlockWeight, DenseWeight, Weight
+from metal.product import Product
 from metal.rms_norm import RMSNorm as RMSNormKernel
 from metal.trial_case import CaseSpec, Value
 

@@ -16,11 +16,11 @@ from metal.attention_shape import AttentionShape
 from metal.candidates import CASES, rms_norm_spec
 from metal.candidates_ends import embed_spec, pick_spec
 from metal.candidates_matmul import matmul_spec
-from metal.candidates_matvec import Product, few_rows
 from metal.candidates_pages import PageProduct
 from metal.candidates_prefill import chunk_spec, odd_spec, short_spec
 from metal.candidates_scene import Attention
 from metal.executors import Executor
+from metal.product import Product, few_rows
 from metal.trial_case import CaseBuilder, CaseSpec
 from metal.trial_messages import Task
 from metal.trial_runner import Checked, Dropped, Outcome, Postponed, TrialRunner

@@ -14,7 +14,7 @@ from engine.kernel_cases import attention_specs, build_case, end_specs, norm_spe
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.loading.model import load_model, open_model
-from metal.candidates_matvec import Product
+from metal.product import Product
 from metal.selection import Selection
 from metal.trial_cache import TrialCache
 from metal.trial_record import CandidateRecord, OpRecord, Status

@@ -10,7 +10,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from metal.candidates_matvec import Product, few_rows, takes_few_rows
 from metal.candidates_parts import exact_norm
 from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
@@ -18,6 +17,7 @@ from metal.executors import EmulatedExecutor, Executor
 from metal.matmul import Matmul, MatmulCut, matmul_cuts, takes_rows
 from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
+from metal.product import Product, few_rows, takes_few_rows
 from tests.metal.numbers import TOLERANCE, error, normal, wide
 from tests.metal.texts import TextExecutor
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metal.candidates import CASES, rms_norm_spec
-from metal.candidates_matvec import Product
+from metal.product import Product
 from metal.selection import Selection
 from metal.trial_runner import TrialRunner
 from metal.trial_scope import ExecutorName, Scope, gpu_executor, open_executor, this_scope

@@ -11,11 +11,11 @@ import pytest
 
 from metal.agreement import SUITE
 from metal.candidates import CASES, rms_norm_spec
-from metal.candidates_matvec import Product
 from metal.candidates_parts import digest_in
 from metal.candidates_scene import Attention
 from metal.errors import KernelError
 from metal.executors import Executor, Launcher, Request, Signature
+from metal.product import Product
 from metal.source import KernelSource
 from metal.trial_case import Case, CaseSpec
 from metal.trial_scope import open_executor

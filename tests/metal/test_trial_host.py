@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from metal import candidates_matvec, executors, source
-from metal.candidates_matvec import Product, matvec
+from metal.candidates_matvec import matvec
 from metal.executors import CudaExecutor, Launcher, Request, Signature
+from metal.product import Product
 from metal.source import KernelSource
 
 WIDE = Product(1280, 1000, 1, "float16", bits=4, group=64, norm=True, activation="silu", copies=9)
