@@ -220,9 +220,9 @@ class Residents:
 
     def _open(self, resident: Resident, seconds: float) -> None:
         """Load it; what others have to give up for it is written to SSD within `seconds`."""
-        pages = self._make_room(resident.command, seconds)
         tell = partial(self._tell, resident.path)
         try:
+            pages = self._make_room(resident.command, seconds)
             resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)
         except BaseException:
             self._share()

@@ -298,6 +298,19 @@ def test_a_load_that_fails_changes_nothing_for_the_others(
     assert pages_of(listener, first) == 2 * CONTEXT_PAGES
 
 
+def test_one_that_cannot_be_loaded_anew_leaves_the_other_the_whole_budget(
+    listener: Listener, models: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    second = tmp_path / "second"
+    shutil.copytree(models[1], second)
+    listener.load(models[0], "first")
+    listener.load(second, "second")
+    (second / "config.json").unlink()
+    listener.submit(LoadModel("again", str(second)))
+    listener.failed("again")
+    assert pages_of(listener, models[0]) == 2 * CONTEXT_PAGES
+
+
 def test_an_arena_that_is_larger_than_its_share_goes_to_the_disk_and_comes_back(
     models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings]
 ) -> None:
