@@ -281,6 +281,7 @@ class Engine:
             raise NoModel("the model is not in memory: ask it something, and then for the profile")
         if self._models.busy:
             raise EngineError("a request runs: ask for the profile when it has ended")
+        self._profiling.stop("another profile was asked for")  # before this one takes pages, and counts
         self._profiling.begin(command.id, serving.profiler())
 
     def _keep(self, command: Keep) -> None:

@@ -139,8 +139,7 @@ class Profiling:
         return self._profiler is not None
 
     def begin(self, request_id: str, profiler: StepProfiler) -> None:
-        """Take this profile; one that is under way ends."""
-        self.stop("another profile was asked for")
+        """Take this profile; none is under way."""
         self._id, self._profiler = request_id, profiler
 
     def go_on(self) -> None:

@@ -203,6 +203,28 @@ def test_a_model_that_goes_ends_it_too(
         assert "asked for something else" in refused(listener).error
 
 
+def test_another_one_ends_it_before_it_takes_pages_and_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are not pages for two. What either launched is not counted."""
+    folder, go_on = write_random_model(tmp_path / "model"), StepProfiler.go_on
+    with running_engine(EngineSettings(executor="reference", speculation=False, kv_pages=40)) as listener:
+
+        def goes_on(profiler: StepProfiler) -> None:
+            go_on(profiler)
+            monkeypatch.setattr(StepProfiler, "go_on", go_on)
+            listener.submit(ProfileStep("second"))
+
+        monkeypatch.setattr(StepProfiler, "go_on", goes_on)
+        listener.load(folder)
+        listener.submit(ProfileStep("first"))
+        assert "another profile" in refused(listener, "first").error
+        second = listener.wait(lambda event: _ends(event, "second"))
+        assert isinstance(second, StepProfiled), second
+        counted = answer(listener, "after", PROMPT).launches
+        assert last_stats(listener).launches == counted
+
+
 def test_it_is_refused_while_a_request_runs_and_without_a_model(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model")
     with running_engine(plain()) as listener:
