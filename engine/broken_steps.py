@@ -27,6 +27,18 @@ class BrokenSteps:
             if request.suspicion and request.suspicion.is_refuted(_length(request)):
                 request.suspicion = None
 
+    def left(self, sent: Sent) -> None:
+        """Nobody has a request any more, and this step was sent ahead: wait for it, and learn nothing of it.
+
+        Where it breaks, nobody is to blame: not whoever comes next.
+        """
+        try:
+            sent.read()
+        except Exception as error:  # what it wrote nobody reads, but the device may be lost
+            log.exception("a step broke that was sent for nobody")
+            self._live.drop_pages()
+            self._live.doubt(error)
+
     def blame(self, error: Exception, flying: Sent | None) -> Request | None:
         """Who has to fail for `error`; all others that have lost something start again.
 

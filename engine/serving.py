@@ -113,10 +113,12 @@ class Serving:
     def cancel(self, request_id: str, sample: int | None = None) -> None:
         """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
         self._endings.cancel(request_id, sample)
+        self._leave()
 
     def cancel_all(self) -> None:
         """End every request as cancelled."""
         self._endings.cancel_all()
+        self._leave()
 
     def tell(self) -> None:
         """Where chats lie, for whoever has just heard that the model is ready."""
@@ -230,7 +232,14 @@ class Serving:
                 self._read(before)
         except Exception as error:  # noqa: BLE001 — the top of the thread for these requests
             self._broke(error, flying)
+        self._leave()
         self._tell.beat()
+
+    def _leave(self) -> None:
+        """Where nobody has a request any more, the step that was sent ahead is nobody's."""
+        if self._sent is not None and not self._batcher.busy:
+            sent, self._sent = self._sent, None
+            self._broken.left(sent)
 
     def _expect(self, newcomer: Request, reused: Reused) -> None:
         """Others are there: how long its prompt takes to read, and what is left of theirs."""
