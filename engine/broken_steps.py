@@ -42,8 +42,8 @@ class BrokenSteps:
     def blame(self, error: Exception, flying: Sent | None) -> Request | None:
         """Who has to fail for `error`; all others that have lost something start again.
 
-        None where several were in it: then each is tried alone. Who only waits for such a trial is not in it,
-        but after an error of the device its pages are lost with all others.
+        None where several were in it, of whom some may have ended: then each is tried alone. Who only waits
+        for such a trial is not in it, but after an error of the device its pages are lost with all others.
 
         Args:
             flying: the step that was in flight before the one that was to be sent.
@@ -56,7 +56,8 @@ class BrokenSteps:
         if is_lost:
             self._live.drop_pages(sequence.table for sequence in running)
             self._live.doubt(error)
-        culprit = requests[0] if len(requests) == 1 else None
+        has_ended = flying is not None and any(s.request not in requests for s in flying.everybody)
+        culprit = requests[0] if len(requests) == 1 and not has_ended else None
         if culprit is None:
             log.warning("a step of %d requests broke (%s); each is tried alone", len(requests), error)
             for request in requests:

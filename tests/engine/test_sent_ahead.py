@@ -73,3 +73,20 @@ def test_where_it_breaks_the_next_request_is_not_to_blame(
     queue.work()
     assert [end.id for end in queue.ends] == ["first", "second"]
     queue.close()
+
+
+def test_who_waits_meanwhile_is_not_to_blame_either(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins while the step is in flight that breaks."""
+    read, first = Sent.read, queue.asked["first"].sequences[0]
+
+    def breaks(self: Sent) -> tuple[list[int], list[float]]:
+        if first in self.everybody:
+            raise RuntimeError("the device was lost")
+        return read(self)
+
+    monkeypatch.setattr(Sent, "read", breaks)
+    queue.add(queue.request("second", ids(20, 5), 30))
+    queue.serving.cancel("first")
+    queue.work()
+    assert [end.id for end in queue.ends] == ["first", "second"]
+    queue.close()
