@@ -13,11 +13,10 @@ from engine.live_runner import LiveRunner
 from engine.request import Request, Sequence
 from engine.speculating import Speculations
 from engine.telling import Teller
-from engine.tidying import Tidying
 
 
 class Endings:
-    """Ends answers, keeps what was computed of them, and tells so; with the last request rest begins."""
+    """Ends answers, keeps what was computed of them, and tells so."""
 
     def __init__(
         self,
@@ -25,13 +24,11 @@ class Endings:
         live: LiveRunner,
         speculations: Speculations,
         finding: Finding,
-        tidying: Tidying,
         tell: Teller,
         emit: Callable[[Event], None],
     ) -> None:
         self._batcher, self._live, self._speculations = batcher, live, speculations
-        self._finding, self._tidying = finding, tidying
-        self._tell, self._emit = tell, emit
+        self._finding, self._tell, self._emit = finding, tell, emit
 
     def cancel(self, request_id: str, sample: int | None) -> None:
         """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
@@ -65,7 +62,6 @@ class Endings:
         else:
             before = request.launched_before
             self._emit(request.finished({} if before is None else self._live.launches - before))
-            self._rest()
 
     def fail(self, request: Request, error: Exception) -> None:
         """It ends here, and nothing of it is kept; the others go on."""
@@ -74,7 +70,6 @@ class Endings:
             self._batcher.release(sequence)
             self._speculations.ended(sequence)
         self._emit(failure(request.id, error))
-        self._rest()
 
     def _cancel(self, request: Request) -> None:
         for sequence in request.sequences:
@@ -88,10 +83,3 @@ class Endings:
                 sequence.is_discarded = True
                 if sequence.generated:
                     self.end(sequence, "cancelled")
-
-    def _rest(self) -> None:
-        """Nobody has a request, for now."""
-        if not self._batcher.busy:
-            self._live.first_runs.rest()
-            self._tidying.rest_began()
-            self._tell.stats()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from engine.batch import Sent
 from engine.batcher import Batcher
@@ -42,13 +41,8 @@ _TELL_WITHIN = 0.25
 _BESIDE_ANSWERS = 0.02
 """The same while there are answers that would wait too."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Nothing more of the sequence is read back: so many of its tokens are in memory, and the rest is new."""
-
-    sequence: Sequence
-    tokens: int
+_Found = tuple[Sequence, int]
+"""Nothing more of a sequence is read back: so many of its tokens are in memory, and the rest is new."""
 
 
 class Serving:
@@ -91,7 +85,7 @@ class Serving:
             is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model
         )
         self._endings = Endings(
-            self._batcher, self._live, self._speculations, self._finding, self._tidying, self._tell, emit
+            self._batcher, self._live, self._speculations, self._finding, self._tell, emit
         )
         self._results = StepResults(
             model, self._batcher, self._speculations, self._finding, self._endings, self._tell, emit
@@ -112,13 +106,15 @@ class Serving:
 
     def cancel(self, request_id: str, sample: int | None = None) -> None:
         """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
-        self._endings.cancel(request_id, sample)
-        self._leave()
+        if self._batcher.busy:
+            self._endings.cancel(request_id, sample)
+            self._rest()
 
     def cancel_all(self) -> None:
         """End every request as cancelled."""
-        self._endings.cancel_all()
-        self._leave()
+        if self._batcher.busy:
+            self._endings.cancel_all()
+            self._rest()
 
     def tell(self) -> None:
         """Where chats lie, for whoever has just heard that the model is ready."""
@@ -232,14 +228,18 @@ class Serving:
                 self._read(before)
         except Exception as error:  # noqa: BLE001 — the top of the thread for these requests
             self._broke(error, flying)
-        self._leave()
+        self._rest()
         self._tell.beat()
 
-    def _leave(self) -> None:
-        """Where nobody has a request any more, the step that was sent ahead is nobody's."""
-        if self._sent is not None and not self._batcher.busy:
+    def _rest(self) -> None:
+        """Rest begins where nobody has a request any more; the step that was sent ahead is nobody's then."""
+        if not self._batcher.busy:
             sent, self._sent = self._sent, None
-            self._broken.left(sent)
+            if sent is not None:
+                self._broken.left(sent)
+            self._live.first_runs.rest()
+            self._tidying.rest_began()
+            self._tell.stats()
 
     def _expect(self, newcomer: Request, reused: Reused) -> None:
         """Others are there: how long its prompt takes to read, and what is left of theirs."""
@@ -267,18 +267,19 @@ class Serving:
             return None
         if self._finding.restore(sequence, self._live.runner, is_alone=self._batcher.has_one):
             return None  # the next are read after the next step
-        return _Found(sequence, sequence.table.length)
+        return sequence, sequence.table.length
 
     def _tell_found(self, found: _Found | None) -> None:
         """Tell what there was of a prompt, where it is known by now."""
         if found is None:
             return
-        request, report = found.sequence.request, self._finding.report(found.sequence, found.tokens)
+        sequence, tokens = found
+        request, report = sequence.request, self._finding.report(sequence, tokens)
         self._tell.count(cached_tokens=report.cached_tokens, restored_tokens=report.restored_tokens)
         if request.report is None:
             request.report = report
             self._emit(report)
-            self._tell.prefill(request, found.tokens)
+            self._tell.prefill(request, tokens)
 
     def _read(self, sent: Sent) -> None:
         """Wait for a step and take its results; then see to those that go on."""
