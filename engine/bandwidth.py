@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
 import mlx.core as mx
 
 from engine.pressure import is_short_of_memory
+
+log = logging.getLogger(__name__)
 
 ROWS = 8192
 """Of a square float32 matrix: 256 MB, more than any cache of the machines that this runs on."""
@@ -22,7 +25,7 @@ LONG = 0.1
 
 
 def read_bandwidth() -> float | None:
-    """Bytes per second of the fastest of some reads of 256 MB; None where that much memory is not to be had.
+    """Bytes per second of the fastest of some reads of 256 MB; None where they cannot be made.
 
     A matrix is read as a decode step reads weights, by a product with a vector, and by a sum: on each device
     one of them comes nearest to what its memory gives. For the engine's thread while it has nothing to do.
@@ -30,9 +33,13 @@ def read_bandwidth() -> float | None:
     size = 4 * ROWS * ROWS
     if is_short_of_memory(size):
         return None
-    seconds = _fastest()
-    mx.clear_cache()
-    return size / seconds
+    try:
+        return size / _fastest()
+    except RuntimeError as error:  # MLX's
+        log.warning("how fast memory is read could not be measured: %s", error)
+        return None
+    finally:
+        mx.clear_cache()
 
 
 def _fastest() -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import (
+    Bandwidth,
     Cancel,
     Command,
     Engine,
@@ -104,3 +105,18 @@ def test_an_engine_that_never_started_takes_nothing_once_it_is_closed() -> None:
     assert engine.close(timeout=1)
     with pytest.raises(EngineClosed):
         engine.submit(ASKS)
+
+
+def test_what_cannot_be_measured_is_told_too(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who waits for it asks no more until it comes."""
+
+    def breaks() -> float:
+        raise RuntimeError("the device was lost")
+
+    monkeypatch.setattr("engine.bandwidth.is_short_of_memory", lambda size: False)
+    monkeypatch.setattr("engine.bandwidth._fastest", breaks)
+    listener.submit(MeasureBandwidth())
+    assert listener.wait(lambda event: isinstance(event, Bandwidth)) == Bandwidth(None)
+    assert "the device was lost" in caplog.text
