@@ -124,7 +124,12 @@ def forget_in_folder(root: Path, digests: Set[str]) -> bool:
         note_down(folder.notes, digests)
         folder.notes.sync()
         with folder.locked():
-            return forget_chats(folder, digests).is_all
+            forgotten = forget_chats(folder, digests)
+            if forgotten.changed:
+                with suppress(OSError):  # whoever writes next says it
+                    total = sum(file.size for file in folder.scan())
+                    folder.write_ledger(folder.read_ledger().of(total))
+            return forgotten.is_all
     except (FolderBusy, OSError) as error:
         _tell_kept(root, error)
         return False

@@ -25,6 +25,8 @@ from engine.kv.page_file import encode
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_folder import SsdFolder
 from engine.kv.ssd_index import ChatBytes
+from engine.kv.ssd_notes import digest_of
+from engine.kv.ssd_owners import forget_in_folder
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv.ssd_tier import SsdTier
 from engine.kv.stores import Room
@@ -641,6 +643,8 @@ def test_what_the_cache_takes_is_told_by_each_model_as_another_has_just_changed_
     second.forget_chat("other")
     second.remove_forgotten()
     assert told() == (size, size)
+    assert forget_in_folder(tmp_path, {digest_of("chat")})  # by a process that has no model any more
+    assert told() == (0, 0)
 
 
 def test_a_folder_without_a_total_in_its_ledger_is_counted(tmp_path: Path) -> None:
