@@ -100,6 +100,7 @@ class Residents:
         resident = Resident(command)
         self._open(resident, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
+        self._chats = {path: chats for path, chats in self._chats.items() if path in self._all}
         self._ready(resident)
 
     def unload(self, path: str) -> None:
@@ -130,8 +131,8 @@ class Residents:
         for serving in self.servings:
             serving.forget(chat)
         self._forgetting.forget(chat, self._tiers)
-        at_rest = [path for path, resident in self._all.items() if resident.serving is None]
-        had = [path for path in at_rest if chat in self._chats.get(path, {})]
+        awake = {resident.path for resident in self._awake}
+        had = [path for path, chats in self._chats.items() if path not in awake and chat in chats]
         for path in had:
             self._chats[path] = {other: of for other, of in self._chats[path].items() if other != chat}
         if had:
@@ -271,7 +272,7 @@ class Residents:
         del self._all[resident.path]
         if resident.serving is not None:
             self._put_out(resident, reason)
-        if self._chats.pop(resident.path, None) and self._chats:
+        if self._all and self._chats.pop(resident.path, None):  # the last one's are told until another comes
             self._emit_chats()
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:

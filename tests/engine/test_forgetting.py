@@ -8,7 +8,17 @@ from threading import Semaphore
 
 import pytest
 
-from engine import ChatsCached, EngineSettings, Forget, Generate, Predict, Predicted, SsdSettings
+from engine import (
+    ChatsCached,
+    EngineSettings,
+    Forget,
+    Generate,
+    ModelUnloaded,
+    Predict,
+    Predicted,
+    SsdSettings,
+    UnloadModel,
+)
 from engine.kv.ssd_notes import Notes, digest_of
 from engine.kv.ssd_tier import SsdTier
 from tests.engine.kv.spilled import owners_in
@@ -140,3 +150,24 @@ def test_a_chat_whose_note_cannot_be_written_is_told_to_be_gone_once_its_files_a
         may_go.release(9)
         listener.wait(lambda event: isinstance(event, ChatsCached) and "c" not in event.chats)
         assert owners_in(kept / "kv") == {"d"}
+
+
+def test_a_chat_is_told_to_be_gone_where_its_model_was_unloaded(kept: Path, tiny: Path) -> None:
+    with running_engine(settings(kept)) as listener:
+        listener.load(tiny)
+        listener.submit(UnloadModel())
+        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        assert set(stored(listener)[-1]) == {"c", "d"}
+        listener.submit(Forget("c"))
+        listener.wait(lambda event: isinstance(event, ChatsCached) and set(event.chats) == {"d"})
+
+
+def test_what_an_unloaded_model_has_is_not_counted_beside_another(
+    kept: Path, tiny: Path, tmp_path: Path
+) -> None:
+    other = write_random_model(tmp_path / "other", seed=1)
+    with running_engine(settings(kept)) as listener:
+        listener.load(tiny)
+        listener.submit(UnloadModel())
+        listener.load(other, "other")
+        listener.wait(lambda event: event == ChatsCached({}))
