@@ -185,7 +185,7 @@ class Engine:
             if isinstance(command, Shutdown):
                 return False
             if isinstance(command, KernelTrials):
-                self._emit(command)
+                self._emit(self._trials.now(command))
                 continue
             if isinstance(command, _Settled):
                 self._models.tell_settled()

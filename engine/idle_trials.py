@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from engine.trial_events import KernelTrials
 from metal.selection import Selection
@@ -24,7 +25,7 @@ class IdleTrials:
 
     Args:
         ended: called on another thread when a trial has ended, with whether it came to verdicts.
-        told: called on another thread with how far trials are.
+        told: called on another thread with how far trials are, for `now`.
     """
 
     def __init__(self, ended: Callable[[bool], None], told: Callable[[KernelTrials], None]) -> None:
@@ -59,6 +60,10 @@ class IdleTrials:
             self.stop()
         if self._progress is not None and not self._is_running:
             self._tell(self._progress)
+
+    def now(self, event: KernelTrials) -> KernelTrials:
+        """What was told, when its turn has come: trials may have been put off, or not, since it was made."""
+        return replace(event, are_put_off=self._are_put_off)
 
     def stop(self) -> None:
         """End the trial; returns at once. What it has not tried waits for the next."""
@@ -95,7 +100,7 @@ class IdleTrials:
         self._tell(progress, is_running=True)
 
     def _tell(self, progress: _Progress, *, is_running: bool = False) -> None:
-        self._told(progress.event(is_running=is_running, are_put_off=self._are_put_off))
+        self._told(progress.event(is_running=is_running))
 
 
 class _Progress:
@@ -118,8 +123,11 @@ class _Progress:
         self._seconds += now - self._since
         self._since = now
 
-    def event(self, *, is_running: bool, are_put_off: bool) -> KernelTrials:
-        """What there is to tell. Others may have asked for more operations, or tried some, meanwhile."""
+    def event(self, *, is_running: bool) -> KernelTrials:
+        """What there is to tell. Others may have asked for more operations, or tried some, meanwhile.
+
+        Whether trials are put off is added by `IdleTrials.now`.
+        """
         left = len(self.selection.pending)
         self._total = max(self._total, left)
         each = self._seconds / self._tried if self._tried >= _ENOUGH else None
@@ -128,7 +136,6 @@ class _Progress:
             self._total - left,
             self._total,
             is_running,
-            are_put_off,
-            None if each is None else each * left,
-            self.problem,
+            seconds_left=None if each is None else each * left,
+            problem=self.problem,
         )

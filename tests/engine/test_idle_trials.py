@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from engine import (
     PutOffTrials,
     Stats,
 )
+from engine.idle_trials import IdleTrials, _Progress
 from engine.settings import ExecutorChoice
 from metal.decode_attention import DecodeAttention
 from metal.first_runs import MOST_ENDS, REASON
@@ -244,6 +246,33 @@ def test_trials_are_put_off_until_they_are_wanted_again(
         assert chosen(listener).executor == "emulated"
         assert any(event.done == event.total for event in told(listener))
         assert any(event.seconds_left is not None for event in told(listener))
+
+
+def test_what_a_trial_tells_at_its_end_does_not_take_back_that_others_are_put_off(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial has made what it tells when trials are put off, and is slow to hand it over."""
+    is_made, may_tell = threading.Event(), threading.Event()
+
+    def told_late(self: IdleTrials, progress: _Progress, *, is_running: bool = False) -> None:
+        event = progress.event(is_running=is_running)
+        if not is_running and not is_made.is_set():
+            is_made.set()
+            assert may_tell.wait(PATIENCE)
+        self._told(event)
+
+    monkeypatch.setattr(IdleTrials, "_tell", told_late)
+    with resting_engine(tmp_path, monkeypatch, attention_set="fast", matvec="sleep") as listener:
+        listener.load(model)
+        trials(listener, lambda event: event.done > 0)
+        assert answer(listener, "first").tokens
+        assert is_made.wait(PATIENCE)
+        listener.submit(PutOffTrials(True))
+        assert not trials(listener, lambda event: event.are_put_off).is_running
+        may_tell.set()
+        last = listener.wait(lambda event: isinstance(event, KernelTrials))
+        assert isinstance(last, KernelTrials)
+        assert last.are_put_off
 
 
 def test_a_request_does_not_wait_for_a_trial_and_cuts_it_short(
