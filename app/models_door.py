@@ -115,6 +115,10 @@ class ModelsDoor:
             log.warning("the library did not end in time")
 
     def _with_desk(self, then: Callable[[ModelsDesk], None]) -> None:
+        if self._desk is not None:
+            then(self._desk)  # at once: the library's thread may be looking through places
+            return
+
         def work() -> type[ModelsDesk]:
             # Imported here, off the GUI thread: it takes more than a frame.
             from app.models_desk import ModelsDesk

@@ -70,6 +70,18 @@ def test_keys_lead_back_to_the_chats(
     scene.wait(lambda: scene.desktop.window.is_chat_shown)
 
 
+def test_the_page_is_there_again_also_while_places_are_looked_through(scene: Scene) -> None:
+    found_all = threading.Event()
+    scene.desk.library._background.ask(found_all.wait, lambda _: None, print)
+    scene.desktop.models_door.toggle()
+    assert scene.desktop.window.is_chat_shown
+    scene.desktop.models_door.toggle()
+    scene.wait(lambda: not scene.desktop.window.is_chat_shown)
+    assert scene.desk.library.is_scanning
+    found_all.set()
+    scene.wait(lambda: not scene.desk.library.is_scanning)
+
+
 def test_down_leads_from_the_fields_into_the_lists(scene: Scene, qtbot: QtBot) -> None:
     scene.show("discover")
     qtbot.keyClick(scene.page.discover.search_field, Qt.Key.Key_Down)
