@@ -32,6 +32,12 @@ def _garbage_dies_here() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def _notes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What floats over a window is there until a test has looked at it, however slow the machine is."""
+    monkeypatch.setattr("app.widgets.toast.SHOWN_MS", 3_600_000)
+
+
 class PatientBot(QtBot):
     """Gives up what hangs, and not what a busy machine keeps waiting for pytest-qt's five seconds."""
 
