@@ -138,6 +138,7 @@ def test_the_file_is_left_alone_while_nobody_looks(
     desktop = open_desktop()
     pane = look(desktop, qtbot)
     desktop.window.show_chat()
+    qtbot.waitUntil(lambda: not pane.logs._is_reading)  # as it was just before
     append(log, "unseen", "")
     qtbot.wait(350)
     assert pane.logs.entries == ()
