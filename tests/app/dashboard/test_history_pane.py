@@ -153,8 +153,12 @@ def test_a_week_compared_by_model(open_desktop: OpenDesktop, qtbot: QtBot, tmp_p
     pane.panel.sides[1].choose("2")
     third = pane.panel.sides[1].text()
     qtbot.waitUntil(lambda: (now := pane.panel.chart.plot) is not None and now.names[1] == third)
-    plot = pane.panel.chart.plot
+    plot, shown = pane.panel.chart.plot, pane.history.look
     assert plot
+    assert shown
+    mine = [
+        one for one in requests if shown.span.edges[0] <= one.at < shown.span.edges[-1]
+    ]  # a day may begin
     for name, values in zip(plot.names, plot.values, strict=True):
         for (low, high), value in zip(shown.span.buckets, values, strict=True):
             speeds = [
