@@ -178,7 +178,7 @@ from metal.trial_runner import TrialRunner
 from metal.trial_scope import Scope
 from tests.metal.trial_provider import spec, twice
 folder = Path(sys.argv[1])
-chooser = Selection(folder, Scope("a Mac", "0.32.4", "emulated"), TrialRunner("emulated", folder, limit_s=4))
+chooser = Selection(folder, Scope("a Mac", "0.32.4", "emulated"), TrialRunner("emulated", folder, limit_s=20))
 chooser.choose(twice(spec("sleeps", "fast", log=folder / "log").params))
 chooser.run_pending()
 """

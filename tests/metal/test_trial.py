@@ -100,17 +100,17 @@ def test_a_case_that_cannot_be_built_is_dropped_and_the_next_one_tried(runner: T
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("words", "start_s", "says"),
     [
-        ([sys.executable, "-c", "raise SystemExit('no MLX here')"], "did not start: .*code 1: no MLX here"),
-        ([sys.executable, "-c", "print('hello')"], "makes no sense: b'hello'"),
-        ([sys.executable, "-c", "import time; time.sleep(60)"], "did not start: did not finish within"),
+        ("raise SystemExit('no MLX here')", 60, "did not start: .*code 1: no MLX here"),
+        ("print('hello')", 60, "makes no sense: b'hello'"),
+        ("import time; time.sleep(60)", 0.5, "did not start: did not finish within"),
     ],
 )
 def test_a_process_that_does_not_start_is_an_error(
-    tmp_path: Path, command: tuple[str, ...], says: str
+    tmp_path: Path, words: str, start_s: float, says: str
 ) -> None:
-    runner = TrialRunner("emulated", tmp_path, command=command, start_s=0.5)
+    runner = TrialRunner("emulated", tmp_path, command=(sys.executable, "-c", words), start_s=start_s)
     with pytest.raises(TrialError, match=says):
         list(runner.run([Task(spec("fast"), ("fast",))]))
 
