@@ -88,7 +88,7 @@ def open_desktop(application: QApplication, qtbot: QtBot, tmp_path: Path) -> Ite
         desktop.appearance.choose("light")
         desktop.start(model)
         if wait:
-            qtbot.waitUntil(lambda: desktop.models.state.phase in ("ready", "failed"), timeout=20_000)
+            qtbot.waitUntil(lambda: desktop.models.state.phase in ("ready", "failed"))
         return desktop
 
     yield open_one

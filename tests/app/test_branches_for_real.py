@@ -19,7 +19,6 @@ from engine import CacheReport, Engine, EngineSettings, Event, Finished, SsdSett
 from tests.app.conftest import OpenDesktop
 from tests.engine.watched import restore_always
 
-PATIENCE = 30_000  # ms
 LONG = 3_600_000  # ms
 KV_BYTES = 64 << 20
 
@@ -53,7 +52,7 @@ class Real:
         self.done()
 
     def done(self) -> None:
-        self.qtbot.waitUntil(lambda: not self.chat.state.busy, timeout=PATIENCE)
+        self.qtbot.waitUntil(lambda: not self.chat.state.busy)
         assert self.chat.messages[-1].status == "complete", self.chat.messages[-1].error
 
     def found(self) -> CacheReport:
@@ -79,7 +78,7 @@ def test_the_next_turn_finds_all_that_was_read_and_written(real: Real) -> None:
     known = len(before.prompt_tokens) + len(before.tokens)
     line = real.desktop.pane.status_line
     real.type("Where are my chats saved?")
-    real.qtbot.waitUntil(lambda: "tokens cached" in line.words, timeout=PATIENCE)
+    real.qtbot.waitUntil(lambda: "tokens cached" in line.words)
     predicted = line.words
     real.say("")
     after = real.computed()
@@ -141,10 +140,10 @@ def test_a_dot_comes_with_the_pages_and_goes_with_the_chat(real: Real) -> None:
     chat = real.chat.chat
     assert chat
     chats = real.desktop.chats
-    real.qtbot.waitUntil(lambda: chat.id in chats.memory, timeout=PATIENCE)
+    real.qtbot.waitUntil(lambda: chat.id in chats.memory)
     assert chats.memory[chat.id].memory_bytes > 0
     chats.delete(chat.id)
-    real.qtbot.waitUntil(lambda: chat.id not in chats.memory, timeout=PATIENCE)
+    real.qtbot.waitUntil(lambda: chat.id not in chats.memory)
 
 
 def test_a_chat_is_on_ssd_after_a_restart_and_comes_back(
@@ -159,13 +158,13 @@ def test_a_chat_is_on_ssd_after_a_restart_and_comes_back(
     first.desktop.close()
     again = Real(open_desktop, qtbot, tmp_path / "home", ssd)
     chats = again.desktop.chats
-    qtbot.waitUntil(lambda: bool(chats.rows and chats.memory), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: bool(chats.rows and chats.memory))
     chat = chats.rows[0].chat
     assert place_of(chats.memory[chat.id]) == "ssd"
     again.desktop.window.sidebar.chosen.emit(chat.id)
-    qtbot.waitUntil(lambda: len(again.chat.messages) == 4, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: len(again.chat.messages) == 4)
     again.say("How do I open another model?")
     again.computed()
     assert again.found().restored_tokens > 0
     assert again.found().missed_from is None
-    qtbot.waitUntil(lambda: place_of(chats.memory[chat.id]) == "memory", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: place_of(chats.memory[chat.id]) == "memory")

@@ -32,7 +32,7 @@ def test_garbage_made_on_another_thread_dies_on_this_one(qtbot: QtBot) -> None:
     worker.start()
     worker.join()
     assert freed == []
-    qtbot.waitUntil(lambda: len(freed) == 5000, timeout=10_000)
+    qtbot.waitUntil(lambda: len(freed) == 5000)
     assert set(freed) == {threading.get_ident()}
     collector.stop()
     assert gc.isenabled()

@@ -14,8 +14,6 @@ from engine import Engine, EngineSettings
 from tests.app.conftest import OpenDesktop
 from tests.engine.loading.gguf.writer import WIDE, write_gguf_model
 
-PATIENCE = 30_000  # ms
-
 
 def drop(desktop: Desktop, *files: Path) -> None:
     """Let the files go over the window."""
@@ -39,10 +37,10 @@ def test_a_split_file_is_opened_by_any_of_its_parts_and_chats(
 ) -> None:
     write_gguf_model(tmp_path / "small", parts=2, **WIDE)
     drop(desktop, tmp_path / "small-00002-of-00002.gguf")
-    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
     assert desktop.pane.model_button.text() == "small"
     assert desktop.conversation.send("hello")
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     answer = desktop.conversation.messages[-1]
     assert answer.status in ("complete", "length")
     assert answer.generated_tokens > 0
@@ -54,7 +52,7 @@ def test_a_damaged_file_is_told_of_in_one_line(desktop: Desktop, qtbot: QtBot, t
     write_gguf_model(file, **WIDE)
     file.write_bytes(file.read_bytes()[:-1000])
     drop(desktop, file)
-    qtbot.waitUntil(lambda: desktop.models.state.phase == "failed", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "failed")
     told = desktop.pane.model_banner.text
     assert desktop.pane.model_banner.isVisible()
     assert "cut.gguf" in told

@@ -18,7 +18,6 @@ from engine import Engine, EngineSettings, Event
 from tests.app.conftest import OpenDesktop
 from tests.fakes.random_model import write_random_model
 
-PATIENCE = 30_000  # ms
 PAGES = 8
 OTHERS = ("How do I open another model?", "Who can read my chats?", "Where are my chats saved?")
 
@@ -27,7 +26,7 @@ def say(qtbot: QtBot, desktop: Desktop, question: str) -> str:
     """Ask in a new chat, wait for the answer, and return the chat's id."""
     desktop.conversation.new_chat()
     assert desktop.conversation.send(question)
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     assert desktop.conversation.messages[-1].status == "complete", desktop.conversation.messages[-1].error
     chat = desktop.conversation.chat
     assert chat
@@ -39,7 +38,7 @@ def say(qtbot: QtBot, desktop: Desktop, question: str) -> str:
 def rest(qtbot: QtBot, desktop: Desktop) -> None:
     """Wait until the window knows where chats lie: it is told that before what a draft would find."""
     desktop.prediction.draft("And then?")
-    qtbot.waitUntil(lambda: desktop.prediction.words != "", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.prediction.words != "")
     desktop.prediction.draft("")
     assert desktop.status.status.running == 0
 
@@ -81,17 +80,17 @@ def test_a_pin_outlives_the_model_and_the_run(
     if by == "a restart":
         desktop.close()
         desktop = open_desktop(make, GUIDE, tmp_path / "home")
-        qtbot.waitUntil(lambda: first in desktop.pins.pinned, timeout=PATIENCE)
+        qtbot.waitUntil(lambda: first in desktop.pins.pinned)
     else:
         other = write_random_model(tmp_path / "other")
         for model in (other, GUIDE):
             desktop.models.open(str(model))
-            qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
-    qtbot.waitUntil(lambda: desktop.chats.find(first) is not None, timeout=PATIENCE)
+            qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
+    qtbot.waitUntil(lambda: desktop.chats.find(first) is not None)
     desktop.window.sidebar.chosen.emit(first)
-    qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: len(desktop.conversation.messages) == 2)
     assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     rest(qtbot, desktop)
     before = held(desktop, first)
     assert before > 0

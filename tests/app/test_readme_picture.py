@@ -20,7 +20,7 @@ def test_readme(open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path) -> None
     desktop.window.resize(1080, 680)
     for question in QUESTIONS:
         assert desktop.conversation.send(question)
-        qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=30_000)
+        qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     for _ in range(3):  # the layout settles in steps
         QApplication.processEvents()
     answers = [message.text for message in desktop.conversation.messages if message.role == "assistant"]

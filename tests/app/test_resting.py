@@ -18,7 +18,6 @@ from tests.app.conftest import OpenDesktop
 from tests.engine.watched import restore_always
 from tests.fakes.scripted_engine import ScriptedEngine
 
-PATIENCE = 30_000  # ms
 LONG = 3_600_000  # ms
 RESTING = text.RESTING.format(name="tiny-chat")
 
@@ -37,7 +36,7 @@ def ask(qtbot: QtBot, desktop: Desktop, words: str) -> None:
     qtbot.keyClicks(field, words)
     qtbot.keyClick(field, Qt.Key.Key_Return)
     assert desktop.pane.composer.text == ""
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     assert desktop.conversation.messages[-1].status == "complete", desktop.conversation.messages[-1].error
 
 
@@ -105,9 +104,9 @@ def test_the_real_one_comes_back_with_what_it_had_computed(
     desktop = open_desktop(make, None, tmp_path / "home", wait=False)
     desktop.models.state_changed.connect(lambda state: phases.append(state.phase))
     desktop.models.open(str(GUIDE))
-    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
     ask(qtbot, desktop, "What is a page?")
-    qtbot.waitUntil(lambda: desktop.models.state.phase == "resting", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "resting")
     assert desktop.chats.memory
     assert all(memory.memory_bytes == 0 < memory.ssd_bytes for memory in desktop.chats.memory.values())
     before = len(phases)

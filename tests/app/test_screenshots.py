@@ -69,7 +69,7 @@ def save(desktop: Desktop, name: str) -> QImage:
 def say(qtbot: QtBot, desktop: Desktop, question: str) -> None:
     """Ask, and wait for the whole answer."""
     assert desktop.conversation.send(question)
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=10_000)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
 
 
 @pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.long)])
@@ -169,7 +169,7 @@ def talk_with_branches(qtbot: QtBot, desktop: Desktop) -> None:
 def say_with(qtbot: QtBot, desktop: Desktop, ask: Callable[[], bool]) -> None:
     """Ask in some other way, and wait for the whole answer."""
     assert ask()
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=10_000)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
 
 
 SIZES = pytest.mark.parametrize(

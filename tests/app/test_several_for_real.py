@@ -16,7 +16,6 @@ from app.wiring import Desktop
 from engine import CacheReport, Engine, EngineSettings, Event, Finished, Freed, Stats
 from tests.app.conftest import OpenDesktop
 
-PATIENCE = 30_000  # ms
 PAGE = 16
 
 
@@ -37,7 +36,7 @@ class Told:
         self.desktop: Desktop = open_desktop(make, GUIDE, home)
 
     def until(self, phase: str) -> None:
-        self.qtbot.waitUntil(lambda: self.desktop.conversation.state.phase == phase, timeout=PATIENCE)
+        self.qtbot.waitUntil(lambda: self.desktop.conversation.state.phase == phase)
 
     def ask(self, count: int) -> AnswersView:
         """Ask from the composer's menu; returns the answers as the transcript shows them."""
@@ -72,19 +71,19 @@ def test_the_pages_of_what_is_not_kept_are_free(told: Told) -> None:
     told.until("choosing")
     end = told.last(Finished)
     assert isinstance(end, Finished)
-    told.qtbot.waitUntil(told.is_told_behind_the_end, timeout=PATIENCE)
+    told.qtbot.waitUntil(told.is_told_behind_the_end)
     before = told.cached_pages()
     # The last token of an answer is never fed back, so it is in no page.
     chains = [end.prompt_tokens + tokens[:-1] for tokens in (end.tokens, *(o.tokens for o in end.others))]
     pages = [{chain[: begin + PAGE] for begin in range(0, len(chain), PAGE)} for chain in chains]
     assert before == len(pages[0] | pages[1] | pages[2])
     told.qtbot.mouseClick(shown.cards[1].keep_button, Qt.MouseButton.LeftButton)
-    told.qtbot.waitUntil(lambda: any(isinstance(event, Freed) for event in told.events), timeout=PATIENCE)
+    told.qtbot.waitUntil(lambda: any(isinstance(event, Freed) for event in told.events))
     freed = told.last(Freed)
     assert isinstance(freed, Freed)
     assert freed.pages == before - len(pages[1])
-    told.qtbot.waitUntil(lambda: told.cached_pages() == len(pages[1]), timeout=PATIENCE)
-    told.qtbot.waitUntil(told.desktop.window.toast.isVisible, timeout=PATIENCE)
+    told.qtbot.waitUntil(lambda: told.cached_pages() == len(pages[1]))
+    told.qtbot.waitUntil(told.desktop.window.toast.isVisible)
     conversation = told.desktop.conversation
     assert tokens_along(conversation.messages) == end.prompt_tokens + end.others[0].tokens
     assert conversation.versions(conversation.messages[-1].id).count == 3
@@ -98,7 +97,7 @@ def test_the_pages_of_what_is_not_kept_are_free(told: Told) -> None:
 
 def test_one_is_kept_while_all_are_being_written(told: Told) -> None:
     shown = told.ask(4)
-    told.qtbot.waitUntil(lambda: shown.cards[3].keep_button.isEnabled(), timeout=PATIENCE)
+    told.qtbot.waitUntil(lambda: shown.cards[3].keep_button.isEnabled())
     told.qtbot.mouseClick(shown.cards[3].keep_button, Qt.MouseButton.LeftButton)
     told.until("idle")
     end = told.last(Finished)
@@ -107,4 +106,4 @@ def test_one_is_kept_while_all_are_being_written(told: Told) -> None:
     assert conversation.messages[-1].text == end.others[2].text
     assert tokens_along(conversation.messages) == end.prompt_tokens + end.others[2].tokens
     kept = -(-(len(end.prompt_tokens) + len(end.others[2].tokens) - 1) // PAGE)
-    told.qtbot.waitUntil(lambda: told.cached_pages() == kept, timeout=PATIENCE)
+    told.qtbot.waitUntil(lambda: told.cached_pages() == kept)

@@ -25,7 +25,6 @@ from app.wiring import Desktop, MakeEngine
 from engine import Engine, EngineSettings, inspect_model
 from tests.app.conftest import OpenDesktop
 
-PATIENCE = 30_000  # ms
 PAGES = 8
 SENTENCE = "Please tell me everything that you know about pages, chats, models and settings. "
 LONG = SENTENCE * 5
@@ -45,7 +44,7 @@ def few_pages(folder: Path, bits: int | None = None) -> MakeEngine:
 
 def ended(qtbot: QtBot, desktop: Desktop) -> str:
     """Wait for the answer; returns how it ended."""
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     return desktop.conversation.messages[-1].status
 
 
@@ -69,7 +68,7 @@ def way(qtbot: QtBot, desktop: Desktop, first_word: str) -> QPushButton:
         ways = view._body.error.ways
         return [button for button in ways if button.isVisible() and button.text().startswith(first_word)]
 
-    qtbot.waitUntil(lambda: bool(offered()), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: bool(offered()))
     return offered()[0]
 
 
@@ -77,7 +76,7 @@ def test_letting_go_of_a_pinned_chat(desktop: Desktop, qtbot: QtBot) -> None:
     pinned = pinned_chat(qtbot, desktop)
     desktop.pane.composer.set_text(LONG)
     said = desktop.pane.status_line
-    qtbot.waitUntil(lambda: "needs" in said.words, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: "needs" in said.words)
     warned = desktop.prediction.words
     assert desktop.conversation.send(LONG)
     assert ended(qtbot, desktop) == "failed"
@@ -111,9 +110,9 @@ def test_shortening_opens_the_editor_and_storing_in_bits_is_a_setting(
     assert question.editor
     assert question.editor.text == desktop.conversation.messages[0].text
     qtbot.mouseClick(way(qtbot, desktop, "Store"), Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text)
     file = SettingsFile(tmp_path / "home" / "settings.json")
-    qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8", timeout=PATIENCE)
+    qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8")
 
 
 def test_storing_in_bits_holds_for_a_model_with_a_kv_cache_of_its_own(
@@ -128,7 +127,7 @@ def test_storing_in_bits_holds_for_a_model_with_a_kv_cache_of_its_own(
     assert desktop.conversation.send(LONG * 3)
     assert ended(qtbot, desktop) == "failed"
     qtbot.mouseClick(way(qtbot, desktop, "Store"), Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text)
     assert settings_at(GUIDE, Paths(home)) == ModelSettings(context=2000, kv_cache="8")
     with qtbot.waitSignal(desktop.models.opened, timeout=PATIENCE):
         desktop.window.toast._button.click()
@@ -162,7 +161,7 @@ def test_a_context_that_is_set_too_small_leads_to_its_setting(
     assert "context is set to 40" in desktop.conversation.messages[-1].error
     qtbot.mouseClick(way(qtbot, desktop, "Allow more"), Qt.MouseButton.LeftButton)
     dialogs = desktop.window.findChildren
-    qtbot.waitUntil(lambda: bool(dialogs(ModelSettingsDialog)), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: bool(dialogs(ModelSettingsDialog)))
     (dialog,) = dialogs(ModelSettingsDialog)
     field = dialog.field("context")
     assert (dialog.windowTitle(), field.selectedText()) == ("Settings of guide", "40")
@@ -170,10 +169,8 @@ def test_a_context_that_is_set_too_small_leads_to_its_setting(
     qtbot.mouseClick(dialog.save, Qt.MouseButton.LeftButton)
     desk = desktop.models_door.desk
     assert desk
-    qtbot.waitUntil(lambda: desk.page.toast.text == OUTDATED.format(name="guide"), timeout=PATIENCE)
-    with qtbot.waitSignal(
-        desktop.models.opened, timeout=PATIENCE
-    ):  # until then it is ready as it was loaded before
+    qtbot.waitUntil(lambda: desk.page.toast.text == OUTDATED.format(name="guide"))
+    with qtbot.waitSignal(desktop.models.opened):  # until then it is ready as it was loaded before
         desktop.models.open(str(GUIDE))
     assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
     assert ended(qtbot, desktop) in ("complete", "length")
@@ -181,7 +178,7 @@ def test_a_context_that_is_set_too_small_leads_to_its_setting(
 
 def test_the_setting_of_a_model_that_is_gone_is_said_not_to_be_there(desktop: Desktop, qtbot: QtBot) -> None:
     desktop.models_door.show_context("/models/gone")
-    qtbot.waitUntil(lambda: desktop.models_door.desk is not None, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.models_door.desk is not None)
     desk = desktop.models_door.desk
     assert desk
-    qtbot.waitUntil(lambda: "not among" in desk.page.banner.text, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: "not among" in desk.page.banner.text)

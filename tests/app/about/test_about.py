@@ -42,7 +42,7 @@ def test_settings_lead_to_about_and_about_to_the_rest(open_desktop: OpenDesktop,
     assert desktop.window.findChild(TextDialog)
     licences = desktop.window.findChild(LicencesDialog)
     assert licences
-    qtbot.waitUntil(lambda: licences.list.count() > 0, timeout=20_000)
+    qtbot.waitUntil(lambda: licences.list.count() > 0)
 
 
 def test_a_macs_menu_has_them_where_macs_have_them(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
@@ -71,7 +71,7 @@ def test_after_an_update_the_window_says_so_once(open_desktop: OpenDesktop, qtbo
     qtbot.waitUntil(lambda: memory.read().ran == VERSION)  # or its own note comes behind the next line
     memory.note(ran="0.0.1")
     desktop = open_desktop(home=home)
-    qtbot.waitUntil(lambda: desktop.window.toast.text == f"This is MLXR {VERSION} now", timeout=10_000)
+    qtbot.waitUntil(lambda: desktop.window.toast.text == f"This is MLXR {VERSION} now")
     assert memory.read().ran == VERSION
 
 
@@ -120,7 +120,7 @@ def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
     door = AboutDoor(look, window, paths, post, desktop.chosen, models, settings, channel, trusted)
     site.gate.clear()
     door.updates.look()
-    qtbot.waitUntil(lambda: len(site.asked) == 1, timeout=10_000)
+    qtbot.waitUntil(lambda: len(site.asked) == 1)
     door.close(60)
     assert door._asking.is_running, "the end waited for the answer"
     site.gate.set()

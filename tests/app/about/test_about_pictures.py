@@ -93,7 +93,7 @@ def test_about_with_an_update(desktop: Desktop, published: AboutDoor, qtbot: QtB
     save(dialog, f"{look}-about-before")
     dialog.check.click()
     assert dialog.update_line.text() == ASKING
-    qtbot.waitUntil(lambda: published.updates.state.phase == "newer", timeout=10_000)
+    qtbot.waitUntil(lambda: published.updates.state.phase == "newer")
     assert dialog.page.isVisible()
     assert "0.2.0 is available" in dialog.update_line.text()
     save(dialog, f"{look}-about-update")
@@ -109,7 +109,7 @@ def test_what_is_new(desktop: Desktop, qtbot: QtBot, look: str) -> None:
 def test_licences(desktop: Desktop, qtbot: QtBot, look: str) -> None:
     desktop.about.show_licences()
     dialog = shown(desktop, qtbot, LicencesDialog)
-    qtbot.waitUntil(lambda: dialog.list.count() > 20, timeout=20_000)
+    qtbot.waitUntil(lambda: dialog.list.count() > 20)
     assert dialog.title.text().startswith("MLXR ")
     dialog.search.setText("lgpl")
     names = [dialog.list.item(row).text() for row in range(dialog.list.count())]

@@ -20,8 +20,6 @@ from engine import Event
 from tests.app.conftest import OpenDesktop
 from tests.app.dashboard.hours import MAIN, OTHER, Clocks, HoursEngine
 
-PATIENCE = 30_000  # ms
-
 
 class HoursWindow:
     """Opens the window; `run` lets time go by.
@@ -114,4 +112,4 @@ class HoursWindow:
         return found
 
     def _wait(self, until) -> None:
-        self._qtbot.waitUntil(until, timeout=PATIENCE)
+        self._qtbot.waitUntil(until)

@@ -108,7 +108,7 @@ def test_this_sessions_requests_are_on_screen(open_desktop: OpenDesktop, qtbot: 
         qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     desktop.engine.fail_with = "the prompt is too long"
     assert desktop.conversation.send("and now?")
-    qtbot.waitUntil(lambda: pane.cards["requests"].words == "3", timeout=10_000)
+    qtbot.waitUntil(lambda: pane.cards["requests"].words == "3")
     answers: list[list[RequestRecord]] = []
     span = pane.history.look.span if pane.history.look else None
     assert span

@@ -15,8 +15,6 @@ from app.wiring import Desktop
 from engine import Engine, EngineSettings, Event, SsdSettings, Stats
 from tests.app.conftest import OpenDesktop
 
-PATIENCE = 30_000  # ms
-
 
 class Watched:
     """The guide in a window of 256 pages, with an SSD cache.
@@ -41,7 +39,7 @@ class Watched:
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Let the window run until it is so."""
-        self.qtbot.waitUntil(until, timeout=PATIENCE)
+        self.qtbot.waitUntil(until)
 
     def say(self, words: str, answers: int = 1) -> str:
         """Ask, wait for the answer, and return the chat's id."""

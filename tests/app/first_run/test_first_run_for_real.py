@@ -21,7 +21,6 @@ from tests.engine.test_idle_trials import COMMAND
 NEEDS_EMULATOR = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("g++") is None, reason="the emulator needs Linux and g++"
 )
-PATIENCE = 60_000
 
 
 @NEEDS_EMULATOR
@@ -37,20 +36,20 @@ def test_the_first_chat_goes_on_beside_trials_and_they_can_be_put_off(
     desktop = open_desktop(lambda emit: Engine(emit, settings), GUIDE, home)
     strip = desktop.pane.findChild(TrialsStrip)
     assert strip
-    qtbot.waitUntil(lambda: " of " in strip.words and ": 0 of" not in strip.words, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: " of " in strip.words and ": 0 of" not in strip.words)
     assert desktop.conversation.send("What is a page?")
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     assert desktop.conversation.messages[-1].text
     trials = desktop.trials.trials
     assert trials is not None
     assert trials.done < trials.total
     strip.later.click()
-    qtbot.waitUntil(lambda: not strip.isVisible(), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not strip.isVisible())
     assert desktop.trials.trials is not None
     assert desktop.trials.trials.are_put_off
     done = desktop.trials.trials.done
     assert desktop.conversation.send("Where are my chats saved?")
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     assert desktop.trials.trials.done == done
 
 
@@ -62,7 +61,7 @@ def test_without_a_gpu_there_is_nothing_to_try_and_nothing_is_shown(
     settings = EngineSettings(cache=Paths(home).kernels, executor="reference")
     desktop = open_desktop(lambda emit: Engine(emit, settings), GUIDE, home)
     assert desktop.conversation.send("What is a page?")
-    qtbot.waitUntil(lambda: not desktop.conversation.state.busy, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
     strip = desktop.pane.findChild(TrialsStrip)
     assert strip
     assert (strip.isVisible(), desktop.trials.trials) == (False, None)
@@ -71,7 +70,7 @@ def test_without_a_gpu_there_is_nothing_to_try_and_nothing_is_shown(
 def test_the_first_window_leads_to_models_that_fit(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
     desktop = open_desktop(model=GUIDE)
     desktop.pane.empty_state.find_model.click()
-    qtbot.waitUntil(lambda: not desktop.window.is_chat_shown, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: not desktop.window.is_chat_shown)
     desk = desktop.models_door.desk
     assert desk
     assert desk.page.tab == "discover"

@@ -15,8 +15,6 @@ from tests.hub.fixtures import HubHome
 from tests.hub.fixtures import hub_home as hub_home
 from tests.hub.server import HubServer
 
-PATIENCE = 30_000  # ms
-
 
 @pytest.fixture(autouse=True)
 def own_home(hub_home: HubHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -60,7 +58,7 @@ class Scene:
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Let the window run until it is so."""
-        self.qtbot.waitUntil(condition, timeout=PATIENCE)
+        self.qtbot.waitUntil(condition)
 
     def show(self, tab: str) -> None:
         """Click a tab."""

@@ -87,7 +87,6 @@ def test_a_download_goes_on_after_a_restart(
         lambda: (
             desks.desk is not None and [state.phase for state in desks.desk.downloads.states] == ["finished"]
         ),
-        timeout=20_000,
     )
     assert "org/long" in again.window.toast.text
     assert hub.bytes_sent("org/long", WEIGHTS) <= 1.05 * 2_000_000

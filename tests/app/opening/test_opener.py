@@ -19,7 +19,6 @@ from app.store.records import Chat, ChatMessage
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 from tests.app.instance.conftest import connected
-from tests.app.models.conftest import PATIENCE
 from tests.app.models.conftest import hub as hub
 from tests.app.models.conftest import hub_home as hub_home
 from tests.app.models.conftest import own_home as own_home
@@ -62,10 +61,10 @@ def test_a_link_shows_the_page_of_a_model_and_downloads_nothing(
     hub.update(Repo("lab/tiny", {"config.json": b"{}"}, card="# Tiny", downloads=5))
     desktop = open_desktop()
     desktop.opener.open("mlxr://model/lab/tiny")
-    qtbot.waitUntil(lambda: desktop.models_door.desk is not None, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desktop.models_door.desk is not None)
     desk = desktop.models_door.desk
     assert desk is not None
-    qtbot.waitUntil(lambda: desk.repo.card is not None or bool(desk.repo.error), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: desk.repo.card is not None or bool(desk.repo.error))
     assert (desk.repo.repo, desk.repo.error) == ("lab/tiny", "")
     assert desktop.window.is_shown(desk.page)
     assert desk.page.discover.isVisible()

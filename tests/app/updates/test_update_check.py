@@ -60,7 +60,7 @@ def settled(checked: Checked, qtbot: QtBot) -> None:
     """Wait until all that was asked of the background is told."""
     done: list[bool] = []
     checked.updates._background.ask(lambda: None, lambda _: done.append(True), lambda _: None)
-    qtbot.waitUntil(lambda: bool(done), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(done))
 
 
 def test_nobody_is_asked_unless_that_is_wanted(checked: Checked, site: Site, qtbot: QtBot) -> None:
@@ -125,9 +125,9 @@ def test_a_slow_server_does_not_hold_up_the_window(checked: Checked, site: Site,
     checked.updates.look()
     checked.updates.look()  # impatience is no second question
     assert checked.updates.state.phase == "asking"
-    qtbot.waitUntil(lambda: len(site.asked) == 1, timeout=10_000)
+    qtbot.waitUntil(lambda: len(site.asked) == 1)
     site.gate.set()
-    qtbot.waitUntil(lambda: checked.updates.state.phase == "newer", timeout=10_000)
+    qtbot.waitUntil(lambda: checked.updates.state.phase == "newer")
     assert len(site.asked) == 1
 
 
