@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from app.store.schema import MIGRATIONS, Migration, NewerDatabase, check_version, migrate
 
 BUSY_SECONDS = 2.0
+
+_starting_over = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Opened:
 
 def open_database(path: Path, kind: Kind = CHATS) -> Opened:
     """Open or create `path`. A broken file is moved aside; what cannot be written is replaced by memory."""
+    before = _file_at(path)
     try:
         return Opened(_connect(path, kind), "", saved=True)
     except NewerDatabase:
@@ -61,7 +65,7 @@ def open_database(path: Path, kind: Kind = CHATS) -> Opened:
         remedy = "End the other program that is writing there" if is_held else _MAKE_ROOM
         return _in_memory(kind, _unwritable(path, kind, str(error), remedy))
     except sqlite3.DatabaseError:
-        return _start_over(path, kind)
+        return _start_over(path, kind, before)
 
 
 def _connect(path: Path, kind: Kind) -> sqlite3.Connection:
@@ -113,13 +117,26 @@ def _in_memory(kind: Kind, problem: str) -> Opened:
     return Opened(connection, problem, saved=False)
 
 
-def _start_over(path: Path, kind: Kind) -> Opened:
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file it is; None where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def _start_over(path: Path, kind: Kind, damaged: tuple[int, int] | None) -> Opened:
+    """`damaged`: which file was found to be. Another one is of who found it too, and is left to its user."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
-        path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        connection = _connect(path, kind)
+        with _starting_over:
+            if damaged is not None and _file_at(path) != damaged:
+                return Opened(_connect(path, kind), "", saved=True)
+            path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            connection = _connect(path, kind)
     except (OSError, sqlite3.Error) as error:
         return _in_memory(kind, _unwritable(path, kind, str(error)))
     return Opened(

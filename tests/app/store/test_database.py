@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.store import database
 from app.store.chats import ChatStore
 from app.store.database import Opened, open_database
 from app.store.records import Chat
@@ -47,6 +48,29 @@ def test_damaged_file_is_moved_aside_and_said(tmp_path: Path, content: bytes) ->
     assert opened.saved
     assert "damaged" in opened.problem
     assert works(opened)
+    opened.connection.close()
+    kept = [file for file in tmp_path.iterdir() if ".damaged-" in file.name]
+    assert [file.read_bytes() for file in kept] == [content]
+
+
+def test_a_damaged_file_that_two_find_is_moved_aside_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, content, start_over = tmp_path / "chats.sqlite3", b"no database" * 1000, database._start_over
+    path.write_bytes(content)
+
+    def overtaken(*arguments: Any) -> Opened:
+        monkeypatch.setattr(database, "_start_over", start_over)
+        other = open_database(path)
+        assert "damaged" in other.problem
+        assert works(other)
+        other.connection.close()
+        return start_over(*arguments)
+
+    monkeypatch.setattr(database, "_start_over", overtaken)
+    opened = open_database(path)
+    assert (opened.saved, opened.problem) == (True, "")
+    assert [chat.title for chat in ChatStore(opened.connection).chats()] == ["Title"]
     opened.connection.close()
     kept = [file for file in tmp_path.iterdir() if ".damaged-" in file.name]
     assert [file.read_bytes() for file in kept] == [content]
