@@ -22,11 +22,15 @@ Wish = Literal["fetch", "pause", "cancel"]
 
 @dataclass(slots=True)
 class _Job:
-    """A download in the queue, what is wanted of it by now, and whether somebody is at it."""
+    """A download in the queue, what is wanted of it by now, and whether somebody is at it.
+
+    `is_given_up`: whether it was tried to give it up.
+    """
 
     entry: Entry
     wish: Wish = "fetch"
     is_taken: bool = False
+    is_given_up: bool = False
     stop: Stop = field(default_factory=Stop)
 
 
@@ -149,7 +153,8 @@ class DownloadQueue:
                 return Failed(id_, str(error), not isinstance(error, DownloadFailed) or error.is_resumable)
         if job.wish == "pause":
             return Paused(id_)
-        return self._cancel(job.entry) if job.wish == "cancel" else None
+        job.is_given_up = job.wish == "cancel"
+        return self._cancel(job.entry) if job.is_given_up else None
 
     def _cancel(self, entry: Entry) -> DownloadEvent:
         try:
@@ -162,6 +167,10 @@ class DownloadQueue:
         with self._changed:
             if self._jobs.get(end.id) is not job and not isinstance(end, Finished):
                 return  # it was queued anew meanwhile, and has its end before it
+            if job.wish == "cancel" and not (job.is_given_up or isinstance(end, Finished)):
+                job.is_taken = False  # that was wanted when it had just paused or failed, and is done next
+                self._changed.notify()
+                return
             self._jobs.pop(end.id, None)
             if isinstance(end, Paused):
                 self._journal.note_state(end.id, "paused")

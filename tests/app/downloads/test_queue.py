@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 from huggingface_hub import snapshot_download, try_to_load_from_cache
 
-from app.downloads.events import Cancelled, Finished, Paused, Progress, Queued, Retrying
+from app.downloads.events import Cancelled, DownloadEvent, Finished, Paused, Progress, Queued, Retrying
 from app.downloads.lanes import Lanes
 from app.downloads.part_file import ENDING
 from app.downloads.progress import ProgressTeller
+from app.downloads.queue import DownloadQueue, _Job
 from app.downloads.repo_lock import repo_lock
 from app.downloads.wanted import Wanted
 from tests.app.downloads.conftest import OpenStage
@@ -104,6 +105,28 @@ def test_giving_up_removes_parts_and_leaves_what_is_whole(open_stage: OpenStage)
     assert not list(stage.cache.rglob("*mlxr-part*"))
     assert stage.journal.pending() == []
     assert whole.read_bytes() == noise(300_000, 3)
+
+
+def test_giving_up_one_that_is_just_being_paused(
+    open_stage: OpenStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, end = open_stage(model_repo(weights=300_000)), DownloadQueue._end
+
+    def overtaken(queue: DownloadQueue, job: _Job, paused: DownloadEvent) -> None:
+        monkeypatch.setattr(DownloadQueue, "_end", end)
+        assert isinstance(paused, Paused)
+        queue.cancel(job.entry)
+        end(queue, job, paused)
+
+    stall = Fault("model.safetensors", "stall", at=200_000)
+    stage.hub.faults.add(stall)
+    id_ = stage.queue.add(Wanted("org/model"))
+    stage.hub.faults.wait(stall)
+    monkeypatch.setattr(DownloadQueue, "_end", overtaken)
+    stage.queue.pause(id_)
+    assert stage.end_of(id_) == Cancelled(id_)
+    assert stage.journal.pending() == []
+    assert not list(stage.cache.rglob("*mlxr-part*"))
 
 
 def test_giving_up_a_paused_one_leaves_no_empty_folders(open_stage: OpenStage) -> None:
