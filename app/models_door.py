@@ -96,9 +96,9 @@ class ModelsDoor:
         """Show where the context of the model at `path` is set, for a way out of a refusal."""
 
         def show(desk: ModelsDesk) -> None:
+            desk.show_context(path)  # found before places are looked through, as they are for the page
             self._show_page(desk)
             desk.page.show_tab("library")
-            desk.show_context(path)
 
         self._with_desk(lambda desk: desk.prepare_page(partial(show, desk)))
 

@@ -331,6 +331,25 @@ def test_names_and_favourites_hold_at_once_while_places_are_looked_through(
     scene.wait(lambda: view.names() == ["my-model", "guide"])
 
 
+def test_the_way_to_a_context_does_not_lead_through_all_places(
+    scene: Scene, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(scene.page, model)
+    scene.wait(lambda: "tiny-random" in scene.labels())
+    scene.page.left.emit()
+    found_all = threading.Event()
+
+    def look_for_long(*_: object, **__: object) -> tuple[str, ...]:
+        found_all.wait(60)
+        return ()
+
+    monkeypatch.setattr(Library, "refresh", look_for_long)
+    scene.desktop.models_door.show_context(str(model))
+    scene.wait(lambda: scene.page.findChild(ModelSettingsDialog) is not None)
+    assert scene.desk.library.is_scanning
+    found_all.set()
+
+
 def test_what_is_set_right_before_the_end_is_kept(scene: Scene, model: Path) -> None:
     drop(scene.page, model)
     view, paths = scene.page.library.list, scene.desktop._paths
