@@ -164,6 +164,7 @@ def test_a_kernel_that_fails_is_off_and_named_and_the_rest_goes_on(
 def test_kernels_for_blocks_are_tried_before_the_model_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.loading.model.TRIAL_SECONDS", PATIENCE)  # however slow the machine is
     file = tmp_path / "blocks.gguf"
     sizes = {"head_dim": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 1}
     write_gguf_model(file, **sizes)
