@@ -126,10 +126,10 @@ def test_a_branch_is_in_memory_at_once_and_stays_when_its_chat_is_deleted(real: 
     new = real.chat.chat
     assert old
     assert new
-    real.qtbot.waitUntil(lambda: new.id in chats.memory, timeout=PATIENCE)
+    real.qtbot.waitUntil(lambda: new.id in chats.memory)
     assert place_of(chats.memory[new.id]) == "memory"
     chats.delete(old.id)
-    real.qtbot.waitUntil(lambda: old.id not in chats.memory, timeout=PATIENCE)
+    real.qtbot.waitUntil(lambda: old.id not in chats.memory)
     real.say("How do I open another model?")
     page = EngineSettings().page_size
     assert real.found().cached_tokens == known // page * page

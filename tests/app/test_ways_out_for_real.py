@@ -129,7 +129,7 @@ def test_storing_in_bits_holds_for_a_model_with_a_kv_cache_of_its_own(
     qtbot.mouseClick(way(qtbot, desktop, "Store"), Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text)
     assert settings_at(GUIDE, Paths(home)) == ModelSettings(context=2000, kv_cache="8")
-    with qtbot.waitSignal(desktop.models.opened, timeout=PATIENCE):
+    with qtbot.waitSignal(desktop.models.opened):
         desktop.window.toast._button.click()
     assert desktop.conversation.regenerate(desktop.conversation.messages[-1].id)
     assert ended(qtbot, desktop) in ("complete", "length")

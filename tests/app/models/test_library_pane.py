@@ -31,7 +31,7 @@ from app.models.removal_dialog import RemovalDialog
 from app.wiring import Desktop
 from engine import LoadModel, UnloadModel
 from tests.app.conftest import OpenDesktop
-from tests.app.models.conftest import PATIENCE, OpenScene, Scene
+from tests.app.models.conftest import OpenScene, Scene
 from tests.fakes.busy_thread import keep_busy
 from tests.fakes.models_elsewhere import cache_revision
 from tests.fakes.random_model import write_random_model
@@ -373,17 +373,17 @@ def test_the_end_cuts_a_look_through_all_places_short_and_lists_what_was_dropped
     def slow_look(path: Path) -> Facts:
         looked.append(path.name)
         begun.set()
-        assert ending.wait(PATIENCE / 1000)
+        assert ending.wait(60)
         return look(path)
 
     def join_now(timeout: float | None = None) -> None:
         ending.set()
-        join(PATIENCE / 1000)
+        join(60)
 
     monkeypatch.setattr(library_view_model, "look", slow_look)
     monkeypatch.setattr(thread, "join", join_now)
     scene.desk.library.scan(again=True)
-    assert begun.wait(PATIENCE / 1000)
+    assert begun.wait(60)
     shutil.copytree(model, tmp_path / "another")
     scene.desk.library.take_in(str(tmp_path / "another"))
     scene.desktop.close()
