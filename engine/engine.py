@@ -32,7 +32,8 @@ from engine.commands import (
     UnloadModel,
     WatchPages,
 )
-from engine.errors import EngineClosed, EngineError, NoModel
+from engine.ended import Awaited, refusal
+from engine.errors import EngineError, NoModel
 from engine.events import Event, Failed, Finished
 from engine.failure import failure
 from engine.idle_trials import IdleTrials
@@ -45,9 +46,6 @@ from engine.settings import EngineSettings
 from engine.trial_events import KernelTrials
 
 log = logging.getLogger(__name__)
-
-_Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget
-"""Commands that somebody waits for, or rests assured of: they are done, or refused to their sender."""
 
 _TRIALS_SECONDS = 1.0
 """For which the end of the thread waits for a trial's process to end."""
@@ -71,11 +69,11 @@ _Notice = _TrialEnded | _Settled | KernelTrials
 class Engine:
     """Runs requests on loaded models, which take turns step by step.
 
-    `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread and
-    should only hand the event on. Every LoadModel that was taken ends in ModelReady or Failed, every Generate
-    in Finished or Failed, also where the thread breaks. A model that has left memory because nobody used it
-    is loaded again for the next Generate or Predict: LoadProgress and ModelReady or Failed then come again,
-    with the id of its LoadModel.
+    `submit` may be called from any thread and never blocks. `emit` is called on the engine's thread, behind
+    Shutdown by `submit` too, and should only hand the event on. Every LoadModel ends in ModelReady or Failed,
+    every Generate in Finished or Failed, also where the thread breaks. A model that has left memory because
+    nobody used it is loaded again for the next Generate or Predict: LoadProgress and ModelReady or Failed
+    then come again, with the id of its LoadModel.
     """
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
@@ -105,23 +103,24 @@ class Engine:
     def submit(self, command: Command) -> None:
         """Queue a command.
 
-        Raises EngineClosed behind Shutdown, where somebody would wait for what comes of it; what has no
-        meaning then, such as Cancel, is ignored. Raises ValueError when a Generate or LoadModel repeats the
-        id of one in flight.
+        Behind Shutdown nothing is done any more: whoever waits hears so at once, by an event on the caller's
+        thread. Raises ValueError when a Generate or LoadModel repeats the id of one in flight.
         """
-        if not isinstance(command, _Awaited | Shutdown):  # may come of a signal, while the lock is held
+        if not isinstance(command, Awaited | Shutdown):  # may come of a signal, while the lock is held
             self._put(command)
             return
         with self._taking:
             if isinstance(command, Shutdown):
                 self._closing.set()
-            elif self._closing.is_set():
-                raise EngineClosed("the engine has ended; start MLXR again")
-            if isinstance(command, Generate | LoadModel):
+            if not self._closing.is_set() and isinstance(command, Generate | LoadModel):
                 if command.id in self._in_flight:
                     raise ValueError(f"a request called {command.id!r} is in flight already")
                 self._in_flight.add(command.id)
-            self._put(command)
+            if isinstance(command, Shutdown) or not self._closing.is_set():
+                self._put(command)
+                return
+        if (event := refusal(command)) is not None:
+            self._emit(event)
 
     def _put(self, command: Command) -> None:
         self._commands.put((command, time.perf_counter()))

@@ -11,10 +11,11 @@ from engine import (
     Cancel,
     Command,
     Engine,
-    EngineClosed,
+    Event,
     Failed,
     Finished,
     Forget,
+    Freed,
     Generate,
     Keep,
     LoadModel,
@@ -38,26 +39,32 @@ def ends(listener: Listener) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ASKS,
-        Predict(ASKS),
-        LoadModel("load", "anywhere"),
-        Keep("chat", (1,), ((2,),)),
-        MeasureBandwidth(),
-        ProfileStep("profile"),
-        Forget("chat"),
-    ],
+    ("command", "id_"),
+    [(ASKS, "a"), (Predict(ASKS), "a"), (LoadModel("load", "anywhere"), "load"), (ProfileStep("p"), "p")],
 )
-def test_what_somebody_waits_for_is_refused_behind_shutdown(listener: Listener, command: Command) -> None:
+def test_what_has_an_id_fails_at_once_behind_shutdown(listener: Listener, command: Command, id_: str) -> None:
     with listener.held():
         listener.submit(Shutdown())
-        with pytest.raises(EngineClosed, match="the engine has ended"):
-            listener.submit(command)
-    assert listener.engine.close(PATIENCE)
-    with pytest.raises(EngineClosed, match="the engine has ended"):
         listener.submit(command)
-    assert ends(listener) == []
+        assert ends(listener) == [("Failed", id_)]
+    assert listener.engine.close(PATIENCE)
+    listener.submit(command)
+    failed, behind = listener.drain()
+    assert isinstance(failed, Failed)
+    assert behind == failed
+    assert (failed.id, failed.kind) == (id_, "EngineClosed")
+    assert "start MLXR again" in failed.error
+
+
+def test_what_else_is_waited_for_ends_at_once_behind_shutdown(
+    listener: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert listener.engine.close(PATIENCE)
+    listener.submit(Keep("chat", (1,), ((2,),)))
+    listener.submit(MeasureBandwidth())
+    assert listener.drain() == [Freed("chat", 0, 0), Bandwidth(None)]
+    listener.submit(Forget("chat"))
+    assert "may stay on SSD" in caplog.text
 
 
 def test_what_has_no_meaning_behind_shutdown_is_ignored(listener: Listener) -> None:
@@ -96,27 +103,15 @@ def test_a_thread_that_breaks_fails_all_that_it_was_asked(
     assert engine.close(PATIENCE)
     assert len(ends(listener)) == 4
     assert "the engine's thread broke" in caplog.text
-    with pytest.raises(EngineClosed):
-        engine.submit(ASKS)
+    engine.submit(ASKS)
+    assert ends(listener)[4:] == [("Failed", "a")]
 
 
 def test_an_engine_that_never_started_takes_nothing_once_it_is_closed() -> None:
-    engine = Engine(lambda event: None)
+    events: list[Event] = []
+    engine = Engine(events.append)
     assert engine.close(timeout=1)
-    with pytest.raises(EngineClosed):
-        engine.submit(ASKS)
-
-
-def test_what_cannot_be_measured_is_told_too(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Who waits for it asks no more until it comes."""
-
-    def breaks() -> float:
-        raise RuntimeError("the device was lost")
-
-    monkeypatch.setattr("engine.bandwidth.is_short_of_memory", lambda size: False)
-    monkeypatch.setattr("engine.bandwidth._fastest", breaks)
-    listener.submit(MeasureBandwidth())
-    assert listener.wait(lambda event: isinstance(event, Bandwidth)) == Bandwidth(None)
-    assert "the device was lost" in caplog.text
+    engine.submit(ASKS)
+    assert [(type(event), event.kind) for event in events if isinstance(event, Failed)] == [
+        (Failed, "EngineClosed")
+    ]

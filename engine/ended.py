@@ -1,0 +1,45 @@
+"""What becomes of commands behind Shutdown: whoever waits for one hears that the engine has ended."""
+
+from __future__ import annotations
+
+import logging
+
+from engine.cache_events import Freed
+from engine.commands import (
+    Command,
+    Forget,
+    Generate,
+    Keep,
+    LoadModel,
+    MeasureBandwidth,
+    Predict,
+    ProfileStep,
+)
+from engine.errors import EngineClosed
+from engine.events import Event
+from engine.failure import failure
+from engine.page_events import Bandwidth
+
+log = logging.getLogger(__name__)
+
+Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget
+"""Commands that somebody waits for, or rests assured of."""
+
+
+def refusal(command: Command) -> Event | None:
+    """The event that ends `command` without an engine; None for what nobody waits for."""
+    error = EngineClosed("the engine has ended; start MLXR again")
+    match command:
+        case Generate() | LoadModel() | ProfileStep():
+            return failure(command.id, error)
+        case Predict():
+            return failure(command.request.id, error)
+        case Keep():
+            return Freed(command.chat, 0, 0)
+        case MeasureBandwidth():
+            return Bandwidth(None)
+        case Forget():
+            log.warning("a chat was deleted when the engine had ended: what it computed may stay on SSD")
+        case _:
+            pass
+    return None
