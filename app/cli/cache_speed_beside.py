@@ -63,13 +63,15 @@ def _gap_rows(scene: Scene, runs: Sequence[_Run], share: int) -> Iterator[Row]:
 
 
 def _once(client: EngineClient, length: int, number: int) -> _Run:
-    alone = client.run(request(prompt_tokens(length, number, 1), chat=""))
+    alone = [client.run(request(prompt_tokens(length, number, 1), chat=""))]
     chat = client.send(_chat(number))
     client.wait_for_tokens(chat, ALONE)
     beside = client.run(request(prompt_tokens(length, number, 2), chat=""))
     written = chat.marks[-1].tokens if chat.marks else 0
     client.wait_for_tokens(chat, written + ALONE)
     client.cancel(chat)
+    # Before and behind: a machine whose speed changes meanwhile would be taken for the chat's doing.
+    alone.append(client.run(request(prompt_tokens(length, number, 4), chat="")))
     before = [mark for mark in chat.marks if mark.at <= beside.sent]
     after = [mark for mark in chat.marks if mark.at >= beside.ended]
     during = [mark for mark in chat.marks if beside.sent < mark.at < beside.ended]
@@ -81,7 +83,7 @@ def _once(client: EngineClient, length: int, number: int) -> _Run:
     return _Run(
         gaps_alone,
         gaps_beside,
-        length / alone.first_token,
+        len(alone) * length / sum(each.first_token for each in alone),
         length / beside.first_token,
     )
 
