@@ -57,8 +57,6 @@ class Chances:
     pin: float = 0.04
     forget: float = 0.04
     reload: float = 0.0
-    has_echoes: bool = False
-    """Whether some prompts repeat what was said."""
     breaks: bool = False
     """Whether steps break: then requests may fail as "Internal"."""
 
@@ -195,19 +193,15 @@ class Mix:
             self._listener.submit(Cancel(name))
 
     def _prompt(self) -> tuple[int, ...]:
-        """A new one, a next turn, one that repeats, an edit inside any page, or one that was asked before."""
+        """A new one, a next turn, an edit inside any page, or one that was asked before."""
         rng, longest = self._rng, self.context - 2
-        kinds = ("new", "turn", "turn", "edit", "edit", "again", *["echo"] * self._chances.has_echoes)
-        kind = rng.choice(kinds) if self._histories else "new"
+        kind = rng.choice(("new", "turn", "turn", "edit", "edit", "again")) if self._histories else "new"
         more = tuple(rng.randrange(3, 300) for _ in range(rng.randint(1, max(1, longest // 2))))
         before = rng.choice(self._histories[-12:]) if self._histories else ()
         if kind == "new":
             prompt = more
         elif kind == "turn":
             prompt = (*before, *more[:20])
-        elif kind == "echo":  # what followed before is guessed to follow again
-            begin = rng.randrange(len(before))
-            prompt = (*before[: longest - 8], *before[begin : begin + 8])
         elif kind == "edit":
             prompt = (*before[: rng.randrange(len(before))], *more[:20])
         else:
