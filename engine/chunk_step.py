@@ -44,6 +44,7 @@ class ChunkStep:
     def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels) -> None:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
+        self._copiers = [kernels.attention[layer.shape].copy for layer in decoder.attention]
         self._traced = set[tuple[ChunkShape, int]]()
         self._run: Callable[..., tuple[list[mx.array], list[mx.array]]] = self._trace
         self._logits: Callable[[mx.array], mx.array] = self._trace_logits
@@ -67,9 +68,9 @@ class ChunkStep:
             ids: of the chunk's tokens.
         """
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
-        pools, angles = self._arena.pools, self._decoder.rope.table(form.end)
+        (pools, copied), angles = self._arena.take_copy(), self._decoder.rope.table(form.end)
         # A device takes a tenth of a millisecond and more to fetch what the host wrote: it does so at once.
-        written = form.written(table, ids, self._arena.page_size) + 0
+        written = form.written(table, ids, self._arena.page_size, copied) + 0
         if self._kernels.is_lazy:
             mx.async_eval(written)
         states, pools.fences[:] = self._run(form.shape, form.windows, written, angles, pools.arrays)
@@ -96,6 +97,7 @@ class ChunkStep:
         pools, decoder, states = ArenaPools.of(arrays), self._decoder, list[mx.array]()
         ids, numbers = unpacked(shape, windows, decoder.attention[0].shape.dtype, written, angles)
         chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
+        pools.copy_page(self._copiers, numbers.pair)
         x, layers = decoder.embed(ids, self._ops), len(decoder.attention)
         for first in range(0, layers, PIECE):
             x = decoder.through(x, self._ops, chunk, range(first, min(first + PIECE, layers)))

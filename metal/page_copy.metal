@@ -1,4 +1,5 @@
-// A page copied onto another of the same pools: `pair` is source and target; 16 bytes a thread of the keys and of the values.
+// A page copied onto another of the same pools: `pair` begins with source and target, and nothing is copied where these are
+// one; 16 bytes a thread of the keys and of the values.
 //
 // The pools of LAYERS layers, all of one form, are copied in one launch.
 #define EACH uint(16 / sizeof(T))
@@ -18,7 +19,7 @@ const uint kv_head = threadgroup_position_in_grid.y % KV_HEADS, layer = threadgr
 if (threadgroup_position_in_grid.x == 0 && threadgroup_position_in_grid.y == 0 && thread_index_in_threadgroup < 8)
   next_fence[thread_index_in_threadgroup] = 0;
 
-if (at < PAGE * HEAD_DIM) {
+if (at < PAGE * HEAD_DIM && pair[0] != pair[1]) {
   const size_t base = size_t(kv_head) * uint(pool[0]) * HEAD_DIM + at;
   const size_t from = base + size_t(pair[0]) * (PAGE * HEAD_DIM), to = base + size_t(pair[1]) * (PAGE * HEAD_DIM);
   COPY(0, keys, values)

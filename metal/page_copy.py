@@ -12,7 +12,7 @@ from metal.attention_shape import AttentionShape
 from metal.errors import KernelError
 from metal.executors import Executor
 from metal.kernel import Kernel
-from metal.pools import NEXT_FENCE, POOL_INPUTS, Pools, check_arrays, pool_name
+from metal.pools import NEXT_FENCE, POOL_INPUTS, SMALLEST, Pools, check_arrays, pool_name
 from metal.touched import Launched, Touched
 
 MOST_LAYERS = 8
@@ -36,6 +36,8 @@ class PageCopy:
         Args:
             layers: pools of 1 to MOST_LAYERS layers that have as many slots; written in place.
             pair: int32 (2,), source and target: so few that a GPU reads them where the host has written them.
+                Or (8,), which the device has, with anything behind them. Where they are one page nothing is
+                copied.
 
         Raises:
             KernelError: arrays that do not fit together, or too many layers.
@@ -45,7 +47,8 @@ class PageCopy:
             raise KernelError(f"page copy: pools of {count} layers; 1 to {MOST_LAYERS} are taken")
         for pools in layers:
             pools.check("page copy", shape)
-        check_arrays("page copy", {"pair": (pair, (2,), mx.int32)})
+        few = (2,) if pair.size == 2 else (SMALLEST,)
+        check_arrays("page copy", {"pair": (pair, few, mx.int32)})
         if count not in self._kernels:
             self._kernels[count] = self._kernel(count)
         inputs = {"pair": pair, "pool": layers[0].slots}
@@ -89,5 +92,5 @@ def together(copiers: Sequence[PageCopy]) -> Iterator[tuple[PageCopy, range]]:
 
 def touched(launch: Launched) -> Touched:
     """Reads the source and writes the target."""
-    source, target = launch.integers("pair").tolist()
-    return Touched(frozenset({source}), frozenset({target}))
+    source, target = launch.integers("pair").tolist()[:2]
+    return Touched(frozenset({source} - {target}), frozenset({target} - {source}))

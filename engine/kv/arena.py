@@ -31,7 +31,7 @@ from engine.kv.page_table import Span
 from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.machine import device_kind
 from metal.constants import device_integers
-from metal.page_copy import PageCopy, together
+from metal.page_copy import PageCopy
 from metal.pools import FENCE
 
 KEYS, VALUES = "keys", "values"
@@ -67,6 +67,7 @@ class Arena:
         self._fences: list[mx.array] = []
         self._copiers: Sequence[PageCopy] | None = None
         self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pair, _arrays: []
+        self._due: PageCopied | None = None
         self._shows_views = False
         self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
         self.release()
@@ -91,7 +92,13 @@ class Arena:
         """The arrays themselves, for kernels; whoever launches one puts the next fence into its place."""
         if len(self.coding.planes) > 1:
             raise AssertionError("kernels take no quantised pages")
+        self._copy_what_is_due()
         return self._shown
+
+    def take_copy(self) -> tuple[ArenaPools, PageCopied | None]:
+        """`pools`, and the page that is to be copied first, by whoever takes this: see `ArenaPools.copy_page`."""
+        due, self._due = self._due, None
+        return self.pools, due
 
     def work_in_place(self, copiers: Sequence[PageCopy] | None, *, by_views: bool = False) -> None:
         """From now on kernels touch the pools, and copy pages: one for each layer; None for MLX's operations.
@@ -99,14 +106,12 @@ class Arena:
         `by_views`: `pools` are views of one shape (see Pools), so that what is traced outlives a growth. What
         copies pages in all layers is.
         """
+        self._copy_what_is_due()
         self._copiers, self._shows_views = copiers, by_views
 
         def copied(pair: mx.array, arrays: PoolArrays) -> list[mx.array]:
             pools = ArenaPools.of(arrays)
-            for kernel, layers in together(copiers or ()):
-                fence = kernel([pools.layer(layer) for layer in layers], pair)
-                for layer in layers:
-                    pools.hand_on(layer, fence)
+            pools.copy_page(copiers or (), pair)
             return pools.fences
 
         self._copied = mx.compile(copied) if by_views else copied
@@ -116,6 +121,7 @@ class Arena:
 
     def synchronize(self) -> None:
         """Wait for every launch that touches a pool: after this, anything may."""
+        self._copy_what_is_due()
         mx.eval(self._fences)
 
     def reserve(self, pages: int, limit: int) -> None:
@@ -133,7 +139,7 @@ class Arena:
 
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
-        self._pages = 0
+        self._pages, self._due = 0, None
         self._hide()
         self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
         for name, plane in self._planes.items():
@@ -191,12 +197,12 @@ class Arena:
                 begin += span.length
 
     def copy(self, copied: PageCopied) -> None:
-        """Copy a page onto another, in every layer."""
+        """Copy a page onto another, in every layer, before anything else touches the pools."""
         if self._copiers is None:
             self._copy(copied)
         else:
-            pair = mx.array([copied.source, copied.target], dtype=mx.int32)
-            self._fences[:] = self._copied(pair, self._shown.arrays)
+            self._copy_what_is_due()
+            self._due = copied  # what comes next may do it in passing
 
     def read(self, pages: Sequence[int]) -> PageData:
         """What these pages hold, in host memory; waits for whoever writes them."""
@@ -230,6 +236,12 @@ class Arena:
         The pools themselves do not do: the next step's writes take their place before these are evaluated.
         """
         return [pools[-1][:1, :1, :1] + 0 for pools in self._pools.values()]
+
+    def _copy_what_is_due(self) -> None:
+        due, self._due = self._due, None
+        if due is not None:
+            pair = mx.array([due.source, due.target], dtype=mx.int32)
+            self._fences[:] = self._copied(pair, self._shown.arrays)
 
     def _show(self) -> None:
         """Let kernels see what there is now."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
 
+from metal.page_copy import PageCopy, together
 from metal.pools import Pools
 
 PoolArrays = tuple[list[mx.array], list[mx.array], list[mx.array], list[mx.array]]
@@ -43,3 +45,10 @@ class ArenaPools:
     def hand_on(self, index: int, fence: mx.array) -> None:
         """A launch on a layer's pools has yielded this: the next one takes it."""
         self.fences[index] = fence
+
+    def copy_page(self, copiers: Sequence[PageCopy], pair: mx.array) -> None:
+        """Copy a page onto another in every layer; `copiers` has the kernel of each, `pair` as that takes it."""
+        for kernel, layers in together(copiers):
+            fence = kernel([self.layer(layer) for layer in layers], pair)
+            for layer in layers:
+                self.hand_on(layer, fence)

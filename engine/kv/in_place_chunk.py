@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
-from engine.kv.page_table import NO_PAGE, PageTable
+from engine.kv.page_table import NO_PAGE, PageCopy, PageTable
 from engine.layers.attention import AttentionLayer, ProjectingAttend, Projection
 from engine.layers.linear import Linear
 from engine.layers.norm import RMSNorm
@@ -68,7 +68,9 @@ class ChunkForm:
         keys = tuple(rounded(self.end - self.first(window)) for window in self.windows)
         return self.rows, self.room, *keys
 
-    def written(self, table: PageTable, ids: Sequence[int], page_size: int) -> mx.array:
+    def written(
+        self, table: PageTable, ids: Sequence[int], page_size: int, copied: PageCopy | None
+    ) -> mx.array:
         """Its numbers, as InPlaceChunk takes them: int32, one array.
 
         A GPU's host waits a tenth of a millisecond and more for each that it writes. Python's lists take it
@@ -78,12 +80,14 @@ class ChunkForm:
             table: of the sequence, with pages for the chunk.
             ids: of the chunk's tokens.
             page_size: tokens a page.
+            copied: what the pass does before its first layer; None leaves all pages as they are.
         """
         begin, end, used = self.begin, self.end, -(-self.end // page_size)
         pages, padding = table.pages[:used], self.rows - self.tokens
         if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
-        heads = [[begin], [0, self.tokens]]
+        pair = [0, 0] if copied is None else [copied.source, copied.target]
+        heads = [pair, [begin], [0, self.tokens]]
         for window in self.windows:
             first = self.first(window)
             heads.append([rounded(end - first), end - first, 0, 0, first])
@@ -131,6 +135,7 @@ class ChunkNumbers:
     """What layers read of a chunk beside its tokens, on the device: made once, by the first of them.
 
     Attributes:
+        pair: of PageCopy: what is to be copied before the first layer.
         lengths, offsets: of Pages and PrefillAttention, int32.
         slots: where each row goes, int32 (rows,).
         table: its sequence's pages, int32 (1, pages).
@@ -139,6 +144,7 @@ class ChunkNumbers:
         masks: of each of these, (rows, keys).
     """
 
+    pair: mx.array
     lengths: mx.array
     offsets: mx.array
     slots: mx.array
@@ -159,13 +165,14 @@ def unpacked(
         angles: (positions, rotary_dims) of every position in use.
     """
     rows, _, *keys = shape
-    sizes = [*[SMALLEST_BATCH] * (2 + len(windows)), rows, rows, rows]
-    lengths, offsets, *spans, slots, ids, own, table = mx.split(written, np.cumsum(sizes).tolist())
+    sizes = [*[SMALLEST_BATCH] * (3 + len(windows)), rows, rows, rows]
+    pair, lengths, offsets, *spans, slots, ids, own, table = mx.split(written, np.cumsum(sizes).tolist())
     masks = [
         mask_at(own - span[4:5], room, window, dtype)
         for window, span, room in zip(windows, spans, keys, strict=True)
     ]
-    return ids.view(mx.uint32), ChunkNumbers(lengths, offsets, slots, table[None], angles[own], spans, masks)
+    numbers = ChunkNumbers(pair, lengths, offsets, slots, table[None], angles[own], spans, masks)
+    return ids.view(mx.uint32), numbers
 
 
 class ChunkOps(Protocol):

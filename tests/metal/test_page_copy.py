@@ -83,6 +83,26 @@ def test_every_byte_moves_once(kernel_cache: Path, case: int) -> None:
         assert (traffic.bytes_read, traffic.bytes_written) == (page, page)
 
 
+@pytest.mark.parametrize(("shape", "pair"), CASES[:2])
+def test_the_pair_may_begin_an_array_that_the_device_has(
+    executor: Executor, shape: AttentionShape, pair: Pair
+) -> None:
+    pools = filled_pools(shape)
+    want = expected(pools.keys, pair, shape.page_size)
+    mx.eval(PageCopy(executor, Counter(), shape)([pools], mx.array([*pair, 7, 7, 7, 7, 7, 7], mx.int32)))
+    assert (wide(pools.keys) == want).all()
+
+
+def test_one_page_is_not_copied_onto_itself(kernel_cache: Path) -> None:
+    reports: dict[str, LaunchReport] = {}
+    executor = EmulatedExecutor(Emulator(kernel_cache, Mode.CHECKED), reports.__setitem__)
+    shape = CASES[0][0]
+    mx.eval(PageCopy(executor, Counter(), shape)([filled_pools(shape)], mx.array([4, 4], mx.int32)))
+    for name in ("keys", "values"):
+        traffic = reports["page_copy"].traffic[name]
+        assert (traffic.bytes_read, traffic.bytes_written) == (0, 0)
+
+
 @pytest.mark.parametrize("layers", [2, MOST_LAYERS])
 def test_several_layers_are_copied_in_one_launch(executor: Executor, layers: int) -> None:
     shape, pair = CASES[1]
