@@ -96,7 +96,7 @@ class Arena:
         return self._shown
 
     def take_copy(self) -> tuple[ArenaPools, PageCopied | None]:
-        """`pools`, and the page that is to be copied first, by whoever takes this: see `ArenaPools.copy_page`."""
+        """`pools`, and the page that whoever takes this copies first: see `ArenaPools.copy_page`."""
         due, self._due = self._due, None
         return self.pools, due
 

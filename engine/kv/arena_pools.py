@@ -47,7 +47,7 @@ class ArenaPools:
         self.fences[index] = fence
 
     def copy_page(self, copiers: Sequence[PageCopy], pair: mx.array) -> None:
-        """Copy a page onto another in every layer; `copiers` has the kernel of each, `pair` as that takes it."""
+        """Copy a page onto another in every layer: by the kernel of each, and a `pair` as that takes it."""
         for kernel, layers in together(copiers):
             fence = kernel([self.layer(layer) for layer in layers], pair)
             for layer in layers:

@@ -62,9 +62,9 @@ class CopyGain:
             weight = self._weights[kind] = weight + 1
         self._rates[kind] += (is_right - self._rates[kind]) / weight
 
-    def stepped(self) -> None:
-        """A plain step is over."""
-        self._plain += 1
+    def stepped(self, steps: int) -> None:
+        """So many plain steps are over."""
+        self._plain += steps
 
     def waited(self) -> None:
         """A step was held back until the one before it was read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 
@@ -60,6 +61,11 @@ class StepCosts:
     def has_baseline(self) -> bool:
         """Whether plain steps were measured."""
         return bool(self._latest.get(1))
+
+    @property
+    def plain_seconds(self) -> float:
+        """What plain steps take; infinite before any was measured."""
+        return self._median(1) if self.has_baseline else math.inf
 
     @property
     def plain_age(self) -> int:

@@ -19,7 +19,7 @@ _CHUNK = 512  # tokens of the prompt that are read at once
 
 @dataclass(frozen=True)
 class Machine:
-    """What a step takes, in any unit.
+    """What a step takes, in milliseconds.
 
     Attributes:
         build: the host, to build and send one.
@@ -63,7 +63,8 @@ class SimulatedEngine:
     """Decodes texts as `engine.serving` and `engine.batcher` do for an answer that is alone.
 
     Attributes:
-        now: on its clock.
+        now: on its clock, in milliseconds.
+        looks: how often a step's token was looked at for guesses.
     """
 
     def __init__(
@@ -72,9 +73,15 @@ class SimulatedEngine:
         """`warm`: tokens of steps that are compiled."""
         self._machine = machine
         self.now = self._device_free = 0.0
+        self.looks = 0
         self._speculations = Speculations(
-            is_on=guesses, is_warm=lambda tokens, length: tokens in warm, clock=lambda: self.now
+            is_on=guesses, is_warm=lambda tokens, length: tokens in warm, clock=self._clock
         )
+
+    def _clock(self) -> float:
+        """In seconds; it is asked at each look."""
+        self.looks += 1
+        return self.now / 1000
 
     def decode(self, prompt: Many[int], answer: Many[int]) -> Decoded:
         """Come to `answer` behind `prompt`, whose computing takes no time."""

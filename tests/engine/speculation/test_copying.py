@@ -14,7 +14,6 @@ from engine.speculation.draft import LENGTHS
 from tests.engine.speculation.machine import Decoded, Machine, SimulatedEngine
 from tests.engine.watched import guess_always
 
-# In milliseconds.
 MACHINES = {
     "a large model": Machine(0.3, 0.1, lambda tokens: 10 + 0.2 * (tokens - 1)),
     "a small one on a fast GPU": Machine(0.25, 0.03, lambda tokens: 0.1 + 0.01 * tokens),
@@ -68,6 +67,22 @@ def test_at_random_text_hardly_a_step_is_held_back(name: str, vocabulary: int) -
         assert speed >= 0.985
         assert decoded.held <= 5 or (vocabulary == 5 and decoded.held <= 20)  # every fifth guess is right
         assert len(decoded.drafts) <= 10 or vocabulary == 5
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_of_steps_shorter_than_a_millisecond_one_in_four_is_looked_at(name: str) -> None:
+    machine = MACHINES[name]
+    is_brief = machine.build + machine.tell + machine.device(1) < 1
+    engine = SimulatedEngine(machine)
+    engine.decode(drawn(100, 1), drawn(400, 2))
+    looks, tokens = engine.looks, 400
+    engine.decode(drawn(100, 3), drawn(tokens, 4))
+    assert (engine.looks - looks < 0.27 * tokens) == is_brief
+    assert is_brief or engine.looks - looks >= tokens
+    looks, copied = engine.looks, drawn(tokens, 5)
+    decoded = engine.decode(copied, copied)
+    if is_brief:
+        assert decoded.accepted > 0.8 * tokens, "what is copied is noticed four tokens later at most"
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -171,7 +186,7 @@ def known_costs(tokens: int, cost: float, wait: float) -> StepCosts:
 def test_what_a_wait_costs_is_weighed(wait: float, is_worth: bool) -> None:
     gain = CopyGain(known_costs(8, 4.2, wait))
     for _ in range(2000):
-        gain.stepped()
+        gain.stepped(1)
     assert gain.is_worth_waiting(16, 7, lambda: [7]) == is_worth
 
 
