@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from engine.admission import Capacity, refused
 from engine.cache_events import ChatMemory, Freed
@@ -31,6 +32,7 @@ class ChatPages:
         self._model, self._memory, self._settings = model, model.memory, settings
         self._emit, self._tell, self._finding = emit, tell, finding
         self._pinned = set[str]()
+        self._in_8_bits = lru_cache(1)(self._pages_in_8_bits)  # each request asks, before its first token
 
     @property
     def holds_pinned(self) -> bool:
@@ -74,11 +76,11 @@ class ChatPages:
             for other in others & chats.keys()
         }
         held = self._memory.tree.held_for_pins(chat, prompt)
-        return Capacity(pages.total_pages, pages.page_size, pinned, held, self._pages_in_8_bits())
+        return Capacity(pages.total_pages, pages.page_size, pinned, held, self._in_8_bits(pages.total_pages))
 
-    def _pages_in_8_bits(self) -> int:
-        """What the memory of all pages would be cut into; as many as there are where they cannot change."""
-        arena, pages, head_dim = self._model.arena, self._model.pager.total_pages, self._model.config.head_dim
+    def _pages_in_8_bits(self, pages: int) -> int:
+        """What the memory of so many would be cut into; as many where they cannot change."""
+        arena, head_dim = self._model.arena, self._model.config.head_dim
         if self._settings.kv_bits is not None or not takes_bits(head_dim):
             return pages
         smaller = head_bytes(coding(head_dim, arena.coding.dtype, 8))
