@@ -129,7 +129,7 @@ class InPlaceDriver(_Layers):
         tokens = rows[0].shape[0]
         self._room(table, table.length + tokens)
         angles = self._rope.table(table.length + tokens)
-        step = InPlacePrefill(self._kernels, self._arena, self.pager, table, tokens, angles)
+        step = InPlacePrefill(self._kernels, self._arena, self.pager, table, tokens, angles, tokens)
         mx.async_eval(self._through(step, rows), self._arena.pools.fences)
         table.length += tokens
 

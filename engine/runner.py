@@ -20,6 +20,7 @@ from engine.loading.model import LoadedModel
 from engine.machine import PROCESSORS, device_kind
 from engine.parts import Filling, Part, are_mixed, token_ids, wanted_rows
 from metal.decode_attention import MAX_TOKENS
+from metal.padded_attention import product_rows
 
 
 class Runner:
@@ -53,8 +54,9 @@ class Runner:
             if self._kernels.is_lazy:  # what is traced for a table of angles is so anew for a longer one
                 model.decoder.rope.table(min(model.info.context_length, MET_AT_REST))
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
-            self._chunks = ChunkStep(model.decoder, model.arena, self._kernels)
+            self._chunks = ChunkStep(model.decoder, model.arena, self._kernels, copiers)
             self._rounds = any(each.rounds for each in attention.values())
+            self._pads = any(each.pads for each in attention.values())
             self._batches = BatchTables(model.pager.page_size, self._kernels.partition)
 
     @property
@@ -148,10 +150,19 @@ class Runner:
             hidden, first = self._chunks(part.table, ids), part.tokens - part.rows
             logits = self._chunks.logits(hidden[first : part.tokens]) if part.rows else self._no_logits
         else:
-            hidden = self._model.decoder.hidden(token_ids(ids), self.ops, self.attend(part))
-            logits = self._logits([part], hidden)
+            padded = token_ids((*ids, *[0] * (self._rows_of(part) - part.tokens)))
+            hidden = self._model.decoder.hidden(padded, self.ops, self.attend(part, padded.size))
+            logits = self._logits([part], hidden[: part.tokens])
         part.table.length += part.tokens
         return logits
+
+    def _rows_of(self, part: Part) -> int:
+        """Rows of a chunk's products: rounded where a device prepares itself for a number of them.
+
+        That is taken to be so where attention does.
+        """
+        is_odd = not is_common(part.table.length, part.tokens)
+        return product_rows(part.tokens) if self._pads and is_odd else part.tokens
 
     def _is_traced(self, part: Part, *, may_trace: bool) -> bool:
         """Whether it goes through the model as a traced chunk: at rounded lengths, that were met before."""
@@ -247,14 +258,18 @@ class Runner:
         """
         return (self._functional if self._kernels is None else self._step).pick(logits)
 
-    def attend(self, part: Part) -> Attend:
-        """Attention for some tokens of one sequence, for which there is room in its pages."""
+    def attend(self, part: Part, rows: int = 0) -> Attend:
+        """Attention for some tokens of one sequence, for which there is room in its pages.
+
+        `rows`: with padding behind the tokens; 0 for none.
+        """
         model, kernels, table = self._model, self._kernels, part.table
         if kernels is None:
             return self._functional.attend([part])
         angles = model.decoder.rope.table(table.length + part.tokens)
         if part.tokens > MAX_TOKENS:
-            return InPlacePrefill(kernels.attention, model.arena, model.pager, table, part.tokens, angles)
+            attention, arena, pager = kernels.attention, model.arena, model.pager
+            return InPlacePrefill(attention, arena, pager, table, part.tokens, angles, rows or part.tokens)
         batch = BatchTables(model.pager.page_size, kernels.partition).batch([table], part.tokens)
         return InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
 

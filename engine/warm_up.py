@@ -34,7 +34,7 @@ from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft
 from engine.speculation.verify import verify
 from metal.decode_attention import MAX_TOKENS
-from metal.padded_attention import FEWEST, rounded, rounded_lengths
+from metal.padded_attention import FEWEST, product_rows, rounded, rounded_lengths
 
 IsWarm = Callable[[int, int], bool]
 """Whether a step of so many tokens, after which a sequence has so many, launches only what is compiled."""
@@ -181,6 +181,10 @@ def _chunks(kernels: Kernels, most: int, longest: int) -> Iterator[tuple[int, in
     if not any(each.pads for each in attention):
         return
     yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
+    rows = product_rows(LONGEST + 1)
+    while rows <= most:
+        yield rows - 1, rows - 1
+        rows = product_rows(rows + 1)
     for rows, few in tokens:
         if (rows, few) not in in_pages:
             yield few, few

@@ -211,18 +211,25 @@ class InPlacePrefill:
         table: PageTable,
         tokens: int,
         angles: mx.array,
+        rows: int,
     ) -> None:
-        """`angles`: (positions, rotary_dims) of every position in use, of Rope.table."""
+        """
+        Args:
+            angles: (positions, rotary_dims) of every position in use, of Rope.table.
+            rows: at least `tokens`; what is behind these is padding, and is not kept.
+        """
         self._kernels, self._pools = kernels, arena.pools
         self._begin, self._end = table.length, table.length + tokens
-        self._angles = angles[self._begin : self._end]
+        self._angles = angles[self._begin : self._begin + rows]
+        if (missing := rows - self._angles.shape[0]) > 0:
+            self._angles = mx.pad(self._angles, [(0, missing), (0, 0)])
         pages = np.array([*table.pages, *[NO_PAGE] * SMALLEST_BATCH], np.int32)
         own = pages[self._begin // pager.page_size : pager.pages_for(self._end)]
         if NO_PAGE in own:
             raise ValueError(f"tokens {self._begin} … {self._end - 1} are not all in pages")
         slots = (own[:, None] * pager.page_size + np.arange(pager.page_size, dtype=np.int32)).reshape(-1)
         slots = slots[self._begin % pager.page_size :][:tokens]
-        slots = np.pad(slots, (0, max(0, SMALLEST_BATCH - tokens)), constant_values=-1)
+        slots = np.pad(slots, (0, max(rows, SMALLEST_BATCH) - tokens), constant_values=-1)
         ends = np.zeros((2, SMALLEST_BATCH), np.int32)
         ends[0, 0], ends[1, 1] = self._begin, tokens
         # One array: a GPU's host waits a tenth of a millisecond and more for each that it writes.
@@ -238,8 +245,8 @@ class InPlacePrefill:
         kernels = self._kernels[shape]
         pools = self._pools.layer(index)
         arguments = (qkv, self._angles, self._slots, pools)
-        is_odd = not is_common(self._begin, self._end - self._begin)
-        tokens = qkv.shape[0]
+        tokens, rows = self._end - self._begin, qkv.shape[0]
+        is_odd = not is_common(self._begin, tokens)
         attention = kernels.in_pages(tokens) if is_odd else kernels.prefill_for(tokens)
         pads = kernels.pads and is_odd
         is_short = is_odd and kernels.short_for(tokens) is not None
@@ -248,8 +255,8 @@ class InPlacePrefill:
         elif attention is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
             pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
-            parts = attention.parts(tokens, self._end - first)
-            out, fence = attention(q, pages, self._offsets, tokens, parts=parts)
+            parts = attention.parts(rows, self._end - first)
+            out, fence = attention(q, pages, self._offsets, rows, parts=parts)
             self._pools.hand_on(index, fence)
             return out
         else:
@@ -269,7 +276,7 @@ class InPlacePrefill:
             out = mx.fast.scaled_dot_product_attention(
                 q[None], keys[None], values[None], scale=shape.scale, mask=mask
             ).squeeze(0)
-        return out.swapaxes(0, 1).reshape(qkv.shape[0], -1)
+        return out.swapaxes(0, 1).reshape(rows, -1)
 
     def _mask(self, first: int, window: int | None) -> mx.array | str:
         if window not in self._masks:

@@ -140,7 +140,7 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
 
 
 @pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
-@pytest.mark.parametrize("most", [TOKENS, 0], ids=["padded whole", "not its products"])
+@pytest.mark.parametrize("most", [TOKENS, 0], ids=["traced", "not traced"])
 def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
     name: str, most: int, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +157,6 @@ def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
         kernels.attention[shape] = replace(launchers, pads=True, short=short)
     monkeypatch.setattr("metal.prefill_attention._FEWEST_KEYS", 16)
     monkeypatch.setattr("engine.runner.LONGEST", most)
-    monkeypatch.setattr("engine.chunk_step.PIECE", 2)
     ends = [min(begin + 17, TOKENS) - 1 for begin in range(0, TOKENS, 17)]
     assert_close(our_logits(model, tokens, 17), theirs[mx.array(ends)])
     chunks = TOKENS // 17 * len(model.decoder.attention)
@@ -167,11 +166,10 @@ def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
 
 
 @pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
-@pytest.mark.parametrize(("most", "rows"), [(TOKENS, 64), (0, 17)], ids=["padded whole", "not its products"])
-def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
+@pytest.mark.parametrize("most", [TOKENS, 0], ids=["traced", "not traced"])
+def test_a_chunk_whose_lengths_come_once_is_computed_at_rounded_ones(
     name: str,
     most: int,
-    rows: int,
     settings: EngineSettings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -196,7 +194,6 @@ def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
     monkeypatch.setattr(in_place, "is_common", is_common)
     monkeypatch.setattr("engine.runner.is_common", is_common)
     monkeypatch.setattr("engine.runner.LONGEST", most)
-    monkeypatch.setattr("engine.chunk_step.PIECE", 2)
     for module in (in_place, in_place_chunk):
         monkeypatch.setattr(module, "attend_padded", counted)
     for chunk in (16, 17):
@@ -204,4 +201,4 @@ def test_a_chunk_whose_lengths_come_once_is_attended_to_at_rounded_ones(
         assert_close(our_logits(model, tokens, chunk), theirs[mx.array(ends)])
     layers = len(model.decoder.attention)
     assert TOKENS % 16 <= MAX_TOKENS >= TOKENS % 17  # the rests are decode steps
-    assert Counter(seen) == {rows: TOKENS // 17 * layers}
+    assert Counter(seen) == {64: TOKENS // 17 * layers}

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from metal.padded_attention import FEWEST, attend_padded, padded_mask, rounded, rounded_lengths
+from metal.padded_attention import FEWEST, attend_padded, padded_mask, product_rows, rounded, rounded_lengths
 from tests.metal.numbers import normal, wide
 
 
@@ -50,3 +50,10 @@ def test_padding_sees_keys_so_that_nothing_is_undefined() -> None:
         assert mask.shape == (64, 128)
         assert mx.all(mx.any(mask == 0, axis=1)).item()
         assert not mx.any(mask[:, 70:] == 0).item()
+
+
+def test_products_have_few_numbers_of_rows_and_little_padding() -> None:
+    rows = {tokens: product_rows(tokens) for tokens in range(1, 2049)}
+    assert all(tokens <= rows[tokens] <= rounded(tokens) for tokens in rows)
+    assert all(rows[tokens] - tokens < 128 for tokens in rows)
+    assert len(set(rows.values())) == 1 + 2048 // 128
