@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-_KEPT = 6  # measurements of each size that are kept
+_KEPT = 5  # measurements of each size that are kept
 _FADE = 0.97  # weight that a measurement keeps when another comes
 _ROUNDS = 5  # of weighing measurements by how well they fit
 _SPREAD = 0.15  # relative error that halves a measurement's weight

@@ -11,6 +11,7 @@ from engine.batch import Sent
 from engine.cache_events import CacheReport, MissReason, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.foresight import Foresight
+from engine.kv.in_place_chunk import FEW_ROWS
 from engine.kv.page_table import PageTable
 from engine.kv.restoring import Ahead
 from engine.loading.model import LoadedModel
@@ -64,6 +65,7 @@ class Finding:
             f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
             model.arena.page_bytes,
             settings.page_size,
+            FEW_ROWS if model.kernels is not None else 0,
         )
 
     def restore(self, sequence: Sequence, runner: Runner, *, is_alone: bool) -> bool:

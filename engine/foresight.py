@@ -23,17 +23,18 @@ _MOST_NEWS = 1000
 class Foresight:
     """What a model's work takes on this machine: learned while it serves, and kept for the next time."""
 
-    def __init__(self, file: Path, about: str, page_bytes: int, page_size: int) -> None:
+    def __init__(self, file: Path, about: str, page_bytes: int, page_size: int, few: int = 0) -> None:
         """
         Args:
             file: where the rates are kept; a missing or damaged one means that nothing is known.
             about: the machine, executor and model that they hold for.
             page_bytes: of one page; `page_size`: its tokens.
+            few: of Rates.
         """
         self._file, self._about = file, about
-        self._page_bytes, self._page_size = page_bytes, page_size
+        self._page_bytes, self._page_size, self._few = page_bytes, page_size, few
         self._news = deque[_Lesson](maxlen=_MOST_NEWS)
-        self._rates = self._stored() or Rates()
+        self._rates = self._stored() or Rates(few)
 
     def save(self) -> None:
         """Keep what was learned since the last time, beside what others have kept; or try again later."""
@@ -120,7 +121,7 @@ class Foresight:
     def _stored(self) -> Rates | None:
         """What the file has; None where there is nothing to be had of it."""
         try:
-            return Rates.from_json(self._file.read_text(encoding="utf-8"), self._about)
+            return Rates.from_json(self._file.read_text(encoding="utf-8"), self._about, self._few)
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:

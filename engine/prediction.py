@@ -11,7 +11,7 @@ from typing import cast
 
 from engine.cost_fit import CostFit, Features
 
-VERSION = 5
+VERSION = 6
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
@@ -20,7 +20,9 @@ _REFUSALS = 4  # after which one of the requests that spoke against restoring is
 SHORT = 8
 """Tokens up to which a prompt's rest is computed like an answer's, which takes other kernels."""
 
-_WIDTHS = {"prefill": 4, "short": 3, "restore": 2, "returned": 2}
+_PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
+
+_WIDTHS = {"chunk": 4, "long": 4, "short": 3, "restore": 2, "returned": 2}
 _HISTORY = 4096.0  # tokens of a long chat
 
 
@@ -31,8 +33,14 @@ class Rates:
     engine.chunking, which follows the last steps and asks nothing of rare sizes.
     """
 
-    def __init__(self) -> None:
-        self._prefill = CostFit((0.0, 0.0, 8 * _HISTORY, _HISTORY))
+    def __init__(self, few: int = 0) -> None:
+        """`few`: tokens up to which a chunk takes other kernels than longer ones, and costs of its own.
+
+        On a GPU 33 tokens take half as long again as 32, and as long as 300.
+        """
+        self._few = few
+        doubted = (0.0, 0.0, 8 * _HISTORY, _HISTORY)
+        self._chunks, self._longer = CostFit(doubted), CostFit(doubted)
         self._short = CostFit((0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
         self._refusals = 0
@@ -41,7 +49,7 @@ class Rates:
     def prefilled(self, tokens: int, context: int, seconds: float) -> None:
         """`tokens` prompt tokens behind `context` others, alone in their step, took `seconds`."""
         if tokens > SHORT:
-            self._prefill.add(_chunk(tokens, context), seconds)
+            self._add_chunk(tokens, context, seconds)
 
     def answered(self, tokens: int, context: int, steps: int, seconds: float) -> None:
         """A request of so many tokens to compute, in `steps`, had its first token after `seconds`.
@@ -53,7 +61,7 @@ class Rates:
         if expected and 0 < seconds < math.inf:
             self._latest.append(seconds / expected)
         if tokens > SHORT:
-            self._prefill.add(_chunk(tokens, context), seconds)
+            self._add_chunk(tokens, context, seconds)
         else:
             self._short.add(_few(steps, context), seconds)
 
@@ -86,7 +94,11 @@ class Rates:
 
     def prefill_seconds(self, tokens: int, context: int) -> float | None:
         """What `tokens` prompt tokens behind `context` others take."""
-        return self._prefill.seconds(_chunk(tokens, context)) if tokens > 0 else 0.0
+        if tokens <= 0:
+            return 0.0
+        like, other = self._fits_for(tokens)
+        seconds = like.seconds(_chunk(tokens, context))
+        return other.seconds(_chunk(tokens, context)) if seconds is None else seconds
 
     def restore_seconds(self, nbytes: int) -> float | None:
         """What reading `nbytes` of pages back takes: as requests have shown, before they have, reads."""
@@ -124,13 +136,20 @@ class Rates:
         few = self._short.seconds(_few(steps, cached)) if new_tokens <= SHORT else None
         return self.prefill_seconds(max(1, new_tokens), cached) if few is None else few
 
+    def _add_chunk(self, tokens: int, context: int, seconds: float) -> None:
+        self._fits_for(tokens)[0].add(_chunk(tokens, context), seconds)
+
+    def _fits_for(self, tokens: int) -> tuple[CostFit, CostFit]:
+        """What was learned of chunks about as long, and of others."""
+        return (self._chunks, self._longer) if tokens <= self._few else (self._longer, self._chunks)
+
     def _pace(self) -> float:
-        """Half of how much slower or quicker, in ratio, the last requests were than expected.
+        """How much slower or quicker than expected the next request is taken to be, by the last ones.
 
         A machine's speed shifts within seconds, sooner than its costs are learned anew; but some of what
         a few requests say is chance.
         """
-        return math.sqrt(statistics.median(self._latest)) if len(self._latest) >= _FEWEST_LATEST else 1.0
+        return statistics.median(self._latest) ** _PACE if len(self._latest) >= _FEWEST_LATEST else 1.0
 
     def to_json(self, about: str) -> str:
         """What was measured, as text; `about` names the machine and model that it holds for."""
@@ -138,9 +157,9 @@ class Rates:
         return json.dumps({"version": VERSION, "about": about, **fits})
 
     @classmethod
-    def from_json(cls, text: str, about: str) -> Rates | None:
+    def from_json(cls, text: str, about: str, few: int = 0) -> Rates | None:
         """What `to_json` wrote; None when `text` is damaged, or of another version or `about`."""
-        rates = cls()
+        rates = cls(few)
         try:
             data = cast("dict[str, object]", json.loads(text))
             if data["version"] != VERSION or data["about"] != about:
@@ -154,7 +173,8 @@ class Rates:
 
     def _fits(self) -> dict[str, CostFit]:
         return {
-            "prefill": self._prefill,
+            "chunk": self._chunks,
+            "long": self._longer,
             "short": self._short,
             "restore": self._restore,
             "returned": self._returned,

@@ -106,7 +106,8 @@ class ChunkForm:
 ChunkShape = tuple[int, ...]
 """Rows, room for tokens in its page table, and for keys in each window of layers that gather."""
 
-_FEW_ROWS = 32
+FEW_ROWS = 32
+"""Of the products of a chunk of no more tokens."""
 
 _LEAST_ROOM = 256
 """Tokens; 8 pages or more, as fewer integers would reach a kernel as another kind of memory."""
@@ -114,7 +115,7 @@ _LEAST_ROOM = 256
 
 def chunk_rows(tokens: int) -> int:
     """Rows of the products of a chunk that gathers nothing."""
-    return _FEW_ROWS if tokens <= _FEW_ROWS else rounded(tokens)
+    return FEW_ROWS if tokens <= FEW_ROWS else rounded(tokens)
 
 
 def table_room(tokens: int) -> int:
