@@ -161,7 +161,7 @@ class Runner:
 
         That is taken to be so where attention does.
         """
-        is_odd = not is_common(part.table.length, part.tokens)
+        is_odd = part.tokens > MAX_TOKENS and not is_common(part.table.length, part.tokens)
         return product_rows(part.tokens) if self._pads and is_odd else part.tokens
 
     def _is_traced(self, part: Part, *, may_trace: bool) -> bool:

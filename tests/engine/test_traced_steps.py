@@ -135,6 +135,16 @@ def test_who_asks_before_a_chunk_of_that_length_is_traced_waits_for_no_trace(
     assert table.length == 329
 
 
+def test_a_piece_of_a_prompt_may_be_as_short_as_a_step(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, table = Runner(model), PageTable()
+    monkeypatch.setattr(ChunkStep, "__call__", None)  # would break
+    for tokens in (300, 5, 8, 9, 1):
+        runner.prefill(table, [5] * tokens)
+    assert table.length == 323
+
+
 def test_a_chunk_is_not_traced_anew_for_a_longer_table_of_angles_while_somebody_waits(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
