@@ -51,7 +51,8 @@ class Speculations:
         self._of: dict[Sequence, Speculation] = {}
         self._clock, self._guessed_at = clock, 0.0
         self._alone: Speculation | None = None  # the one that guessed last, while nobody joins it
-        self._rests = 0  # steps of it since then, which were not looked at
+        self._resting: Sequence | None = None  # whose steps need no look at once
+        self._rests = 0  # steps since the last look
 
     def guess(self, running: Many[Sequence]) -> None:
         """Set what the only running answer is to check in its next step, if anything.
@@ -60,14 +61,18 @@ class Speculations:
         """
         if not self._is_on:
             return
-        if len(running) != 1 or not running[0].request.command.speculation:
-            self._alone = None
+        if len(running) != 1:
+            self._alone = self._resting = None
+            self._rests = 0
             return
-        sequence, alone = running[0], self._alone
-        if alone is not None and self._rests < _RESTS and alone.may_rest(sequence):
+        sequence = running[0]
+        if sequence is self._resting and self._rests < _RESTS:
             self._rests += 1
             return
-        steps, self._rests = 1 + self._rests, 0
+        if not sequence.request.command.speculation:
+            self._alone = None
+            return
+        steps, alone, self._rests = 1 + self._rests, self._alone, 0
         speculation = self._of.get(sequence)
         if speculation is None:
             drafter = ModelDrafter(self._model) if self._model else None
@@ -75,6 +80,7 @@ class Speculations:
         last, self._guessed_at = self._guessed_at, self._clock()
         speculation.guess(self._guessed_at - last if speculation is alone else None, steps)
         self._alone = speculation
+        self._resting = sequence if speculation.may_rest else None
 
     def checked(self, sequence: Sequence, draft: Draft, verdict: Verdict) -> None:
         """What came of a draft."""
@@ -83,7 +89,8 @@ class Speculations:
 
     def ended(self, sequence: Sequence) -> None:
         """It asks for no more."""
-        self._alone, self._rests = None, 0
+        self._alone = self._resting = None
+        self._rests = 0
         if speculation := self._of.pop(sequence, None):
             speculation.close()
 
@@ -119,15 +126,12 @@ class Speculation:
         self._before = self._step = _Step.OTHER  # the step that is read next, and the one before it
         self._checked: tuple[Draft, Verdict] | None = None
 
-    def may_rest(self, running: Sequence) -> bool:
-        """Whether it is of that one, and the next token needs no look at once.
-
-        That is where nothing is foretold, and steps are brief.
-        """
-        if running is not self._sequence or self._lookup.match or self._step is not _Step.AHEAD:
+    @property
+    def may_rest(self) -> bool:
+        """Whether the next tokens need no look at once: nothing is foretold, and steps are brief."""
+        if self._step is not _Step.AHEAD or self._taken is None or self._lookup.match:
             return False
-        is_known = self._taken is not None and self._model is None
-        return is_known and self._costs.lookup.plain_seconds < _BRIEF
+        return self._model is None and self._costs.lookup.plain_seconds < _BRIEF
 
     def guess(self, seconds: float | None, steps: int = 1) -> None:
         """Set what the answer's next step is to check, or whether it waits for the token in flight.
