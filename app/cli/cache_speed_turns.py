@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from app.cli.cache_speed_scene import REST_S, Scene, new_tokens, request, warm_up_length
 from app.cli.rows import Row, ratio_row
-from app.measure.engine_client import Answer, EngineClient
+from app.measure.engine_client import EngineClient
 from app.measure.pairs import prompt_tokens
 
 GROUP = "a chat goes on"
@@ -14,6 +14,8 @@ MESSAGE = 28
 """Tokens of a new message."""
 ANSWER = 32
 """Tokens of an answer."""
+_COLD = 100
+"""From this number on: prompts that stand for those of moves, cold."""
 MOVES = ("next turn", "regenerate", "edit at 3/4", "branch at 1/2")
 
 
@@ -31,7 +33,7 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
                 _Pair(client, warm_up_length(plan.context), number)
                 client.wait_until_warm(REST_S)
     at = f"{plan.context} tokens"
-    yield Row(f"first token, cold, {at}", "s", tuple(pair.cold[MOVES[0]] for pair in pairs), group=GROUP)
+    yield Row(f"first token, cold, {at}", "s", tuple(pair.whole for pair in pairs), group=GROUP)
     for move in MOVES:
         beyond = tuple(float(pair.beyond[move]) for pair in pairs)
         new = pairs[0].new[move]
@@ -41,7 +43,8 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
         warm = tuple(pair.warm[move] for pair in pairs)
         yield Row(f"first token, {move}", "s", warm, group=GROUP)
         target = targets.get(("turn ratio", plan.context))
-        cold = [pair.cold[move] for pair in pairs]
+        cold = tuple(pair.cold[move] for pair in pairs)
+        yield Row(f"first token, cold, as many tokens as {move}", "s", cold, group=GROUP)
         yield ratio_row(f"cold to {move}", cold, warm, target, GROUP)
 
 
@@ -54,35 +57,41 @@ class _Pair:
     """A cold chat, then each way to go on with it.
 
     Attributes:
-        cold: seconds that the cold chat took to come as far as the prompt of a move is long.
+        whole: seconds to the first token of the chat, of which nothing was cached.
+        cold: the same of a prompt with as many tokens as that of a move, by move.
         warm: seconds to the first token, by move.
+        lengths: tokens of the prompt of a move.
         new: tokens that were never computed for this chat, by move.
         beyond: tokens computed without being new, by move.
     """
 
     def __init__(self, client: EngineClient, context: int, number: int) -> None:
+        self.lengths: dict[str, int] = {}
         self.cold: dict[str, float] = {}
         self.warm: dict[str, float] = {}
         self.new: dict[str, int] = {}
         self.beyond: dict[str, int] = {}
         chat = prompt_tokens(context, number)
         first = client.run(request(chat, ANSWER))
+        self.whole = first.first_token
         told = (*chat, *first.end.tokens)
         edited, branched = chat[: context * 3 // 4 - 5], chat[: context // 2 - 5]
         # The last token of an answer was drawn, and nothing was computed behind it.
-        self._move(client, MOVES[0], (*told, *_message(number)), len(told) - 1, first)
-        self._move(client, MOVES[1], chat, context - 1, first)
+        self._move(client, MOVES[0], (*told, *_message(number)), len(told) - 1)
+        self._move(client, MOVES[1], chat, context - 1)
         for move, kept in ((MOVES[2], edited), (MOVES[3], branched)):
             prompt = (*kept, *_message(number))
-            self._move(client, move, prompt, len(kept), first)
+            self._move(client, move, prompt, len(kept))
         client.forget("bench")
+        for place, move in enumerate(MOVES):
+            prompt = prompt_tokens(self.lengths[move], number, _COLD + place)
+            self.cold[move] = client.run(request(prompt, chat="cold")).first_token
+            client.forget("cold")
 
-    def _move(
-        self, client: EngineClient, move: str, prompt: tuple[int, ...], kept: int, cold: Answer
-    ) -> None:
+    def _move(self, client: EngineClient, move: str, prompt: tuple[int, ...], kept: int) -> None:
         """`kept`: tokens of `prompt` whose keys and values are there already."""
         warm = client.run(request(prompt))
-        self.cold[move] = min(cold.first_token, cold.reached(len(prompt)))
+        self.lengths[move] = len(prompt)
         self.warm[move] = warm.first_token
         self.new[move] = len(prompt) - kept
         self.beyond[move] = warm.computed - self.new[move]

@@ -28,7 +28,6 @@ from engine import (
     ModelUnloaded,
     Predict,
     Predicted,
-    PrefillProgress,
     Stats,
     TextChunk,
     UnloadModel,
@@ -54,7 +53,6 @@ class Answer:
     Attributes:
         sent: when it was submitted, in seconds of time.perf_counter.
         marks: each piece of text that came, in order.
-        progress: how many tokens of its prompt were in pages, in order.
         report: what it found in the cache; None until its turn comes.
         finished: None until it has ended; `ended` says when that was.
     """
@@ -62,7 +60,6 @@ class Answer:
     id: str
     sent: float
     marks: list[Mark] = field(default_factory=list[Mark])
-    progress: list[Mark] = field(default_factory=list[Mark])
     report: CacheReport | None = None
     finished: Finished | None = None
     ended: float = 0.0
@@ -86,15 +83,6 @@ class Answer:
                 share = (moment - before.at) / (after.at - before.at)
                 return before.tokens + share * (after.tokens - before.tokens)
         return 0.0 if moment < known[0].at else float(known[-1].tokens)
-
-    def reached(self, tokens: int) -> float:
-        """Seconds until so many tokens of its prompt were in pages, between two reports in proportion."""
-        known = [Mark(self.sent, 0), *self.progress]
-        for before, after in pairwise(known):
-            if before.tokens <= tokens <= after.tokens and before.tokens < after.tokens:
-                share = (tokens - before.tokens) / (after.tokens - before.tokens)
-                return before.at + share * (after.at - before.at) - self.sent
-        return self.first_token
 
     @property
     def computed(self) -> int:
@@ -218,8 +206,6 @@ class EngineClient:
                 self._answers[event.id].report = event
             case TextChunk() if event.id in self._answers:
                 self._answers[event.id].marks.append(Mark(at, event.generated_tokens))
-            case PrefillProgress() if event.id in self._answers:
-                self._answers[event.id].progress.append(Mark(at, event.done_tokens))
             case Finished() if event.id in self._answers:
                 answer = self._answers[event.id]
                 answer.finished, answer.ended = event, at

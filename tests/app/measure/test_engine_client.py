@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import RequestFailed
-from app.measure.engine_client import Answer, EngineClient, Mark
+from app.measure.engine_client import EngineClient
 from engine import Cancel, Command, Engine, EngineSettings, Event, Generate, SamplingParams, TextChunk
 from tests.fakes.random_model import write_random_model
 
@@ -90,18 +90,3 @@ def test_a_failure_is_raised(client: EngineClient, tmp_path: Path) -> None:
     client.unload()
     with pytest.raises(RequestFailed):
         client.load(tmp_path / "nothing")
-
-
-def test_how_long_a_prompt_took_to_come_so_far_is_read_off_its_progress() -> None:
-    answer = Answer("a", 10.0, progress=[Mark(11.0, 0), Mark(13.0, 100), Mark(14.0, 100), Mark(18.0, 200)])
-    assert answer.reached(50) == 2.0
-    assert answer.reached(100) == 3.0
-    assert answer.reached(150) == 6.0
-    assert answer.reached(200) == 8.0
-
-
-def test_progress_of_a_real_prompt_reaches_its_end(client: EngineClient) -> None:
-    answer = client.run(Generate("", tokens=PROMPT * 8, max_tokens=2, ignore_eos=True))
-    assert answer.progress[-1].tokens == len(PROMPT * 8)
-    assert 0 < answer.reached(len(PROMPT)) <= answer.reached(len(PROMPT * 8))
-    assert answer.reached(len(PROMPT * 8) + 1) == answer.first_token
