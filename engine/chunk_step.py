@@ -6,7 +6,6 @@ Its lengths come once, so it is computed at rounded ones, and traced once for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
 import mlx.core as mx
 
@@ -22,7 +21,6 @@ from engine.kv.in_place_chunk import (
 from engine.kv.page_table import PageTable
 from engine.layers.decoder import Decoder
 from engine.layers.ops import LinearOps
-from metal.page_copy import PageCopy
 
 LONGEST = 512
 """Tokens up to which a chunk is computed this way: more take a GPU longer than its host."""
@@ -30,20 +28,11 @@ LONGEST = 512
 MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
-_FIRST, _MIDDLE, _LAST = 4, 6, (4, 2)
-"""Layers of the pieces that a pass is sent in: the device is at work on one while the host sends the next.
+PIECE = 4
+"""Layers after which the device begins with what is there of a pass: it is at work while the next are sent.
 
-It is to begin soon, and to have little left when the host is through; each piece costs the host some 0.1 ms.
+Fewer would be through before those are.
 """
-
-
-def piece_ends(layers: int) -> list[int]:
-    """Of a pass through so many layers, those behind which a piece ends; the last one is `layers`."""
-    middle = max(0, layers - _FIRST - sum(_LAST))
-    count = round(middle / _MIDDLE)
-    ends = [_FIRST + middle * number // count for number in range(count)] if count else []
-    ends += [_FIRST + middle + size for size in accumulate(_LAST, initial=0)]
-    return [*[end for end in ends if end < layers], layers]
 
 
 class ChunkStep:
@@ -52,11 +41,10 @@ class ChunkStep:
     Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
     """
 
-    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, copiers: Sequence[PageCopy]) -> None:
-        """`copiers`: of each layer's pages."""
+    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels) -> None:
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
-        self._copiers = copiers
+        self._copiers = [kernels.attention[layer.shape].copy for layer in decoder.attention]
         self._traced = set[tuple[ChunkShape, int]]()
         self._run: Callable[..., tuple[list[mx.array], list[mx.array]]] = self._trace
         self._logits: Callable[[mx.array], mx.array] = self._trace_logits
@@ -105,14 +93,14 @@ class ChunkStep:
         angles: mx.array,
         arrays: PoolArrays,
     ) -> tuple[list[mx.array], list[mx.array]]:
-        """Hidden states (rows, width) behind each piece, and the next fences."""
+        """Hidden states (rows, width) behind every PIECE layers and behind the last, and the next fences."""
         pools, decoder, states = ArenaPools.of(arrays), self._decoder, list[mx.array]()
         ids, numbers = unpacked(shape, windows, decoder.attention[0].shape.dtype, written, angles)
         chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
         pools.copy_page(self._copiers, numbers.pair)
-        x, first = decoder.embed(ids, self._ops), 0
-        for end in piece_ends(len(decoder.attention)):
-            x, first = decoder.through(x, self._ops, chunk, range(first, end)), end
+        x, layers = decoder.embed(ids, self._ops), len(decoder.attention)
+        for first in range(0, layers, PIECE):
+            x = decoder.through(x, self._ops, chunk, range(first, min(first + PIECE, layers)))
             states.append(x)
         return states, pools.fences
 

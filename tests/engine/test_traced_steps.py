@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine.chunk_step import ChunkStep, piece_ends
+from engine.chunk_step import ChunkStep
 from engine.kernel_choice import KernelChoice
 from engine.kernels import Kernels
 from engine.kv.page_table import PageTable
@@ -22,9 +21,6 @@ from metal.prefill_attention import PrefillAttention
 from metal.source import KernelSource
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
-
-LAYERS = 6
-"""More than a pass sends at first."""
 
 
 class Device:
@@ -51,12 +47,13 @@ def device() -> Device:
 
 
 @pytest.fixture
-def model(device: Device, tmp_path: Path) -> LoadedModel:
+def model(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
+    monkeypatch.setattr("engine.chunk_step.PIECE", 1)
     folder = write_random_model(
         tmp_path / "model",
         head_dim=64,
         num_attention_heads=4,
-        num_hidden_layers=LAYERS,
+        num_hidden_layers=2,
         max_position_embeddings=700,
     )
     settings = EngineSettings(executor="emulated", cache=BUILD.parent, kv_pages=512)
@@ -79,7 +76,7 @@ def test_an_answer_s_step_is_traced_once_while_the_arena_grows(device: Device, m
     assert model.arena.pages > 4 * pages
     mx.eval(runner.decode([table], mx.array([9], dtype=mx.uint32)))
     assert model.kernels.launches == launched
-    assert runner.launches["decode_attention"] == 2 * LAYERS  # two steps
+    assert runner.launches["decode_attention"] == 2 * 2  # two steps of two layers
     assert device.pools == {(16, 64)}  # a page of a head, whatever there is
 
 
@@ -110,19 +107,7 @@ def test_short_chunks_that_gather_nothing_are_traced_once_until_a_chat_has_doubl
     for tokens in (29, 64, 12, 9, 63, 40):
         runner.prefill(table, [5] * tokens)
     assert (table.length, launches) == (473, launched)
-    # 32 rows, 64; behind up to 256, 512 and 1,024
-    assert launched["prefill_attention"] == LAYERS * 2 * 3
-
-
-@pytest.mark.parametrize("layers", range(1, 130))
-def test_a_pass_is_sent_in_pieces_that_begin_and_end_small(layers: int) -> None:
-    ends = piece_ends(layers)
-    sizes = [end - begin for begin, end in pairwise([0, *ends])]
-    assert sum(sizes) == layers
-    assert 1 <= min(sizes) <= max(sizes) <= 9
-    if layers >= 16:
-        assert (sizes[0], sizes[-2:]) == (4, [4, 2])
-        assert 4 <= min(sizes[1:-2]) <= max(sizes) <= 9
+    assert launched["prefill_attention"] == 2 * 2 * 3  # layers; 32 rows, 64; behind up to 256, 512 and 1,024
 
 
 def test_who_asks_before_a_chunk_of_that_length_is_traced_waits_for_no_trace(
