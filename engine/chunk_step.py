@@ -21,6 +21,7 @@ from engine.kv.in_place_chunk import (
 from engine.kv.page_table import PageTable
 from engine.layers.decoder import Decoder
 from engine.layers.ops import LinearOps
+from metal.page_copy import PageCopy
 
 LONGEST = 512
 """Tokens up to which a chunk is computed this way: more take a GPU longer than its host."""
@@ -41,10 +42,13 @@ class ChunkStep:
     Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
     """
 
-    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels) -> None:
+    def __init__(
+        self, decoder: Decoder, arena: Arena, kernels: Kernels, copiers: Sequence[PageCopy]
+    ) -> None:
+        """`copiers`: of each layer's pages."""
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops
-        self._copiers = [kernels.attention[layer.shape].copy for layer in decoder.attention]
+        self._copiers = copiers
         self._traced = set[tuple[ChunkShape, int]]()
         self._run: Callable[..., tuple[list[mx.array], list[mx.array]]] = self._trace
         self._logits: Callable[[mx.array], mx.array] = self._trace_logits
