@@ -55,34 +55,22 @@ def stored(listener: Listener) -> list[dict[str, int]]:
     return [{chat: of.ssd_bytes for chat, of in event.chats.items()} for event in told]
 
 
-def held_syncs(monkeypatch: pytest.MonkeyPatch) -> Semaphore:
-    """The notes of deleted chats reach the disk as often as this is released."""
-    may_sync, sync = Semaphore(0), Notes.sync
+def held(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Semaphore:
+    """The method `name` of a class runs as often as this is released."""
+    may_run, method = Semaphore(0), getattr(of, name)
 
-    def waits(self: Notes) -> None:
-        assert may_sync.acquire(timeout=PATIENCE)
-        sync(self)
+    def waits(self: object) -> None:
+        assert may_run.acquire(timeout=PATIENCE)
+        method(self)
 
-    monkeypatch.setattr(Notes, "sync", waits)
-    return may_sync
-
-
-def held_removals(monkeypatch: pytest.MonkeyPatch) -> Semaphore:
-    """Files of deleted chats go as often as this is released."""
-    may_go, remove = Semaphore(0), SsdTier.remove_forgotten
-
-    def waits(self: SsdTier) -> None:
-        assert may_go.acquire(timeout=PATIENCE)
-        remove(self)
-
-    monkeypatch.setattr(SsdTier, "remove_forgotten", waits)
-    return may_go
+    monkeypatch.setattr(of, name, waits)
+    return may_run
 
 
 def test_a_chat_is_told_to_be_gone_once_that_outlasts_a_power_cut(
     kept: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_sync = held_syncs(monkeypatch)
+    may_sync = held(monkeypatch, Notes, "sync")
     with running_engine(settings(kept)) as listener:
         listener.load(tiny)
         listener.submit(Forget("c"))
@@ -122,7 +110,7 @@ def test_an_engine_that_ends_leaves_no_chat_that_a_power_cut_brings_back(
 def test_a_chat_s_note_reaches_the_disk_though_another_s_files_take_long_to_go(
     kept: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_go = held_removals(monkeypatch)
+    may_go = held(monkeypatch, SsdTier, "remove_forgotten")
     with running_engine(settings(kept)) as listener:
         listener.load(tiny)
         listener.submit(Forget("c"))
@@ -140,7 +128,7 @@ def test_a_chat_whose_note_cannot_be_written_is_told_to_be_gone_once_its_files_a
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Notes, "write", full)
-    may_go = held_removals(monkeypatch)
+    may_go = held(monkeypatch, SsdTier, "remove_forgotten")
     with running_engine(settings(kept)) as listener:
         listener.load(tiny)
         listener.submit(Forget("c"))
