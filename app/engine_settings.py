@@ -21,6 +21,11 @@ def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
     """
     if settings.ssd_cache == "off":
         shutil.rmtree(paths.kv_cache, ignore_errors=True)
+    return told_at_start(paths, settings)
+
+
+def told_at_start(paths: Paths, settings: Settings) -> EngineSettings:
+    """What an engine is told once: settings that differ in it hold with the next start."""
     return EngineSettings(
         cache=paths.kernels,
         ssd=_ssd(paths.kv_cache, settings.ssd_cap) if settings.ssd_cache == "on" else None,

@@ -15,8 +15,9 @@ from app.appearance import Appearance
 from app.chat.disk_use import DiskUseViewModel
 from app.chosen_settings import ChosenSettings
 from app.downloads.lanes import Lanes
-from app.engine_settings import unload_seconds
-from app.settings import FilesAtOnce, KvCache, Settings, Switch, Theme, UnloadAfter
+from app.engine_settings import told_at_start, unload_seconds
+from app.paths import Paths
+from app.settings import FilesAtOnce, KvCache, Switch, Theme, UnloadAfter
 from app.widgets.settings_dialog import SettingsDialog
 from app.widgets.toast import Toast
 from engine import Command, LetRest
@@ -40,6 +41,7 @@ class SettingsDesk(QObject):
         lanes: Lanes,
         submit: Callable[[Command], None],
         toast: Toast,
+        paths: Paths,
         parent: QObject | None = None,
     ) -> None:
         """`lanes` are those of the downloads; `submit` queues a command for the engine.
@@ -48,15 +50,16 @@ class SettingsDesk(QObject):
         """
         super().__init__(parent)
         self._toast = toast
-        self._begun_with = _of_engine(chosen.values)
+        self._paths = paths
+        self._begun_with = told_at_start(paths, chosen.values)
         self._chosen = chosen
         self._appearance = appearance
         self._lanes = lanes
         self._submit = submit
 
-    def show_dialog(self, data_folder: str, disk_use: DiskUseViewModel, window: QWidget) -> None:
+    def show_dialog(self, disk_use: DiskUseViewModel, window: QWidget) -> None:
         """Show the settings over `window`."""
-        dialog = SettingsDialog(self._appearance, self._chosen.values, data_folder, window)
+        dialog = SettingsDialog(self._appearance, self._chosen.values, str(self._paths.home), window)
         dialog.theme_chosen.connect(self._choose_theme)
         dialog.cache.disk_cache_chosen.connect(lambda choice: self._keep(ssd_cache=choice))
         dialog.cache.ssd_cap_chosen.connect(lambda choice: self._keep(ssd_cap=choice))
@@ -80,7 +83,7 @@ class SettingsDesk(QObject):
 
     def _offer_to_start_again(self, words: str, *_: object) -> None:
         """Where the engine runs with other settings than are chosen now."""
-        if _of_engine(self._chosen.values) != self._begun_with:
+        if told_at_start(self._paths, self._chosen.values) != self._begun_with:
             self._toast.offer(words, text.START_AGAIN, self.restart_wanted.emit)
 
     def _choose_theme(self, choice: Theme) -> None:
@@ -101,14 +104,3 @@ class SettingsDesk(QObject):
 
     def _keep(self, **values: Any) -> None:
         self._chosen.change(lambda settings: replace(settings, **values))
-
-
-def _of_engine(settings: Settings) -> tuple[str, ...]:
-    """What the engine is told once, at its start."""
-    return (
-        settings.ssd_cache,
-        settings.ssd_cap,
-        settings.kv_cache,
-        settings.kv_memory,
-        settings.speculation,
-    )

@@ -131,7 +131,7 @@ class Desktop:
             paths,
             post,
         )
-        self.settings = SettingsDesk(self.chosen, appearance, lanes, self.engine.submit, window.toast)
+        self.settings = SettingsDesk(self.chosen, appearance, lanes, self.engine.submit, window.toast, paths)
         fewer = FewerBits(self._own_settings, models, self.settings, window.toast)
         edit, show = self.pane.transcript.edit, self.models_door.show_context
         self.ways_out = WaysOut(self.conversation, self.pins, edit, fewer.store, show)
@@ -281,7 +281,7 @@ class Desktop:
         self.chosen.change(lambda settings: replace(settings, last_model=remembered(path)))
 
     def _show_settings(self) -> None:
-        self.settings.show_dialog(str(self._paths.home), self.disk_use, self.window)
+        self.settings.show_dialog(self.disk_use, self.window)
 
     def _tell_problem(self, of: str, problem: str) -> None:
         """Show what is wrong with the chats, else the settings, else the history; "": it is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEvent
@@ -11,11 +12,14 @@ from pytestqt.qtbot import QtBot
 
 from app import text
 from app.paths import Paths
+from app.settings import SETTINGS, Settings
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
 from engine import CacheCounts, LetRest, Stats
 from tests.app.conftest import OpenDesktop
 from tests.fakes.scripted_engine import ScriptedEngine
+
+HOLD_AT_ONCE = {"last_model", "theme", "unload_after", "files_at_once", "check_updates"}
 
 
 def open_settings(desktop: Desktop) -> SettingsDialog:
@@ -87,6 +91,26 @@ def test_what_holds_from_the_next_start_on_is_offered_to_hold_now(
     dialog.cache.kv_cache.button("full").click()
     close(dialog)
     assert not toast.isVisible(), "as at the start"
+
+
+def is_offered(desktop: Desktop, chosen: Settings) -> bool:
+    """Whether a start is offered where the settings are closed with these chosen."""
+    desktop.chosen.change(lambda _: chosen)
+    close(open_settings(desktop))
+    is_shown = desktop.window.toast.isVisible()
+    desktop.window.toast.hide()
+    return is_shown
+
+
+def test_every_setting_holds_at_once_or_is_offered_to(open_desktop: OpenDesktop) -> None:
+    desktop = open_desktop()
+    begun_with = desktop.chosen.values
+    for name, setting in SETTINGS.items():
+        now = getattr(begun_with, name)
+        other = next(choice for choice in (*setting.choices, "/models/another") if choice != now)
+        chosen = replace(begun_with, **{name: other})
+        assert is_offered(desktop, chosen) == (name not in HOLD_AT_ONCE), name
+    assert not is_offered(desktop, begun_with)
 
 
 def test_the_settings_follow_what_the_disk_cache_takes(open_desktop: OpenDesktop, qtbot: QtBot) -> None:

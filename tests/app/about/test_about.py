@@ -111,11 +111,11 @@ def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
     tmp_path: Path,
 ) -> None:
     desktop = open_desktop()
-    settings = SettingsDesk(
-        desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit, desktop.window.toast
-    )
     post = desktop.queue.post
     paths = Paths(tmp_path / "other")
+    settings = SettingsDesk(
+        desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit, desktop.window.toast, paths
+    )
     window, models, look = desktop.window, desktop.models, desktop.appearance
     door = AboutDoor(look, window, paths, post, desktop.chosen, models, settings, channel, trusted)
     site.gate.clear()

@@ -43,15 +43,16 @@ def published(
     desktop: Desktop, channel: Channel, trusted: ssl.SSLContext, tmp_path: Path
 ) -> Iterator[AboutDoor]:
     """The way to About of an MLXR whose releases are told by the site."""
+    paths = Paths(tmp_path / "home")
     door = AboutDoor(
         desktop.appearance,
         desktop.window,
-        Paths(tmp_path / "home"),
+        paths,
         desktop.queue.post,
         desktop.chosen,
         desktop.models,
         SettingsDesk(
-            desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit, desktop.window.toast
+            desktop.chosen, desktop.appearance, Lanes(3), desktop.engine.submit, desktop.window.toast, paths
         ),
         channel,
         trusted,
