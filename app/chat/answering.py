@@ -10,9 +10,9 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answer import Answer, advance
 from app.chat.open_chat import OpenChat
 from app.chat.refusal_words import failure_words
-from app.chat.saving import Saver
 from app.chat.token_path import count_along, tokens_along, with_tokens
 from app.chat.tree import MessageTree
+from app.store.face import Store
 from app.store.records import ChatMessage
 from engine import (
     CacheReport,
@@ -83,7 +83,7 @@ class Answering(QObject):
     def __init__(
         self,
         submit: Callable[[Command], None],
-        store: Saver,
+        store: Store,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
-from app.store.chats import ChatStore
+from app.store.face import Store
 from app.store.records import Chat, SearchHit
 from engine import ChatMemory, ChatsCached, Event
-
-
-class Store(Protocol):
-    """What the list needs of the store; `StoreWorker` is one."""
-
-    def ask(self, question: Callable[[ChatStore], Any], then: Callable[[Any], None]) -> None:
-        """Answer later, on this thread."""
-        ...
-
-    def change(self, change: Callable[[ChatStore], None]) -> None:
-        """Change what is stored, later."""
-        ...
 
 
 class ChatListViewModel(QObject):

@@ -13,9 +13,9 @@ from app.chat.answering import Answering, Refused
 from app.chat.open_chat import ChatState, OpenChat, state_of
 from app.chat.refusal_words import way_words
 from app.chat.request import request_for
-from app.chat.saving import Store
 from app.chat.tree import MessageTree, Versions
 from app.models.models_view_model import ModelsViewModel
+from app.store.face import Store
 from app.store.records import Chat, ChatMessage, storable, title_from
 from engine import Command, Event, Forget, Generate
 

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.chat.conversation import ConversationViewModel
 from app.store.chats import ChatStore
+from app.store.face import Store
 from app.store.records import Draft, storable
 
 SAVE_INTERVAL_MS = 500
-
-
-class Store(Protocol):
-    """What drafts need of the store; `StoreWorker` is one."""
-
-    def save(self, value: Draft) -> None:
-        """Save the value soon."""
-        ...
-
-    def ask(
-        self,
-        question: Callable[[ChatStore], Any],
-        then: Callable[[Any], None],
-        failed: Callable[[str], None] | None = None,
-    ) -> None:
-        """Answer later, on this thread."""
-        ...
-
-    def change(self, change: Callable[[ChatStore], None]) -> None:
-        """Change what is stored, later."""
-        ...
 
 
 class DraftsViewModel(QObject):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from app import text
-from app.chat.chat_list import Store
+from app.store.face import Store
 from engine import ChatMemory, Command, Event, ModelReady, Pin
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
@@ -18,33 +16,12 @@ from app.store.chat_file import ChatFileError, read_chat_file, to_json
 from app.store.chat_markdown import SUFFIX as MARKDOWN
 from app.store.chat_markdown import to_markdown
 from app.store.chats import ChatStore
+from app.store.face import Store
 from app.store.records import Chat, ChatMessage
 from app.whole_file import write_whole
 
 _UNFIT = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
 _LONGEST_NAME = 60
-
-
-class Store(Protocol):
-    """What is needed of the store; `StoreWorker` is one."""
-
-    def ask(
-        self,
-        question: Callable[[ChatStore], Any],
-        then: Callable[[Any], None],
-        failed: Callable[[str], None] | None = None,
-    ) -> None:
-        """Answer later, on this thread."""
-        ...
-
-    def change(
-        self,
-        change: Callable[[ChatStore], None],
-        then: Callable[[], None] | None = None,
-        failed: Callable[[str], None] | None = None,
-    ) -> None:
-        """Change what is stored, later."""
-        ...
 
 
 class ChatFiles(QObject):

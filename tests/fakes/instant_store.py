@@ -35,9 +35,16 @@ class InstantStore:
         """Answer now."""
         then(question(self.chats))
 
-    def change(self, change: Callable[[ChatStore], None]) -> None:
+    def change(
+        self,
+        change: Callable[[ChatStore], object],
+        then: Callable[[], None] | None = None,
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
         """Change now."""
         change(self.chats)
+        if then is not None:
+            then()
 
 
 class LateStore(InstantStore):
