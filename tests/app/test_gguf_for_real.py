@@ -5,24 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent
 from pytestqt.qtbot import QtBot
 
 from app.wiring import Desktop
 from engine import Engine, EngineSettings
 from tests.app.conftest import OpenDesktop
 from tests.engine.loading.gguf.writer import WIDE, write_gguf_model
-
-
-def drop(desktop: Desktop, *files: Path) -> None:
-    """Let the files go over the window."""
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(file)) for file in files])
-    action, button = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
-    desktop.window.dropEvent(
-        QDropEvent(QPointF(10, 10), action, data, button, Qt.KeyboardModifier.NoModifier)
-    )
+from tests.fakes.dragging import drop
 
 
 @pytest.fixture
@@ -36,7 +25,7 @@ def test_a_split_file_is_opened_by_any_of_its_parts_and_chats(
     desktop: Desktop, qtbot: QtBot, tmp_path: Path
 ) -> None:
     write_gguf_model(tmp_path / "small", parts=2, **WIDE)
-    drop(desktop, tmp_path / "small-00002-of-00002.gguf")
+    assert drop(desktop.window, tmp_path / "small-00002-of-00002.gguf")
     qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
     assert desktop.pane.model_button.text() == "small"
     assert desktop.conversation.send("hello")
@@ -51,7 +40,7 @@ def test_a_damaged_file_is_told_of_in_one_line(desktop: Desktop, qtbot: QtBot, t
     file = tmp_path / "cut.gguf"
     write_gguf_model(file, **WIDE)
     file.write_bytes(file.read_bytes()[:-1000])
-    drop(desktop, file)
+    assert drop(desktop.window, file)
     qtbot.waitUntil(lambda: desktop.models.state.phase == "failed")
     told = desktop.pane.model_banner.text
     assert desktop.pane.model_banner.isVisible()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
@@ -16,6 +16,7 @@ from app.shortcuts import SHORTCUTS
 from app.window import MENUS, ROOM_FOR_SIDEBAR
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
+from tests.fakes.dragging import drop
 from tests.fakes.scripted_engine import ScriptedEngine
 
 
@@ -25,19 +26,6 @@ def desktop(open_desktop: OpenDesktop, qtbot: QtBot) -> Desktop:
     desktop.window.activateWindow()
     qtbot.waitUntil(desktop.window.isActiveWindow)
     return desktop
-
-
-def drop(desktop: Desktop, *paths: Path) -> bool:
-    """Drag the paths in and let them go; returns whether they were taken."""
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    entering = QDragEnterEvent(QPoint(10, 10), copy, data, left, none)
-    entering.ignore()
-    desktop.window.dragEnterEvent(entering)
-    if entering.isAccepted():
-        desktop.window.dropEvent(QDropEvent(QPointF(10, 10), copy, data, left, none))
-    return entering.isAccepted()
 
 
 def test_every_shortcut_is_bound_once(desktop: Desktop) -> None:
@@ -89,7 +77,7 @@ def test_escape_stops_the_answer(desktop: Desktop, qtbot: QtBot) -> None:
 
 
 def test_a_dropped_folder_is_opened(desktop: Desktop, tmp_path: Path) -> None:
-    assert drop(desktop, tmp_path)
+    assert drop(desktop.window, tmp_path)
     assert desktop.models.state.path == str(tmp_path)
 
 
@@ -97,10 +85,10 @@ def test_other_things_are_not_taken(desktop: Desktop, tmp_path: Path) -> None:
     file, other = tmp_path / "file.txt", tmp_path / "other"
     file.write_text("")
     other.mkdir()
-    assert not drop(desktop, file)
-    assert not drop(desktop, tmp_path, other)
-    assert not drop(desktop, tmp_path / "gone.gguf")
-    assert not drop(desktop)
+    assert not drop(desktop.window, file)
+    assert not drop(desktop.window, tmp_path, other)
+    assert not drop(desktop.window, tmp_path / "gone.gguf")
+    assert not drop(desktop.window)
 
 
 def test_choosing_a_folder_opens_it(
@@ -149,11 +137,11 @@ def test_parts_of_a_split_file_are_one_model(desktop: Desktop, tmp_path: Path) -
     parts = [tmp_path / f"big-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
     for part in parts:
         part.write_text("")
-    assert drop(desktop, parts[2], parts[1])
+    assert drop(desktop.window, parts[2], parts[1])
     assert desktop.models.state.path == str(parts[0])
     assert desktop.models.state.name == "big"
     parts[0].unlink()  # the engine says which part is missing
-    assert drop(desktop, parts[1])
+    assert drop(desktop.window, parts[1])
     assert desktop.models.state.path == str(parts[1])
 
 

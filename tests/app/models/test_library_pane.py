@@ -9,8 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
@@ -26,13 +25,13 @@ from app.models.left_out_dialog import LeftOutDialog
 from app.models.library_pane import NOTHING_FOUND
 from app.models.library_view import DELETE, DELETE_FILES, FORGET, LibraryView
 from app.models.model_settings_dialog import ModelSettingsDialog
-from app.models.models_page import ModelsPage
 from app.models.removal_dialog import RemovalDialog
 from app.wiring import Desktop
 from engine import LoadModel, UnloadModel
 from tests.app.conftest import OpenDesktop
 from tests.app.models.conftest import OpenScene, Scene
 from tests.fakes.busy_thread import keep_busy
+from tests.fakes.dragging import drop
 from tests.fakes.models_elsewhere import cache_revision
 from tests.fakes.random_model import write_random_model
 from tests.fakes.scripted_engine import ScriptedEngine
@@ -52,19 +51,6 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def scene(open_desktop: OpenDesktop, open_scene: OpenScene) -> Scene:
     return open_scene(open_desktop())
-
-
-def drop(page: ModelsPage, *paths: Path) -> bool:
-    """Drag the paths onto the page and let them go; returns whether they were taken."""
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    entering = QDragEnterEvent(QPoint(10, 10), copy, data, left, none)
-    entering.ignore()
-    page.dragEnterEvent(entering)
-    if entering.isAccepted():
-        page.dropEvent(QDropEvent(QPointF(10, 10), copy, data, left, none))
-    return entering.isAccepted()
 
 
 def choose(view: LibraryView, name: str, words: str) -> None:

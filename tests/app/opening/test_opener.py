@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMenu
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
 from app.instance.client import hand_over
@@ -23,6 +22,7 @@ from tests.app.models.conftest import hub as hub
 from tests.app.models.conftest import hub_home as hub_home
 from tests.app.models.conftest import own_home as own_home
 from tests.app.test_screenshots import save, say
+from tests.fakes.dragging import drop
 from tests.hub.repos import Repo
 from tests.hub.server import HubServer
 
@@ -198,16 +198,7 @@ def test_a_dropped_chat_is_imported_and_says_what_it_tells_the_model(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
 ) -> None:
     desktop = open_desktop()
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(saved(tmp_path, system="Always answer\nin rhymes.")))])
-    point, buttons = QPointF(400, 300), Qt.MouseButton.LeftButton
-    enter = QDragEnterEvent(
-        point.toPoint(), Qt.DropAction.CopyAction, data, buttons, Qt.KeyboardModifier.NoModifier
-    )
-    QApplication.sendEvent(desktop.window, enter)
-    assert enter.isAccepted()
-    drop = QDropEvent(point, Qt.DropAction.CopyAction, data, buttons, Qt.KeyboardModifier.NoModifier)
-    QApplication.sendEvent(desktop.window, drop)
+    assert drop(desktop.window, saved(tmp_path, system="Always answer\nin rhymes."))
     qtbot.waitUntil(lambda: texts(desktop) == ["What is a page?", "Sixteen tokens."])
     qtbot.waitUntil(lambda: "Always answer in rhymes." in desktop.window.toast.text)
     save(desktop, "light-chat-imported")
