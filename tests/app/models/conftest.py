@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from app.models.models_page import ModelsPage
 from app.models_desk import ModelsDesk
 from app.wiring import Desktop
+from tests.app.conftest import OpenDesktop
+from tests.fakes.random_model import write_random_model
+from tests.fakes.scripted_engine import ScriptedEngine
 from tests.hub.fixtures import HubHome
 from tests.hub.fixtures import hub_home as hub_home
 from tests.hub.server import HubServer
@@ -56,6 +60,12 @@ class Scene:
         """The page."""
         return self.desk.page
 
+    @property
+    def engine(self) -> ScriptedEngine:
+        """The window's engine, where no other was asked for."""
+        assert isinstance(self.desktop.engine, ScriptedEngine)
+        return self.desktop.engine
+
     def wait(self, condition: Callable[[], bool]) -> None:
         """Let the window run until it is so."""
         self.qtbot.waitUntil(condition)
@@ -84,6 +94,18 @@ class Scene:
         models = [view.rows.model(view.rows.index(place)) for place in range(view.rows.rowCount())]
         return {model.name: view.rows.label(model) for model in models}
 
+    def choose(self, name: str, words: str) -> None:
+        """Choose from the menu of a model of the library."""
+        next(action for action in self._menu(name).actions() if action.text() == words).trigger()
+
+    def offered(self, name: str) -> list[str]:
+        """What the menu of a model of the library has."""
+        return [action.text() for action in self._menu(name).actions() if action.text()]
+
+    def _menu(self, name: str) -> QMenu:
+        view = self.page.library.list
+        return view.menu_for(view.rows.index(view.names().index(name)))
+
 
 OpenScene = Callable[[Desktop], Scene]
 
@@ -92,3 +114,16 @@ OpenScene = Callable[[Desktop], Scene]
 def open_scene(qtbot: QtBot) -> OpenScene:
     """Shows the models page of a window."""
     return lambda desktop: Scene(desktop, qtbot)
+
+
+@pytest.fixture
+def scene(open_desktop: OpenDesktop, open_scene: OpenScene) -> Scene:
+    return open_scene(open_desktop())
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A small model in a folder of the user's."""
+    folder = tmp_path / "mine" / "tiny-random"
+    write_random_model(folder)
+    return folder

@@ -9,7 +9,6 @@ from app.models.library_view import LOOK_FOR_UPDATE, UPDATE
 from app.models.updates_view_model import ALL_NEW, ONE
 from tests.app.conftest import OpenDesktop
 from tests.app.models.conftest import OpenScene
-from tests.app.models.test_library_pane import choose, offered
 from tests.hub.repos import Repo
 from tests.hub.server import HubServer
 
@@ -24,9 +23,8 @@ def test_a_newer_commit_is_shown_and_fetched(
     scene = open_scene(open_desktop())
     scene.desk.downloads.add(REPO, "")
     scene.wait(lambda: "small-model" in scene.labels())
-    view = scene.page.library.list
     asked = len(hub.requests)
-    choose(view, "small-model", LOOK_FOR_UPDATE)
+    scene.choose("small-model", LOOK_FOR_UPDATE)
     scene.wait(lambda: "is up to date" in scene.page.toast.text)
     assert len(hub.requests) == asked + 1
     assert scene.labels()["small-model"] == "Fits"
@@ -39,9 +37,9 @@ def test_a_newer_commit_is_shown_and_fetched(
     look_at_all.trigger()
     scene.wait(lambda: scene.page.toast.text == ONE)
     scene.wait(lambda: scene.labels()["small-model"] == "Update available")
-    assert UPDATE in offered(view, "small-model")
+    assert UPDATE in scene.offered("small-model")
     sent = hub.bytes_sent(REPO, "model.safetensors")
-    choose(view, "small-model", UPDATE)
+    scene.choose("small-model", UPDATE)
     scene.wait(lambda: scene.labels()["small-model"] == "Fits")
     model = scene.desk.library.find(f"hf:{REPO}")
     assert model
