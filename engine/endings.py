@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.batcher import Batcher
 from engine.broken_steps import requests_of
-from engine.events import Event, FinishReason, SampleEnded, TextChunk
+from engine.events import Event, FinishReason, SampleEnded
 from engine.failure import failure
 from engine.finding import Finding
 from engine.live_runner import LiveRunner
@@ -48,7 +48,7 @@ class Endings:
         """It gets no more tokens; what is computed of it is kept, where somebody wants it."""
         request, sequence.reason = sequence.request, reason
         if rest := sequence.drain():
-            self._emit(TextChunk(request.id, rest, len(sequence.generated), sequence.index))
+            self._tell.text(sequence, rest)
         if sequence.is_discarded:
             self._batcher.discard(sequence)
         else:

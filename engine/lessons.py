@@ -1,18 +1,19 @@
-"""What is learned from each step: how long prompts are cut, and what they take."""
+"""What is learned from steps and answers: how long prompts are cut, and what they take."""
 
 from __future__ import annotations
 
 from engine.batch import Sent
-from engine.chunking import ChunkSizer
+from engine.batcher import Batcher
 from engine.finding import Finding
+from engine.request import Request
 from engine.step_times import Reading, step_seconds
 
 
 class Lessons:
-    """Hands what a step took to those whom it concerns."""
+    """Hands what steps and answers took to those whom it concerns."""
 
-    def __init__(self, chunks: ChunkSizer, finding: Finding) -> None:
-        self._chunks, self._finding = chunks, finding
+    def __init__(self, batcher: Batcher, finding: Finding) -> None:
+        self._batcher, self._finding = batcher, finding
         self._read_at = 0.0
 
     def read(self, sent: Sent, read: Reading, following: Sent | None) -> None:
@@ -28,6 +29,11 @@ class Lessons:
             return
         if sent.slice is not None:
             piece = sent.slice
-            self._chunks.filled(piece.tokens, piece.share, seconds, sent.answers, piece.way)
+            self._batcher.chunks.filled(piece.tokens, piece.share, seconds, sent.answers, piece.way)
         elif sent.answers:
-            self._chunks.decoded(sent.answers, seconds)
+            self._batcher.chunks.decoded(sent.answers, seconds)
+
+    def answered(self, request: Request) -> None:
+        """Its first token is there."""
+        if self._batcher.has_one:  # learning from it takes up to a millisecond
+            self._finding.answered(request)

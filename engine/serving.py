@@ -15,6 +15,7 @@ from engine.endings import Endings
 from engine.events import Event
 from engine.finding import Finding, Reused
 from engine.kv.pager import OutOfPages
+from engine.lessons import Lessons
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.profiling import StepProfiler
@@ -87,9 +88,8 @@ class Serving:
         self._endings = Endings(
             self._batcher, self._live, self._speculations, self._finding, self._tell, emit
         )
-        self._results = StepResults(
-            model, self._batcher, self._speculations, self._finding, self._endings, self._tell, emit
-        )
+        lessons = Lessons(self._batcher, self._finding)
+        self._results = StepResults(model, self._speculations, lessons, self._endings, self._tell)
         self.chats = ChatPages(model, settings, emit, self._tell, self._finding)
 
     @property

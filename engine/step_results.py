@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 
 import mlx.core as mx
 
 from engine.batch import Sent
-from engine.batcher import Batcher
 from engine.endings import Endings
 from engine.errors import NonFiniteLogits
-from engine.events import Event, TextChunk
-from engine.finding import Finding
 from engine.lessons import Lessons
 from engine.loading.model import LoadedModel
 from engine.request import Sequence
@@ -31,17 +27,13 @@ class StepResults:
     def __init__(
         self,
         model: LoadedModel,
-        batcher: Batcher,
         speculations: Speculations,
-        finding: Finding,
+        lessons: Lessons,
         endings: Endings,
         tell: Teller,
-        emit: Callable[[Event], None],
     ) -> None:
-        self._model, self._batcher, self._speculations = model, batcher, speculations
-        self._finding, self._endings = finding, endings
-        self._lessons = Lessons(batcher.chunks, finding)
-        self._tell, self._emit = tell, emit
+        self._model, self._speculations, self._lessons = model, speculations, lessons
+        self._endings, self._tell = endings, tell
 
     def read(self, sent: Sent, following: Sent | None) -> None:
         """Wait for a step, and take what came of it, while the `following` one is in flight, if one is.
@@ -98,9 +90,9 @@ class StepResults:
         shown = sequence.accept(token, is_end)
         self._tell.token(request.clock.last_token)
         if shown:
-            self._emit(TextChunk(request.id, shown, len(sequence.generated), sequence.index))
-        if is_first and self._batcher.has_one:  # learning from it takes up to a millisecond
-            self._finding.answered(request)
+            self._tell.text(sequence, shown)
+        if is_first:
+            self._lessons.answered(request)
         if sequence.reason is not None or sequence.is_discarded:
             self._endings.end(sequence, sequence.reason or "cancelled")
 

@@ -1,4 +1,4 @@
-"""What a loaded model tells of itself: its pulse, its counts, how far prompts are, where chats lie."""
+"""What a loaded model tells of itself: its pulse, its counts, prompts and text, where chats lie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from engine.batcher import Batcher
 from engine.cache_events import CacheCounts, ChatMemory, ChatsCached
-from engine.events import Event, PrefillProgress, Stats
+from engine.events import Event, PrefillProgress, Stats, TextChunk
 from engine.kv.page_map import PageWatch
 from engine.kv.page_table import NO_PAGE
 from engine.kv.ssd_files import SsdUsage
@@ -26,7 +26,7 @@ from engine.warming import Warming
 
 
 class Teller:
-    """Counts what happens and emits it as Stats, PageMap, ChatsCached and PrefillProgress.
+    """Counts what happens and emits it as Stats, PageMap, ChatsCached, PrefillProgress and TextChunk.
 
     Attributes:
         pages: who watches single pages, and what they are told.
@@ -69,6 +69,10 @@ class Teller:
             reused = request.report.cached_tokens + request.report.restored_tokens
             prompt = len(request.prompt)  # less than there is to do, where an answer starts again
             self._emit(PrefillProgress(request.id, min(done, prompt), prompt, reused))
+
+    def text(self, sequence: Sequence, more: str) -> None:
+        """What an answer goes on with."""
+        self._emit(TextChunk(sequence.request.id, more, len(sequence.generated), sequence.index))
 
     def beat(self) -> None:
         """Stats, if it is time for them."""
