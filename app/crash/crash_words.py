@@ -33,7 +33,6 @@ DELETE = "Delete"
 DONE = "Done"
 GONE = "The report is gone."
 
-SAFE = "Safe mode"
 SAFE_ASKED = "it was asked for (mlxr --safe)"
 SAFE_KEY = "a key was held at the start"
 SAFE_CRASHES = "MLXR ended unexpectedly {count} times in a row, soon after its start"

@@ -35,7 +35,7 @@ _ORDERS: Mapping[Sort, str] = {
     "created": "createdAt",
     "trending": "trendingScore",
 }
-_FIELDS = ("downloads", "gated", "lastModified", "library_name", "likes", "private", *FACT_FIELDS)
+_FIELDS = ("downloads", "gated", "lastModified", "library_name", "likes", *FACT_FIELDS)
 PAGE = 30
 """Models of a page."""
 
@@ -80,7 +80,6 @@ class Hit:
         updated: its last commit.
         licence: its short name, "" where none is stated.
         gated: "auto" or "manual", "" when anybody may download it.
-        is_private: whether others do not see it.
         unsupported: why no model in it runs here, as far as its family tells; "" where one may.
     """
 
@@ -94,7 +93,6 @@ class Hit:
     updated: datetime | None
     licence: str
     gated: str
-    is_private: bool
     unsupported: str
 
 
@@ -173,6 +171,5 @@ def _hit(entry: Mapping[str, Any]) -> Hit | None:
         updated=moment(entry, "lastModified"),
         licence=read_licence(entry),
         gated=read_gated(entry),
-        is_private=entry.get("private") is True,
         unsupported=why_unsupported(facts),
     )

@@ -6,7 +6,6 @@ from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
     QModelIndex,
-    QPoint,
     QRect,
     QSize,
     Qt,
@@ -50,7 +49,6 @@ class LibraryRow(NamedRow):
         super().__init__(text.MODEL_NAME, parent)
         self._appearance = appearance
         self._rows = rows
-        self._pointer = QPoint()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
         """All rows are equally high."""

@@ -85,7 +85,6 @@ def test_what_is_found_says_what_a_person_chooses_by(hub: HubServer) -> None:
         updated=datetime(2025, 2, 5, 3, 4, 5, tzinfo=UTC),
         licence="apache-2.0",
         gated="",
-        is_private=False,
         unsupported="",
     )
     assert hits[QWEN_GGUF.id].formats == ("gguf",)
