@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from app.whole_file import write_whole
 
@@ -21,15 +22,13 @@ KvMemory = Literal["automatic", "1", "2", "4", "6", "8", "12", "16", "24", "32",
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a setting is, for reading the file and for showing it.
+    """What a setting may be, for reading the file.
 
     Attributes:
-        description: a line for people.
-        choices: the texts it may be; empty allows any text.
+        choices: the texts; empty allows any text.
         optional: whether it may be absent (None, null in the file).
     """
 
-    description: str
     choices: tuple[str, ...] = ()
     optional: bool = False
 
@@ -40,42 +39,43 @@ class Setting:
         return isinstance(value, str) and (not self.choices or value in self.choices)
 
 
-_LAST_MODEL = Setting("The model to open: a folder or a Hugging Face repository", optional=True)
-_THEME = Setting("Light or dark", choices=("system", "light", "dark"))
-_SSD_CACHE = Setting("Keep on disk what chats have computed, so that they reopen at once", ("on", "off"))
-_SSD_CAP = Setting("Most GB that it takes on disk; automatic is 17", get_args(SsdCap))
-_KV_MEMORY = Setting(
-    "Most GB of memory for what chats have computed; automatic is half of what models leave free",
-    get_args(KvMemory),
-)
-_SPECULATION = Setting("Guess words ahead where text repeats, and check several at once", ("on", "off"))
-_UNLOAD_AFTER = Setting(
-    "Minutes without a request until a model leaves memory, up to the next one",
-    ("5", "15", "30", "60", "off"),
-)
-_FILES_AT_ONCE = Setting("Files of a download that are fetched at once", ("1", "2", "3", "5", "8"))
-_CHECK_UPDATES = Setting("Look for a newer MLXR once a day", ("on", "off"))
-_KV_CACHE = Setting("Bits of an element of the KV cache: full as computed, 8, or 4", ("full", "8", "4"))
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting's value; the fields below are the declaration."""
+    """Every setting's value; the fields are the declaration, and their types say what a file may have.
 
-    last_model: str | None = field(default=None, metadata={"setting": _LAST_MODEL})
-    theme: Theme = field(default="system", metadata={"setting": _THEME})
-    ssd_cache: Switch = field(default="on", metadata={"setting": _SSD_CACHE})
-    ssd_cap: SsdCap = field(default="automatic", metadata={"setting": _SSD_CAP})
-    kv_cache: KvCache = field(default="full", metadata={"setting": _KV_CACHE})
-    kv_memory: KvMemory = field(default="automatic", metadata={"setting": _KV_MEMORY})
-    speculation: Switch = field(default="on", metadata={"setting": _SPECULATION})
-    unload_after: UnloadAfter = field(default="30", metadata={"setting": _UNLOAD_AFTER})
-    files_at_once: FilesAtOnce = field(default="3", metadata={"setting": _FILES_AT_ONCE})
-    check_updates: Switch = field(default="off", metadata={"setting": _CHECK_UPDATES})
+    Attributes:
+        last_model: the model to open: a folder, a file or a Hugging Face repository.
+        theme: light or dark.
+        ssd_cache: whether what chats have computed is kept on disk, so that they reopen at once.
+        ssd_cap: most GB that it takes there; automatic is 17.
+        kv_cache: bits of an element of the KV cache: full as computed, 8, or 4.
+        kv_memory: most GB of memory for it; automatic is half of what models leave free.
+        speculation: whether words are guessed ahead where text repeats, and several checked at once.
+        unload_after: minutes without a request until a model leaves memory, up to the next one.
+        files_at_once: files of a download that are fetched at once.
+        check_updates: whether a newer MLXR is looked for once a day.
+    """
+
+    last_model: str | None = None
+    theme: Theme = "system"
+    ssd_cache: Switch = "on"
+    ssd_cap: SsdCap = "automatic"
+    kv_cache: KvCache = "full"
+    kv_memory: KvMemory = "automatic"
+    speculation: Switch = "on"
+    unload_after: UnloadAfter = "30"
+    files_at_once: FilesAtOnce = "3"
+    check_updates: Switch = "off"
 
 
-SETTINGS: Mapping[str, Setting] = {f.name: f.metadata["setting"] for f in fields(Settings)}
-"""Each setting's declaration by name, in the order of the file."""
+def _declared(kind: object) -> Setting:
+    if get_origin(kind) is Literal:
+        return Setting(get_args(kind))
+    return Setting(optional=NoneType in get_args(kind))
+
+
+SETTINGS: Mapping[str, Setting] = {name: _declared(kind) for name, kind in get_type_hints(Settings).items()}
+"""What each setting may be, by name, in the order of the file."""
 
 
 @dataclass(frozen=True, slots=True)

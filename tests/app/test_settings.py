@@ -110,7 +110,10 @@ def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "elsewhere.json").read_text()) == {"theme": "dark"}
 
 
-def test_every_setting_explains_itself_and_accepts_its_default() -> None:
+def test_every_setting_accepts_its_default_and_its_choices_alone() -> None:
     for name, setting in SETTINGS.items():
-        assert setting.description
         assert setting.accepts(getattr(Settings(), name))
+        assert all(setting.accepts(choice) for choice in setting.choices)
+        assert setting.accepts("elsewhere") == (name == "last_model")
+        assert setting.accepts(None) == (name == "last_model")
+        assert not setting.accepts(1)
