@@ -100,6 +100,7 @@ class Listener(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    timeout = 3600.0  # seconds; without one a send waits until all is taken, or fails and tells of no part
     server: Listener  # pyright: ignore[reportIncompatibleVariableOverride]
     connection: socket
 
@@ -167,14 +168,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _send(self, served: Served, data: bytes) -> None:
-        served.bytes_sent += len(
-            data
-        )  # before: a client that has them all may ask at once how many were sent
-        try:
-            self.connection.sendall(data)
-        except OSError:
-            served.bytes_sent -= len(data)
-            raise
+        rest = memoryview(data)
+        while rest:
+            taken = 0
+            served.bytes_sent += len(rest)  # before: a client that has them all may ask at once how many
+            try:
+                taken = self.connection.send(rest)
+            finally:
+                served.bytes_sent -= len(rest) - taken
+            rest = rest[taken:]
 
     def _end(self) -> None:
         """What was sent arrives; then the stream is over."""

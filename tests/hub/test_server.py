@@ -23,6 +23,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.hf_api import RepoFile
 
 from tests.hub.examples import MODEL, TOKENS, WEIGHTS
+from tests.hub.faults import Fault
 from tests.hub.fixtures import HubHome
 from tests.hub.repos import HubFile, Repo
 from tests.hub.server import HubServer
@@ -167,6 +168,16 @@ def test_nothing_answers_while_the_hub_is_offline_and_all_does_afterwards(hub: H
             client.get(url)
         hub.is_offline = False
         assert client.get(url).status_code == 200
+
+
+def test_what_a_client_took_of_a_piece_is_counted_though_it_left_before_the_rest() -> None:
+    size = 30_000_000  # more than any system takes ahead
+    with HubServer([Repo("org/name", {"model.gguf": HubFile(bytes(size), lfs=True)})]) as hub:
+        hub.faults.add(Fault("model.gguf", "slow", rate=size, pieces=1))
+        link = httpx2.head(f"{hub.url}/org/name/resolve/main/model.gguf").headers["Location"]
+        with httpx2.stream("GET", link) as answer:
+            taken = len(next(answer.iter_raw()))
+    assert 0 < taken <= hub.bytes_sent("org/name", "model.gguf") < size
 
 
 def test_every_thread_and_port_is_gone_afterwards(hub_home: HubHome) -> None:
