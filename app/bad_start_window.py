@@ -12,6 +12,7 @@ from app import text
 from app.appearance import Appearance
 from app.application import make_application
 from app.bad_start import BadStart
+from app.widgets.plain_label import plain_label
 
 Answer = Literal["quit", "again", "go on"]
 
@@ -30,12 +31,7 @@ class BadStartWindow(QDialog):
         self.answer: Answer = "quit"
         self.setWindowTitle(text.APP_NAME)
         self.setFixedWidth(WIDTH)
-        heading, words = QLabel(problem.title), QLabel(problem.words)
-        heading.setProperty("role", "heading")
-        words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        for label in (heading, words):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setWordWrap(True)
+        heading, words = plain_label(problem.title, "heading"), plain_label(problem.words, selectable=True)
         column = QVBoxLayout()
         column.setSpacing(8)
         column.addWidget(heading)

@@ -13,6 +13,7 @@ from app.icons import app_icon
 from app.text import APP_NAME
 from app.updates import words as update_words
 from app.updates.update_check import UpdateCheck
+from app.widgets.plain_label import plain_label
 
 WIDTH = 480
 ICON = 72
@@ -30,9 +31,9 @@ class AboutDialog(QDialog):
         self._updates = updates
         self.setWindowTitle(words.ABOUT)
         self.setFixedWidth(WIDTH)
-        self.build = _label(build, "muted")
-        self.runs = _label(runs, "muted")
-        self.update_line = _label("", "")
+        self.build = plain_label(build, "muted", selectable=True)
+        self.runs = plain_label(runs, "muted", selectable=True)
+        self.update_line = plain_label(selectable=True)
         self.check = _button(update_words.CHECK, updates.look)
         self.page = _button(update_words.PAGE, self._open_page)
         self.news = _button(update_words.WHATS_NEW, self.news_wanted.emit)
@@ -52,7 +53,7 @@ class AboutDialog(QDialog):
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(16)
         column.addLayout(self._make_head())
-        column.addWidget(_label(words.PRIVACY, ""))
+        column.addWidget(plain_label(words.PRIVACY, selectable=True))
         column.addWidget(self._make_updates())
         column.addLayout(buttons)
 
@@ -62,7 +63,7 @@ class AboutDialog(QDialog):
         picture.setFixedSize(ICON, ICON)
         lines = QVBoxLayout()
         lines.setSpacing(3)
-        lines.addWidget(_label(APP_NAME, "title"))
+        lines.addWidget(plain_label(APP_NAME, "title", selectable=True))
         lines.addWidget(self.build)
         lines.addWidget(self.runs)
         head = QHBoxLayout()
@@ -110,13 +111,3 @@ def _button(label: str, then: Callable[[], object]) -> QPushButton:
     button.setAutoDefault(False)
     button.clicked.connect(lambda: then())
     return button
-
-
-def _label(line: str, role: str) -> QLabel:
-    label = QLabel(line)
-    if role:
-        label.setProperty("role", role)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setWordWrap(True)
-    return label

@@ -9,7 +9,6 @@ from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
@@ -25,6 +24,7 @@ from app.models.background import Background
 from app.text import sentence
 from app.widgets.copy_button import CopyButton
 from app.widgets.list_entry import enter_list
+from app.widgets.plain_label import plain_label
 from app.widgets.search_field import SearchField
 
 SIZE = (960, 620)
@@ -45,14 +45,14 @@ class LicencesDialog(QDialog):
         self.list.setObjectName("partList")
         self.list.setAccessibleName(words.LICENCES)
         self.list.setFixedWidth(LIST_WIDTH)
-        self.title = _label("strong")
-        self.note = _label("muted")
+        self.title = plain_label("", "strong", selectable=True)
+        self.note = plain_label("", "muted", selectable=True)
         self.text = QPlainTextEdit()
         self.text.setObjectName("licenceText")
         self.text.setReadOnly(True)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.copy = CopyButton(appearance, "Copy this licence", self.text.toPlainText)
-        self.count = _label("muted")
+        self.count = plain_label("", "muted", selectable=True)
         self._arrange()
         self._connect(background)
 
@@ -137,12 +137,3 @@ def _read() -> list[Part]:
     from app.about.licences import licences
 
     return licences()
-
-
-def _label(role: str) -> QLabel:
-    label = QLabel()
-    label.setProperty("role", role)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setWordWrap(True)
-    return label

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 
 from app.appearance import Appearance
 from app.icons import pixmap
+from app.widgets.plain_label import plain_label
 
 ICON = 20
 
@@ -24,11 +25,8 @@ class ErrorLine(QFrame):
         self._appearance = appearance
         self._icon = QLabel()
         self._icon.setFixedSize(ICON, ICON)
-        self._text = QLabel()
+        self._text = plain_label(selectable=True)
         self._text.setContentsMargins(2, 2, 0, 0)  # above the words of the ways, beside the icon's middle
-        self._text.setWordWrap(True)
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._ways: list[QPushButton] = []
         self._column = QVBoxLayout()
         self._column.setSpacing(4)

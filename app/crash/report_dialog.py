@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtCore import QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.crash import crash_words as words
+from app.widgets.plain_label import plain_label
 
 SIZE = (720, 560)
 
@@ -40,10 +41,7 @@ class ReportDialog(QDialog):
         self.done_button.clicked.connect(self.accept)
 
     def _arrange(self) -> None:
-        about = QLabel(words.ABOUT)
-        about.setProperty("role", "muted")
-        about.setTextFormat(Qt.TextFormat.PlainText)
-        about.setWordWrap(True)
+        about = plain_label(words.ABOUT, "muted")
         title = QLabel(words.TITLE)
         title.setProperty("role", "heading")
         buttons = QHBoxLayout()

@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from app.dashboard.bench_context import NAMES, SafeContext
 from app.dashboard.bench_context_view_model import ContextViewModel
-from app.dashboard.pane import Panel, plain_label
+from app.dashboard.pane import Panel
+from app.widgets.plain_label import plain_label
 
 TITLE = "Largest safe context"
 USE, USED = "Use", "In use"
@@ -20,8 +21,8 @@ class ContextPanel(Panel):
     def __init__(self, contexts: ContextViewModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.contexts = contexts
-        self.about = plain_label(self, "muted")
-        self.lines = {kv_cache: plain_label(self) for kv_cache in NAMES}
+        self.about = plain_label("", "muted", self)
+        self.lines = {kv_cache: plain_label(parent=self) for kv_cache in NAMES}
         self.buttons = {kv_cache: QPushButton(USE, self) for kv_cache in NAMES}
         grid = QGridLayout()
         grid.setColumnStretch(0, 1)
@@ -29,7 +30,7 @@ class ContextPanel(Panel):
             grid.addWidget(self.lines[kv_cache], row, 0)
             grid.addWidget(self.buttons[kv_cache], row, 1)
             self.buttons[kv_cache].clicked.connect(lambda _=False, of=kv_cache: self._apply(of))
-        self.column.addWidget(plain_label(self, "strong", TITLE))
+        self.column.addWidget(plain_label(TITLE, "strong", self))
         self.column.addLayout(grid)
         self.column.addWidget(self.about)
         contexts.changed.connect(self.refresh)

@@ -26,11 +26,12 @@ from app.dashboard.bench_words import (
     usual_words,
     when,
 )
-from app.dashboard.pane import Pane, Panel, Section, plain_label
+from app.dashboard.pane import Pane, Panel, Section
 from app.dashboard.tables import fill, plain_table
 from app.widgets.banner import Banner
 from app.widgets.choice_row import ChoiceRow
 from app.widgets.copy_button import CopyButton
+from app.widgets.plain_label import plain_label
 
 RUN, STOP = "Run", "Stop"
 MEANWHILE = "It rests while the benchmark runs in a process of its own; leave chats alone until it is done."
@@ -56,18 +57,20 @@ class BenchPane(Pane):
         self._panel = Panel(self.content)
         self.kinds = ChoiceRow("Benchmark", list(KINDS.items()), bench.kind, self._panel)
         self.lengths = ChoiceRow("Length", list(LENGTHS.items()), bench.length, self._panel)
-        self.about, self.usual, self.progress = (plain_label(self._panel, role) for role in ("", "muted", ""))
+        self.about, self.usual, self.progress = (
+            plain_label("", role, self._panel) for role in ("", "muted", "")
+        )
         self.bar = QProgressBar(self._panel)
         self.run_button = QPushButton(RUN, self._panel)
         self._result = Section("", self.content)
-        self.heading, self.compared = self._result.heading, plain_label(self._result, "muted")
+        self.heading, self.compared = self._result.heading, plain_label("", "muted", self._result)
         self.copy_button = CopyButton(appearance, "Copy as Markdown", self._markdown, self._result)
         self.delete_button = QPushButton("Delete", self._result)
         self.delete_button.setToolTip("Delete this result for good")
         self.table = plain_table(self._result, COLUMNS, "Result of a benchmark")
         self._kept = Section("Results", self.content)
         self.kept = plain_table(self._kept, KEPT_COLUMNS, "Results that are kept", words=(0, 1, 2, 4), wide=2)
-        self.notes = plain_label(self.content, "muted")
+        self.notes = plain_label("", "muted", self.content)
         self.context_panel = ContextPanel(contexts, self.content)
         self._arrange()
         self._connect()

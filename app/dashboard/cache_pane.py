@@ -17,7 +17,8 @@ from app.dashboard.legend import legend_cells
 from app.dashboard.live_pane import REFRESH_MS
 from app.dashboard.occupancy_bar import OccupancyBar
 from app.dashboard.page_map_view import PageMapView
-from app.dashboard.pane import FigureGrid, Pane, Panel, Section, plain_label
+from app.dashboard.pane import FigureGrid, Pane, Panel, Section
+from app.widgets.plain_label import plain_label
 
 
 class CachePane(Pane):
@@ -37,7 +38,7 @@ class CachePane(Pane):
         self._appearance, self._cache, self._pins = appearance, cache, pins
         self._has_changed = True
         self._panel = Panel(self.content)
-        self.gauge, self._unseen = plain_label(self._panel), plain_label(self._panel, "muted")
+        self.gauge, self._unseen = plain_label(parent=self._panel), plain_label("", "muted", self._panel)
         self.bar = OccupancyBar(appearance, self._panel)
         self.map = PageMapView(appearance, cache, title_of, self._panel)
         self.facts = [_FactPanel(fact, self.content) for fact in facts(None)]

@@ -18,9 +18,10 @@ from app.dashboard.history_tables import HistoryTables
 from app.dashboard.history_times import SPAN_NAMES, SPAN_PHRASES, SPAN_WORDS, SpanName
 from app.dashboard.history_view_model import HistoryViewModel
 from app.dashboard.live_cards import NONE, Face
-from app.dashboard.pane import FigureGrid, Pane, plain_label
+from app.dashboard.pane import FigureGrid, Pane
 from app.widgets.banner import Banner
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.plain_label import plain_label
 from app.widgets.tab_button import TabButton
 
 FILE = "mlxr-history.csv"
@@ -50,7 +51,7 @@ class HistoryPane(Pane):
         self.compare = ChoiceMenu(appearance, "Compare requests by", choices, "", self.content)
         self.export_button = QPushButton("Export CSV…", self.content)
         self.export_button.setToolTip("Save the requests of this time as a table, without what was said")
-        self.empty = plain_label(self.content, "muted")
+        self.empty = plain_label("", "muted", self.content)
         self._grid, self._group = FigureGrid(list(self.cards.values()), most=3), QButtonGroup(self)
         self._bar = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._arrange()

@@ -20,12 +20,13 @@ from app.dashboard.kernel_figures import (
     table_words,
 )
 from app.dashboard.kernels_view_model import KernelsViewModel
-from app.dashboard.pane import Pane, Panel, Section, plain_label
+from app.dashboard.pane import Pane, Panel, Section
 from app.dashboard.tables import fill, plain_table
 from app.first_run import trial_words
 from app.first_run.trials_view_model import TrialsViewModel
 from app.profile_words import COLUMNS, profile_rows, profile_words
 from app.widgets.banner import Banner
+from app.widgets.plain_label import plain_label
 
 LAUNCH_COLUMNS = ("Operation", "Whose", "Launches", "For each token")
 REPORT = "mlxr-kernels.md"
@@ -49,7 +50,7 @@ class KernelsPane(Pane):
         self.banner = Banner(appearance, parent=self.content)
         self._panel = Panel(self.content)
         self.runs, self.notes, self.launches, self.choices, self.tried, self.checked = (
-            plain_label(self._panel, role) for role in ("strong", "", "", "", "", "")
+            plain_label("", role, self._panel) for role in ("strong", "", "", "", "", "")
         )
         self.check_button = QPushButton("Check kernels", self._panel)
         self.profile_button = QPushButton(PROFILE, self._panel)
@@ -63,7 +64,7 @@ class KernelsPane(Pane):
             for title in ("A step, part by part", "Launches", "Chosen on this machine")
         )
         self.launch_table = plain_table(launched, LAUNCH_COLUMNS, "Launches by operation", words=(0, 1))
-        self.profiled = plain_label(profiled, "muted")
+        self.profiled = plain_label("", "muted", profiled)
         self.profile_table = plain_table(
             profiled, COLUMNS, "Parts of a decode step and their times alone", words=(0, 1), wide=1
         )

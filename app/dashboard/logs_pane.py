@@ -21,10 +21,11 @@ from app import text
 from app.appearance import Appearance
 from app.dashboard.logs_table import LogsTable, full_words
 from app.dashboard.logs_view_model import MOST, LogsViewModel
-from app.dashboard.pane import SIDE, Panel, plain_label
+from app.dashboard.pane import SIDE, Panel
 from app.dashboard.tables import dress
 from app.widgets.banner import Banner
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.plain_label import plain_label
 from app.widgets.search_field import SearchField
 from app.widgets.tab_button import TabButton
 
@@ -62,7 +63,7 @@ class LogsPane(QWidget):
         self._panel = Panel(self)
         self.table = QTableView(self._panel)
         self.detail = QPlainTextEdit(self._panel)
-        self.empty, self.count = plain_label(self, "muted"), plain_label(self._panel, "muted")
+        self.empty, self.count = plain_label("", "muted", self), plain_label("", "muted", self._panel)
         self._dress()
         self._arrange()
         self.level.chosen.connect(self._look)

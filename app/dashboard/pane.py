@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.widgets.plain_label import plain_label
 
 SIDE = 16
 """Pixels between a pane's parts and its edges."""
@@ -53,7 +55,7 @@ class Section(QWidget):
         super().__init__(parent)
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(0, 0, 0, 0)
-        self.heading, self.head = plain_label(self, "section", title), QHBoxLayout()
+        self.heading, self.head = plain_label(title, "section", self), QHBoxLayout()
         self.head.addWidget(self.heading, 1)
         self.column.addLayout(self.head)
 
@@ -77,13 +79,3 @@ class FigureGrid(QGridLayout):
             self.addWidget(figure, *divmod(place, columns))
         for column in range(self._most):
             self.setColumnStretch(column, int(column < columns))
-
-
-def plain_label(parent: QWidget, role: str = "", said: str = "") -> QLabel:
-    """A label that breaks lines, of plain text; `role` as in the style sheets, "" is usual text."""
-    label = QLabel(said, parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    if role:
-        label.setProperty("role", role)
-    return label

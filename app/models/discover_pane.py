@@ -29,6 +29,7 @@ from app.models.repo_view_model import RepoViewModel
 from app.models.search_view_model import SearchViewModel
 from app.widgets.choice_menu import ChoiceMenu
 from app.widgets.list_entry import enter_list
+from app.widgets.plain_label import plain_label
 from app.widgets.search_field import SearchField
 from engine import FAMILIES
 
@@ -86,10 +87,7 @@ class DiscoverPane(QWidget):
         self._make_list()
         self._title = QLabel(SHORT_LIST)
         self._title.setProperty("role", "section")
-        self._note = QLabel()
-        self._note.setProperty("role", "muted")
-        self._note.setWordWrap(True)
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self._note = plain_label("", "muted")
         self._again = QPushButton(TRY_AGAIN)
         self._again.setProperty("kind", "keep")
         self.repo_pane = RepoPane(appearance, repo, offers)

@@ -19,6 +19,7 @@ from app.appearance import Appearance
 from app.models.downloads_view_model import DownloadState, DownloadsViewModel
 from app.models.model_words import download_words
 from app.widgets.icon_button import IconButton
+from app.widgets.plain_label import plain_label
 
 STEPS = 1000
 EDGE = 5
@@ -41,10 +42,7 @@ class DownloadRow(QFrame):
         self._state = state
         self._title = QLabel()
         self._title.setTextFormat(Qt.TextFormat.PlainText)
-        self._words = QLabel()
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setProperty("role", "muted")
-        self._words.setWordWrap(True)
+        self._words = plain_label("", "muted")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(6)

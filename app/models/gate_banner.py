@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.hub.details import Access
+from app.widgets.plain_label import plain_label
 
 ACCEPT = "Open its page"
 TOKEN = "Give a token…"
@@ -23,10 +24,7 @@ class GateBanner(QFrame):
         super().__init__(parent)
         self.setObjectName("banner")
         self._url = ""
-        self._words = QLabel()
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setWordWrap(True)
-        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._words = plain_label(selectable=True)
         self.token = link_button(TOKEN)
         self.token.clicked.connect(self.token_wanted)
         accept, again = link_button(ACCEPT), link_button(AGAIN)

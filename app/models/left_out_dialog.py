@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QScrollArea,
     QVBoxLayout,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 from app import text
 from app.amounts import size
 from app.library.records import LeftOut
+from app.widgets.plain_label import plain_label
 
 TITLE = "Not whole or not readable"
 DELETE = "Delete…"
@@ -59,7 +59,7 @@ class LeftOutDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(12)
-        column.addWidget(_label(TITLE, "heading"))
+        column.addWidget(plain_label(TITLE, "heading"))
         column.addWidget(scroll)
         column.addLayout(buttons)
 
@@ -69,8 +69,8 @@ class LeftOutDialog(QDialog):
         words = QVBoxLayout()
         words.setSpacing(2)
         name = one.repository or one.path.name
-        words.addWidget(_label(f"{name} · {size(one.size)}" if one.size else name, "strong"))
-        words.addWidget(_label(text.sentence(one.problem), "muted"))
+        words.addWidget(plain_label(f"{name} · {size(one.size)}" if one.size else name, "strong"))
+        words.addWidget(plain_label(text.sentence(one.problem), "muted"))
         beside = QHBoxLayout(row)
         beside.setContentsMargins(14, 10, 12, 10)
         beside.setSpacing(10)
@@ -87,11 +87,3 @@ class LeftOutDialog(QDialog):
     def _end_with(self, one: LeftOut) -> None:
         self.accept()
         self.removal_wanted.emit(one)
-
-
-def _label(words: str, role: str) -> QLabel:
-    label = QLabel(words)
-    label.setProperty("role", role)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

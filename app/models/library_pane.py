@@ -30,6 +30,7 @@ from app.models.removal_dialog import RemovalDialog
 from app.models.updates_view_model import UpdatesViewModel
 from app.widgets.icon_button import IconButton
 from app.widgets.list_entry import enter_list
+from app.widgets.plain_label import plain_label
 from app.widgets.search_field import SearchField
 
 if TYPE_CHECKING:
@@ -86,10 +87,7 @@ class LibraryPane(QWidget):
         self._add = AddButton(appearance)
         self._list = LibraryView(appearance)
         self._invitation = QWidget()
-        self._note = QLabel()
-        self._note.setProperty("role", "muted")
-        self._note.setWordWrap(True)
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self._note = plain_label("", "muted")
         self.left_out = link_button(LEFT_OUT)
         self.left_out.clicked.connect(self._show_left_out)
         self._arrange()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import (
     QDialog,
     QFormLayout,
@@ -22,6 +22,7 @@ from app.chat_sampling import chat_sampling
 from app.library.model_settings import with_setting
 from app.library.records import LibraryError, Model, ModelSettings
 from app.widgets.choice_row import ChoiceRow
+from app.widgets.plain_label import plain_label
 
 TITLE = "Settings of {name}"
 WHEN = (
@@ -62,10 +63,7 @@ class ModelSettingsDialog(QDialog):
         self._system.setPlaceholderText(SYSTEM_HINT)
         self._system.setTabChangesFocus(True)
         self._system.setFixedHeight(84)
-        self._note = QLabel(WHEN)
-        self._note.setProperty("role", "muted")
-        self._note.setWordWrap(True)
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self._note = plain_label(WHEN, "muted")
         self.save = QPushButton(SAVE)
         self.save.setDefault(True)
         self.save.clicked.connect(self._save)
@@ -87,10 +85,7 @@ class ModelSettingsDialog(QDialog):
         return self._fields[name]
 
     def _arrange(self, model: Model) -> None:
-        heading = QLabel(TITLE.format(name=model.name))
-        heading.setProperty("role", "heading")
-        heading.setTextFormat(Qt.TextFormat.PlainText)
-        heading.setWordWrap(True)
+        heading = plain_label(TITLE.format(name=model.name), "heading")
         form = QFormLayout()
         form.setHorizontalSpacing(16)
         form.setVerticalSpacing(8)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.amounts import size
+from app.widgets.plain_label import plain_label
 
 if TYPE_CHECKING:
     from app.library.removal import Removal
@@ -27,12 +27,7 @@ class RemovalDialog(QDialog):
         self.setWindowTitle(title)
         self.setMinimumWidth(420)
         self.words = removal_words(removal)
-        heading = QLabel(title)
-        heading.setProperty("role", "heading")
-        words = QLabel(self.words)
-        for label in (heading, words):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setWordWrap(True)
+        heading, words = plain_label(title, "heading"), plain_label(self.words)
         cancel = QPushButton("Cancel")
         cancel.setDefault(True)
         cancel.clicked.connect(self.reject)

@@ -20,6 +20,7 @@ from app.models.model_words import ago, joined
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.plain_label import plain_label
 
 SIDE = 20
 NOTHING_CHOSEN = "Choose a model on the left to see what there is of it."
@@ -101,9 +102,9 @@ class RepoPane(QScrollArea):
         return "" if self._prose.isHidden() else self._shown_card or ""
 
     def _make_labels(self) -> None:
-        self._title, self._line, self._note = QLabel(), QLabel(), QLabel()
-        self._title.setProperty("role", "heading")
-        self._line.setProperty("role", "muted")
+        self._title = plain_label("", "heading", selectable=True)
+        self._line = plain_label("", "muted", selectable=True)
+        self._note = plain_label(selectable=True)
         self._note.setObjectName("emptyText")
         self.gate = GateBanner()
         self.gate.token_wanted.connect(self.token_wanted)
@@ -111,10 +112,6 @@ class RepoPane(QScrollArea):
         self._versions, self._card_title = QLabel(VERSIONS), QLabel(CARD)
         for label in (self._versions, self._card_title):
             label.setProperty("role", "section")
-        for label in (self._title, self._line, self._note):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setWordWrap(True)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.context = ChoiceMenu(self._appearance, CONTEXT, CONTEXTS, str(USUAL_CONTEXT))
         self.context.chosen.connect(lambda tokens: self._offers.set_context(int(tokens) or None))
         self.back = link_button(BACK)

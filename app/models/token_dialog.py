@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtCore import QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from app import text
 from app.hub.failures import HUB
 from app.hub.token import Kept, Source
 from app.models.token_view_model import TokenViewModel
+from app.widgets.plain_label import plain_label
 
 TITLE = "Token for gated models"
 WHAT = (
@@ -45,7 +46,7 @@ class TokenDialog(QDialog):
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.setPlaceholderText(FIELD)
         self.field.setAccessibleName(TITLE)
-        self._note = _label(WHERE, "muted")
+        self._note = plain_label(WHERE, "muted")
         self.keep = QPushButton(KEEP)
         self.keep.setDefault(True)
         self.keep.setEnabled(False)
@@ -83,7 +84,7 @@ class TokenDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(12)
-        for widget in (_label(TITLE, "heading"), _label(WHAT, ""), self.field, self._note):
+        for widget in (plain_label(TITLE, "heading"), plain_label(WHAT), self.field, self._note):
             column.addWidget(widget)
         column.addLayout(buttons)
 
@@ -120,11 +121,3 @@ class TokenDialog(QDialog):
                 words = f"{words} {text.sentence(kept.problem)}."
         self.done_with.emit(words)
         self.accept()
-
-
-def _label(words: str, role: str) -> QLabel:
-    label = QLabel(words)
-    label.setProperty("role", role)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.settings import Switch as OnOff
 from app.updates import words
+from app.widgets.plain_label import plain_label
 from app.widgets.switch import Switch
 
 
@@ -25,10 +26,7 @@ class UpdatesSection(QWidget):
         self.switch.setChecked(current == "on" and can_check)
         self.switch.setEnabled(can_check)
         self.switch.clicked.connect(lambda on: self.chosen.emit("on" if on else "off"))
-        self.note = QLabel(words.NOTE if can_check else words.CANNOT)
-        self.note.setProperty("role", "muted")
-        self.note.setTextFormat(Qt.TextFormat.PlainText)
-        self.note.setWordWrap(True)
+        self.note = plain_label(words.NOTE if can_check else words.CANNOT, "muted")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import QSize, Signal, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from app.appearance import Appearance
 from app.icons import pixmap
 from app.widgets.icon_button import IconButton
+from app.widgets.plain_label import plain_label
 
 ICON = 20
 
@@ -35,10 +36,7 @@ class Banner(QFrame):
         self._tone: Tone = tone
         self._icon = QLabel()
         self._icon.setFixedSize(QSize(ICON, ICON))
-        self._text = QLabel()
-        self._text.setWordWrap(True)
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text = plain_label(selectable=True)
         self._action = QPushButton()
         self._action.setProperty("kind", "link")
         self._action.clicked.connect(self.acted)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import get_args
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.settings import KvMemory, Settings, SsdCap
 from app.widgets.choice_menu import ChoiceMenu
 from app.widgets.choice_row import ChoiceRow
+from app.widgets.plain_label import plain_label
 from app.widgets.switch import Switch
 
 KV_CHOICES = (("full", "Full"), ("8", "8 bits"), ("4", "4 bits"))
@@ -45,7 +46,7 @@ class CacheSection(QWidget):
         self._disk_cache = Switch(appearance, KEEP)
         self._disk_cache.setChecked(settings.ssd_cache == "on")
         self._disk_cache.clicked.connect(lambda on: self.disk_cache_chosen.emit("on" if on else "off"))
-        self._disk_use = _muted("")
+        self._disk_use = plain_label("", "muted")
         self.ssd_cap = ChoiceMenu(appearance, SSD_CAP, SSD_CAP_CHOICES, settings.ssd_cap)
         self.ssd_cap.chosen.connect(self.ssd_cap_chosen)
         self._kv_cache = ChoiceRow(KV_CACHE, KV_CHOICES, settings.kv_cache)
@@ -60,11 +61,11 @@ class CacheSection(QWidget):
         column.addLayout(_row(SSD_CAP, self.ssd_cap))
         column.addSpacing(8)
         column.addLayout(_row(KV_CACHE, self._kv_cache))
-        column.addWidget(_muted(KV_NOTE))
+        column.addWidget(plain_label(KV_NOTE, "muted"))
         column.addLayout(_row(KV_MEMORY, self.kv_memory))
-        column.addWidget(_muted(KV_MEMORY_NOTE))
+        column.addWidget(plain_label(KV_MEMORY_NOTE, "muted"))
         column.addSpacing(8)
-        column.addWidget(_muted(WHEN))
+        column.addWidget(plain_label(WHEN, "muted"))
 
     @property
     def disk_cache(self) -> Switch:
@@ -93,11 +94,3 @@ def _row(words: str, choices: QWidget) -> QHBoxLayout:
     row.addWidget(choices)
     row.addStretch()
     return row
-
-
-def _muted(words: str) -> QLabel:
-    label = QLabel(words)
-    label.setProperty("role", "muted")
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.settings import Switch as OnOff
+from app.widgets.plain_label import plain_label
 from app.widgets.switch import Switch
 
 
@@ -22,12 +23,8 @@ class SwitchSection(QWidget):
         self.switch = Switch(appearance, label)
         self.switch.setChecked(current == "on")
         self.switch.clicked.connect(lambda on: self.chosen.emit("on" if on else "off"))
-        words = QLabel(note)
-        words.setProperty("role", "muted")
-        words.setTextFormat(Qt.TextFormat.PlainText)
-        words.setWordWrap(True)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
         column.addWidget(self.switch)
-        column.addWidget(words)
+        column.addWidget(plain_label(note, "muted"))
