@@ -22,6 +22,7 @@ from app.icons import icon
 from app.text import ANSWERING, DRAFT
 from app.theme import halfway
 from app.widgets.row_list import Index, NamedRow
+from app.widgets.row_paint import paint_line, small
 
 HEIGHT = 36
 HEIGHT_WITH_SNIPPET = 56
@@ -68,15 +69,14 @@ class ChatRow(NamedRow):
             INSET + PADDING, 0, -INSET - (MORE if selected or hovered else PADDING), 0
         )
         title = room.adjusted(0, 6, 0, -room.height() // 2 + 3) if hit.snippet else room
-        small = QFont(option.font)
-        small.setPixelSize(12)
+        under = small(option.font)
         title = self._marked(painter, title, index)
         if (words := _going_on(index)) and not selected:  # of the open chat one sees it
-            title = self._behind(painter, title, words, small)
-        self._line(painter, title, hit.chat.title, theme.text, option.font)
+            title = self._behind(painter, title, words, under)
+        paint_line(painter, title, hit.chat.title, theme.text, option.font)
         if hit.snippet:
-            self._line(
-                painter, room.adjusted(0, room.height() // 2 - 1, 0, -5), hit.snippet, theme.muted, small
+            paint_line(
+                painter, room.adjusted(0, room.height() // 2 - 1, 0, -5), hit.snippet, theme.muted, under
             )
         if selected or hovered:
             icon("more", theme.muted, 20).paint(painter, _more_rect(option.rect).adjusted(4, 4, -4, -4))
@@ -121,7 +121,7 @@ class ChatRow(NamedRow):
     def _behind(self, painter: QPainter, title: QRect, words: str, font: QFont) -> QRect:
         """Paint behind a title what goes on in the chat, and return the room that this leaves it."""
         wide = QFontMetrics(font).horizontalAdvance(words) + 1  # rounded, it may lack part of a pixel
-        self._line(
+        paint_line(
             painter,
             title.adjusted(title.width() - wide, 0, 0, 0),
             words,
@@ -129,12 +129,6 @@ class ChatRow(NamedRow):
             font,
         )
         return title.adjusted(0, 0, -wide - 8, 0)
-
-    def _line(self, painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
-        painter.setFont(font)
-        painter.setPen(QColor(colour))
-        shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
 
 
 def _going_on(index: Index) -> str:

@@ -14,10 +14,9 @@ from app.models.row_paint import (
     label_colours,
     paint_ground,
     paint_label,
-    paint_line,
-    small,
     strong,
 )
+from app.widgets.row_paint import paint_line, small
 
 HEIGHT = 56
 HEIGHT_WITH_NOTE = 76

@@ -26,11 +26,10 @@ from app.models.row_paint import (
     label_colours,
     paint_ground,
     paint_label,
-    paint_line,
-    small,
     strong,
 )
 from app.widgets.row_list import Index, NamedRow
+from app.widgets.row_paint import paint_line, small
 
 HEIGHT = 56
 MORE = 28

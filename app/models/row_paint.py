@@ -1,4 +1,4 @@
-"""What rows of the models page have in common: their ground, lines of text, and labels."""
+"""What rows of the models page have in common: their ground, labels, and the font of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from app.theme import Theme
 
 INSET = 8
 PADDING = 12
-SMALL_PX = 12
 LABEL_HEIGHT = 20
 _LABEL_PADDING = 8
 
@@ -24,14 +23,6 @@ def paint_ground(painter: QPainter, option: QStyleOptionViewItem, theme: Theme) 
     painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.accent_soft if selected else theme.hover))
     painter.drawRoundedRect(option.rect.adjusted(INSET, 1, -INSET, -1), 8, 8)
-
-
-def paint_line(painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
-    """One line of text in the middle of `room`, cut where it is too long."""
-    painter.setFont(font)
-    painter.setPen(QColor(colour))
-    shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
-    painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
 
 
 def paint_label(
@@ -59,13 +50,6 @@ def label_colours(words: str, theme: Theme, option: QStyleOptionViewItem) -> tup
         return theme.on_accent, theme.accent
     selected = bool(option.state & QStyle.StateFlag.State_Selected)
     return theme.text, theme.surface if selected else theme.accent_soft  # a selected row is of that colour
-
-
-def small(font: QFont) -> QFont:
-    """The font of second lines and labels."""
-    made = QFont(font)
-    made.setPixelSize(SMALL_PX)
-    return made
 
 
 def strong(font: QFont) -> QFont:

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app import text
 from app.appearance import Appearance
 from app.chat.chat_list import ChatListViewModel
-from app.chat.chat_row import DOT, INSET, PADDING, PIN, ChatRow
+from app.chat.chat_row import DOT, INSET, PADDING, PIN
 from app.chat.pins import PinsViewModel
 from app.chat.sidebar import NO_CHATS, NOTHING_FOUND, Sidebar
 from app.opening.opening_words import COPY_LINK, EXPORT
@@ -125,11 +125,11 @@ def test_what_goes_on_in_a_chat_is_said_in_whole_words(
 ) -> None:
     drawn: list[str] = []
 
-    def note(row: ChatRow, painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
+    def note(painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
         painter.setFont(font)
         drawn.append(painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width()))
 
-    monkeypatch.setattr(ChatRow, "_line", note)
+    monkeypatch.setattr("app.chat.chat_row.paint_line", note)
     chats.set_drafts({"Newest"})
     chats.set_answering({"Oldest"})
     sidebar.list.viewport().grab()
