@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 
 from app.chat.cache_words import memory_words, place_of
 from app.chat.pins import pin_words
 from app.store.records import SearchHit
 from app.text import ANSWERING, DRAFT
+from app.widgets.index import Index
 from engine import ChatMemory
 
 HIT_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -22,8 +23,6 @@ ANSWERING_ROLE = Qt.ItemDataRole.UserRole + 4
 """Whether an answer is on its way in the chat."""
 DRAFT_ROLE = Qt.ItemDataRole.UserRole + 5
 """Whether something is written in the chat and not sent."""
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class ChatListModel(QAbstractListModel):

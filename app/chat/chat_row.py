@@ -21,7 +21,8 @@ from app.chat.chat_list_model import ANSWERING_ROLE, DRAFT_ROLE, HIT_ROLE, PINNE
 from app.icons import icon
 from app.text import ANSWERING, DRAFT
 from app.theme import halfway
-from app.widgets.row_list import Index, NamedRow
+from app.widgets.index import Index
+from app.widgets.row_list import NamedRow
 from app.widgets.row_paint import paint_line, small
 
 HEIGHT = 36

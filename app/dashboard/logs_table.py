@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 from PySide6.QtGui import QColor
 
 from app.appearance import Appearance
 from app.dashboard.history_times import when_words
 from app.dashboard.live_cards import NONE
 from app.log_reader import Entry
+from app.widgets.index import Index
 
 COLUMNS = ("When", "Level", "Part", "What")
 GRAVE = ("error", "critical")
 TOP_LEFT = QModelIndex()
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class LogsTable(QAbstractTableModel):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
 from app.dashboard.live_cards import Card, value_words
 from app.dashboard.series import Point
-
-Index = QModelIndex | QPersistentModelIndex
+from app.widgets.index import Index
 
 
 class SeriesTable(QAbstractTableModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize
+from PySide6.QtCore import QRect, QSize
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
@@ -16,14 +16,13 @@ from app.models.row_paint import (
     paint_label,
     strong,
 )
+from app.widgets.index import Index
 from app.widgets.row_paint import paint_line, small
 
 HEIGHT = 56
 HEIGHT_WITH_NOTE = 76
 LINE = 18
 GAP = 8
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class HitRow(QStyledItemDelegate):

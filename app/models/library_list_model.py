@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 
 from app import text
 from app.library.library import real_place
@@ -14,11 +14,10 @@ from app.library.records import Model
 from app.models.library_view_model import Shelf
 from app.models.model_words import fit_words, joined, model_details, model_line
 from app.models.models_view_model import ModelState
+from app.widgets.index import Index
 
 MODEL_ROLE = Qt.ItemDataRole.UserRole + 1
 """The library's Model of a row."""
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class LibraryListModel(QAbstractListModel):

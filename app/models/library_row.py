@@ -28,7 +28,8 @@ from app.models.row_paint import (
     paint_label,
     strong,
 )
-from app.widgets.row_list import Index, NamedRow
+from app.widgets.index import Index
+from app.widgets.row_list import NamedRow
 from app.widgets.row_paint import paint_line, small
 
 HEIGHT = 56
