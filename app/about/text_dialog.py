@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Slot
-from PySide6.QtGui import QDesktopServices, QTextCursor
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
 from app.about.words import DONE
 from app.appearance import Appearance
 from app.chat.document_style import set_markdown
-from app.chat.prose_view import SAFE_SCHEMES
+from app.chat.prose_view import open_link
 
 SIZE = (620, 520)
 
@@ -31,7 +31,7 @@ class TextDialog(QDialog):
         self.view.setObjectName("aboutText")
         self.view.setOpenLinks(False)
         self.view.setAccessibleName(title)
-        self.view.anchorClicked.connect(self._open)
+        self.view.anchorClicked.connect(open_link)
         done = QPushButton(DONE)
         done.setDefault(True)
         done.clicked.connect(self.accept)
@@ -52,8 +52,3 @@ class TextDialog(QDialog):
     def _show(self) -> None:
         set_markdown(self.view.document(), self._markdown, self._appearance.theme)
         self.view.moveCursor(QTextCursor.MoveOperation.Start)
-
-    @Slot(QUrl)
-    def _open(self, url: QUrl) -> None:
-        if url.scheme() in SAFE_SCHEMES:
-            QDesktopServices.openUrl(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import Qt, QUrl, Slot
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import (
     QDesktopServices,
     QFont,
@@ -22,7 +22,7 @@ from app.theme import Theme
 
 _NOTHING = QImage(1, 1, QImage.Format.Format_ARGB32_Premultiplied)
 _NOTHING.fill(0)
-SAFE_SCHEMES = ("http", "https", "mailto")
+_SAFE_SCHEMES = ("http", "https", "mailto")
 
 
 class ProseView(QTextBrowser):
@@ -44,7 +44,7 @@ class ProseView(QTextBrowser):
         )
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.document().setDocumentMargin(0)
-        self.anchorClicked.connect(self._open)
+        self.anchorClicked.connect(open_link)
         self._shown = ""
         self._settled = True
 
@@ -100,10 +100,11 @@ class ProseView(QTextBrowser):
         """Let the conversation scroll."""
         event.ignore()
 
-    @Slot(QUrl)
-    def _open(self, url: QUrl) -> None:
-        if url.scheme() in SAFE_SCHEMES:
-            QDesktopServices.openUrl(url)
+
+def open_link(url: QUrl) -> None:
+    """Open what was clicked, where it leads to the web or to a letter; nothing else, whoever wrote it."""
+    if url.scheme() in _SAFE_SCHEMES:
+        QDesktopServices.openUrl(url)
 
 
 def _is_plain(style: QTextCharFormat) -> bool:

@@ -27,7 +27,7 @@ DASHES = (
     Qt.PenStyle.DotLine,
     Qt.PenStyle.DashDotLine,
 )
-SMALL_PX = 11
+_SMALL_PX = 11
 
 
 class Chart(QWidget):
@@ -99,7 +99,7 @@ class Chart(QWidget):
             return
         marks = ticks(max((extremes.known[1] for extremes in self._extremes if extremes.known), default=0.0))
         names = [value_words(mark, self._card.unit) for mark in marks]
-        metrics = QFontMetrics(_small(self.font()))
+        metrics = QFontMetrics(small(self.font()))
         left = LEFT + max(metrics.horizontalAdvance(name) for name in names) + 8
         plot = QRectF(left, TOP, self.width() - left - RIGHT, self.height() - TOP - BOTTOM)
         painter.drawPixmap(0, 0, self._ground(plot, marks, names))
@@ -130,7 +130,7 @@ class Chart(QWidget):
             ground.setDevicePixelRatio(scale)
             ground.fill(QColor(theme.surface))
             painter = QPainter(ground)
-            painter.setFont(_small(self.font()))
+            painter.setFont(small(self.font()))
             self._paint_grid(painter, plot, list(zip(marks, names, strict=True)))
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             self._paint_legend(painter, plot.left(), QFontMetrics(painter.font()))
@@ -181,7 +181,8 @@ class Chart(QWidget):
         return pen
 
 
-def _small(font: QFont) -> QFont:
+def small(font: QFont) -> QFont:
+    """The font of what is written in a chart."""
     made = QFont(font)
-    made.setPixelSize(SMALL_PX)
+    made.setPixelSize(_SMALL_PX)
     return made

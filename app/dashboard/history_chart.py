@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.appearance import Appearance
 from app.dashboard.axis import ticks
-from app.dashboard.chart import BOTTOM, DASHES, HEIGHT, LEFT, RIGHT, SMALL_PX, TOP
+from app.dashboard.chart import BOTTOM, DASHES, HEIGHT, LEFT, RIGHT, TOP, small
 from app.dashboard.history_figures import Plot
 from app.dashboard.live_cards import value_words
 from app.dashboard.palette import colour_of
@@ -84,7 +84,7 @@ class HistoryChart(QWidget):
         if self._plot is None:
             return
         painter = QPainter(self)
-        painter.setFont(self._font())
+        painter.setFont(small(self.font()))
         axis = self._axis()
         area = self._area(axis)
         self._paint_values(painter, area, axis)
@@ -106,7 +106,7 @@ class HistoryChart(QWidget):
         return [(mark, value_words(mark, plot.unit)) for mark in marks]
 
     def _area(self, axis: Sequence[tuple[float, str]]) -> QRectF:
-        metrics = QFontMetrics(self._font())
+        metrics = QFontMetrics(small(self.font()))
         left = LEFT + max(metrics.horizontalAdvance(words) for _, words in axis) + 8
         return QRectF(left, TOP, max(1.0, self.width() - left - RIGHT), self.height() - TOP - BOTTOM)
 
@@ -176,11 +176,6 @@ class HistoryChart(QWidget):
         pen = QPen(QColor(colour_of(line, self._appearance.theme)), 2, DASHES[line % len(DASHES)])
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         return pen
-
-    def _font(self) -> QFont:
-        font = QFont(self.font())
-        font.setPixelSize(SMALL_PX)
-        return font
 
 
 def _description(plot: Plot) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.dashboard.axis import number_words
 from app.dashboard.history_times import Mark, SpanName, axis_marks, bucket_words, when_words
 from app.dashboard.live_cards import NONE, Face, time_words, value_words
+from app.dashboard.series import finite
 from app.history.records import Field, Figures, Group, RequestRecord
 from app.history.requests import RequestStore
 from app.history.spans import Span
@@ -123,7 +123,7 @@ def plot(card: HistoryCard, look: Look, names: Sequence[str]) -> Plot:
         card.unit,
         card.is_count,
         tuple(names),
-        tuple(tuple(_finite(card.value(figures)) for figures in line.buckets) for line in look.lines),
+        tuple(tuple(finite(card.value(figures)) for figures in line.buckets) for line in look.lines),
         tuple(bucket_words(look.name, low, high) for low, high in look.span.buckets),
         tuple(axis_marks(look.name, look.span)),
     )
@@ -221,7 +221,7 @@ def _first_token(figures: Figures) -> Face:
 def _decode(figures: Figures) -> Face:
     about = "Tokens written a second: half of the requests were at least about as fast. Below it, tokens read"
     read = f"median · reads {number_words(figures.prefill_p50)}" if figures.prefill_p50 else "median"
-    decode = _finite(figures.decode_p50)
+    decode = finite(figures.decode_p50)
     if decode is None:
         return Face(NONE, about=about)
     return Face(number_words(decode), "tok/s", read, about)
@@ -244,10 +244,6 @@ def _failed(figures: Figures) -> Face:
 
 def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 CARDS = (

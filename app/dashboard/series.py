@@ -38,7 +38,7 @@ class Series:
         if points and at < points[-1].at:
             points.clear()
             self._first = 0
-        points.append(Point(at, tuple([_finite(value) for value in values])))
+        points.append(Point(at, tuple([finite(value) for value in values])))
         while points[self._first].at < at - self._window:
             self._first += 1
         if self._first > len(points) // 2:
@@ -52,5 +52,6 @@ class Series:
             self._points.append(Point(last.at, (None,) * len(last.values)))
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """The value, where it is one that can be drawn."""
     return value if value is not None and math.isfinite(value) else None
