@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,9 +26,9 @@ from app.chat.sidebar import Sidebar
 from app.chat.status_view_model import StatusViewModel
 from app.chat.ways_out import WaysOut
 from app.chosen_settings import ChosenSettings
-from app.crash.diary import EngineLike
 from app.dashboard.door import DashboardDoor
 from app.downloads.lanes import Lanes
+from app.engine_like import MakeEngine
 from app.engine_settings import fit_settings, kv_bits, unload_seconds
 from app.event_inbox import EventInbox
 from app.fewer_bits import FewerBits
@@ -56,8 +55,6 @@ from engine import Event, Failed, Freed
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-
-MakeEngine = Callable[[Callable[[Event], None]], EngineLike]
 
 
 class Desktop:

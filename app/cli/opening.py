@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from app.cli.recording import Recorded, recording
-from app.cli.session import MakeEngine, Session
+from app.cli.session import Session
 from app.cli.terminal import Terminal
+from app.engine_like import MakeEngine
 from app.engine_settings import engine_settings
 from app.library.lookup import note_use, settings_at
 from app.library.records import NOTHING_SET

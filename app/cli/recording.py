@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from app.cli.session import EngineClient, MakeEngine, OnEvent
+from app.engine_like import MakeEngine, OnEvent
 from app.event_inbox import in_turn
 from app.history.recorder import Recorder
 from app.history.worker import HistoryWorker
@@ -19,7 +19,7 @@ class Recorded:
     """An engine whose requests a recorder sees."""
 
     def __init__(self, make_engine: MakeEngine, emit: OnEvent, recorder: Recorder) -> None:
-        self._engine: EngineClient = make_engine(in_turn(recorder.take, emit))
+        self._engine = make_engine(in_turn(recorder.take, emit))
         self._submit = recorder.passing(self._engine.submit)
 
     def start(self) -> None:

@@ -13,7 +13,8 @@ from app.cli.replay_agenda import Agenda
 from app.cli.replay_file import Ask, Step, chat_messages, is_chat
 from app.cli.replay_result import Course, Result
 from app.cli.replay_totals import Tally
-from app.cli.session import CLOSE_SECONDS, EngineClient, MakeEngine, OnEvent, first_interrupt
+from app.cli.session import CLOSE_SECONDS, first_interrupt
+from app.engine_like import MakeEngine, OnEvent
 from app.errors import AppError, RequestFailed
 from engine import (
     CacheReport,
@@ -57,7 +58,7 @@ class Player:
 
     def __init__(self, make_engine: MakeEngine) -> None:
         self._inbox: SimpleQueue[tuple[float, Event | _Interrupt]] = SimpleQueue()
-        self._engine: EngineClient = make_engine(lambda event: self._inbox.put((time.perf_counter(), event)))
+        self._engine = make_engine(lambda event: self._inbox.put((time.perf_counter(), event)))
         self._running: dict[str, Course] = {}
         self._results: dict[str, Result] = {}
         self._agenda = Agenda(())

@@ -12,15 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType, TracebackType
-from typing import Protocol
 
+from app.engine_like import MakeEngine, OnEvent
 from app.engine_settings import load_command
 from app.errors import RequestFailed
 from app.library.records import NOTHING_SET, ModelSettings
 from engine import (
     Cancel,
     ChatLeases,
-    Command,
     Engine,
     Event,
     Failed,
@@ -36,18 +35,6 @@ from engine import (
 )
 
 CLOSE_SECONDS = 10.0
-OnEvent = Callable[[Event], None]
-
-
-class EngineClient(Protocol):
-    """What a session needs of an engine."""
-
-    def start(self) -> None: ...
-    def submit(self, command: Command) -> None: ...
-    def close(self, timeout: float | None = None) -> bool: ...
-
-
-MakeEngine = Callable[[OnEvent], EngineClient]
 
 
 class Session:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from app.engine_like import MakeEngine, OnEvent
 from engine import (
     Command,
     Event,
@@ -26,14 +27,6 @@ from engine import (
 _TOLD = (Generate, LoadModel, UnloadModel, ProfileStep)
 
 
-class EngineLike(Protocol):
-    """What an engine's client needs of it."""
-
-    def start(self) -> None: ...
-    def submit(self, command: Command) -> None: ...
-    def close(self, timeout: float | None = None) -> bool: ...
-
-
 class Diary:
     """Folds commands and events into one note, and hands it to `note` when it has changed.
 
@@ -45,7 +38,7 @@ class Diary:
         self._note = note
         self._kept: dict[str, Any] = {}
 
-    def watching(self, make: Callable[[Callable[[Event], None]], EngineLike]) -> Callable[..., EngineLike]:
+    def watching(self, make: MakeEngine) -> MakeEngine:
         """`make`, of an engine whose commands and events are noted."""
         return lambda emit: _Watched(self, make, emit)
 
@@ -86,8 +79,8 @@ class _Watched:
     def __init__(
         self,
         diary: Diary,
-        make: Callable[[Callable[[Event], None]], EngineLike],
-        emit: Callable[[Event], None],
+        make: MakeEngine,
+        emit: OnEvent,
     ) -> None:
         def seen(event: Event) -> None:
             diary.take(event)

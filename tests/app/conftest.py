@@ -14,8 +14,9 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.application import make_application
+from app.engine_like import MakeEngine
 from app.paths import Paths
-from app.wiring import Desktop, MakeEngine
+from app.wiring import Desktop
 from tests.fakes.scripted_engine import ScriptedEngine
 
 PATIENCE = 60_000  # ms

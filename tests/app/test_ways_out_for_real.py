@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer_view import AnswerView
 from app.chat.user_message_view import UserMessageView
+from app.engine_like import MakeEngine
 from app.library.library import open_library
 from app.library.look import look
 from app.library.lookup import settings_at
@@ -21,7 +22,7 @@ from app.models.model_settings_dialog import ModelSettingsDialog
 from app.paths import Paths
 from app.settings import SettingsFile
 from app.text import OUTDATED
-from app.wiring import Desktop, MakeEngine
+from app.wiring import Desktop
 from engine import Engine, EngineSettings, inspect_model
 from tests.app.conftest import OpenDesktop
 

@@ -13,8 +13,9 @@ import pytest
 
 from app.cli.batch_speed import loads, measure_batches
 from app.cli.rows import Row, Target
-from app.cli.session import OnEvent, Session
+from app.cli.session import Session
 from app.cli.speed import Plan, Sample, engine_runner, measure
+from app.engine_like import OnEvent
 from engine import BatchRun, Cancel, Event, Generate
 from tests.app.cli.conftest import Run
 from tests.app.cli.instant_engine import finished, scripted
