@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 
 from app.appearance import Appearance
 from app.icons import pixmap
+from app.widgets.link_button import link_button
 from app.widgets.plain_label import plain_label
 
 ICON = 20
@@ -64,9 +65,7 @@ class ErrorLine(QFrame):
         self._ways = [self._make_way(number, words) for number, words in enumerate(ways)]
 
     def _make_way(self, number: int, words: str) -> QPushButton:
-        button = QPushButton(words)
-        button.setProperty("kind", "link")
-        button.setCursor(Qt.CursorShape.PointingHandCursor)
+        button = link_button(words)
         button.clicked.connect(lambda: self.way_chosen.emit(number))
         self._column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         button.show()  # a layout does it later, and does not count what is hidden

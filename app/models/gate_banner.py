@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtCore import QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.hub.details import Access
+from app.widgets.link_button import link_button
 from app.widgets.plain_label import plain_label
 
 ACCEPT = "Open its page"
@@ -54,11 +55,3 @@ class GateBanner(QFrame):
     @Slot()
     def _open(self) -> None:
         QDesktopServices.openUrl(QUrl(self._url))
-
-
-def link_button(words: str) -> QPushButton:
-    """A button that looks like a link."""
-    button = QPushButton(words)
-    button.setProperty("kind", "link")
-    button.setCursor(Qt.CursorShape.PointingHandCursor)
-    return button

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 from app.appearance import Appearance
 from app.library.records import LeftOut, Model
 from app.models.add_button import AddButton
-from app.models.gate_banner import link_button
 from app.models.left_out_dialog import LeftOutDialog
 from app.models.library_row import HEIGHT
 from app.models.library_view import LibraryView
@@ -29,6 +28,7 @@ from app.models.models_view_model import ModelsViewModel
 from app.models.removal_dialog import RemovalDialog
 from app.models.updates_view_model import UpdatesViewModel
 from app.widgets.icon_button import IconButton
+from app.widgets.link_button import link_button
 from app.widgets.list_entry import enter_list
 from app.widgets.plain_label import plain_label
 from app.widgets.search_field import SearchField

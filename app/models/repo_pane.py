@@ -15,11 +15,12 @@ from app.chat.block_column import SLICE_SECONDS, BlockColumn
 from app.hub.details import RepoDetails
 from app.hub.fit import USUAL_CONTEXT
 from app.models.choice_card import ChoiceCard
-from app.models.gate_banner import GateBanner, link_button
+from app.models.gate_banner import GateBanner
 from app.models.model_words import ago, joined
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.link_button import link_button
 from app.widgets.plain_label import plain_label
 
 SIDE = 20
