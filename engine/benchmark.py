@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -39,13 +39,8 @@ class BatchRun:
 class RunnerBench:
     """A model on the calling thread; it belongs to that thread, as MLX's streams do."""
 
-    def __init__(
-        self, path: Path, loads: Iterable[tuple[int, int]], settings: EngineSettings | None = None
-    ) -> None:
-        """Load the model folder `path`, with pages for the largest of `loads` (sequences, tokens of each).
-
-        Raises ModelError.
-        """
+    def __init__(self, path: Path, settings: EngineSettings | None = None) -> None:
+        """Load the model folder `path`. Raises ModelError."""
         settings = settings or EngineSettings()
         self._model = load_model(path, settings, lambda done, total: None)
         self._chunk = settings.prefill_chunk

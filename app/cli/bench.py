@@ -129,13 +129,12 @@ def _beyond_one_chat(
     plan: Plan, model: ModelInfo, peer: Peer | None, targets: Targets, terminal: Terminal
 ) -> list[Row]:
     """Batches and cached prompts, on a runner of their own: the session has ended and freed its model."""
-    needed = loads(plan)
-    if not needed:
+    if not loads(plan):
         return []
     terminal.progress("loading the model for several sequences")
     try:
         settings = EngineSettings(cache=default_paths().kernels, speculation=False)
-        runner = RunnerBench(Path(model.path), needed, settings)
+        runner = RunnerBench(Path(model.path), settings)
         return list(measure_batches(plan, runner, peer, targets, terminal.progress))
     except EngineError as error:
         raise AppError(str(error)) from None

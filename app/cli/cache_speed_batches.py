@@ -35,7 +35,7 @@ def measure_steps(scene: Scene) -> Iterator[Row]:
     """Rows of the host's time for a step of the largest batch."""
     batch = max(scene.plan.batches)
     scene.say(f"steps of {batch} answers that compute nothing")
-    runner = RunnerBench(scene.model, [(batch, 1024)], scene.settings)
+    runner = RunnerBench(scene.model, scene.settings)
     costs = [runner.step_costs(batch, STEPS) for _ in range(scene.plan.pairs + 1)][1:]
     scheduling = tuple(1e6 * cost.scheduling for cost in costs)
     target = scene.targets.get(("scheduling", batch))

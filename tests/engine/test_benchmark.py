@@ -25,7 +25,7 @@ def test_a_batch_holds_what_each_prompt_gets_from_the_engine(model: Path) -> Non
         for number, prompt in enumerate(PROMPTS):
             listener.submit(Generate(str(number), tokens=prompt, max_tokens=20, ignore_eos=True))
             alone.append(listener.finished(str(number)).tokens)
-    runner = RunnerBench(model, [(3, 27)])
+    runner = RunnerBench(model)
     for _ in range(2):  # the second time in pages that the first gave back
         run = runner.run_batch(PROMPTS, 20)
         assert run.tokens == tuple(alone)
@@ -33,7 +33,7 @@ def test_a_batch_holds_what_each_prompt_gets_from_the_engine(model: Path) -> Non
 
 
 def test_the_part_in_pages_is_not_in_the_time(model: Path) -> None:
-    runner = RunnerBench(model, [(1, 900), (3, 40)])
+    runner = RunnerBench(model)
     long = PROMPTS[0] * 150
     runner.first_token_after(long, PROMPTS[1])
     after_pages = min(runner.first_token_after(long, PROMPTS[1]) for _ in range(3))
@@ -43,11 +43,11 @@ def test_the_part_in_pages_is_not_in_the_time(model: Path) -> None:
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError):
-        RunnerBench(tmp_path, [(1, 10)])
+        RunnerBench(tmp_path)
 
 
 def test_the_hosts_time_is_for_machines_with_a_device(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = RunnerBench(model, [(1, 40)])
+    runner = RunnerBench(model)
     assert (runner.host_seconds(PROMPTS[0], 4) is None) == (machine_report().device == "CPU")
     monkeypatch.setattr("engine.benchmark.device_kind", lambda: "CUDA")
     seconds = runner.host_seconds(PROMPTS[0], 4)
@@ -59,8 +59,8 @@ def test_the_hosts_time_is_for_machines_with_a_device(model: Path, monkeypatch: 
 def test_launches_of_kernels_are_counted_a_step(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model", head_dim=64)
     settings = EngineSettings(executor="emulated", cache=tmp_path / "cache")
-    expected = RunnerBench(folder, [(2, 20)]).run_batch(PROMPTS[:2], 4)
-    run = RunnerBench(folder, [(2, 20)], settings).run_batch(PROMPTS[:2], 4)
+    expected = RunnerBench(folder).run_batch(PROMPTS[:2], 4)
+    run = RunnerBench(folder, settings).run_batch(PROMPTS[:2], 4)
     assert expected.own_share == 0
     assert run.tokens == expected.tokens
     assert run.launches is not None
