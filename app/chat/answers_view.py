@@ -60,7 +60,6 @@ class AnswersView(MessageView):
 
     def show_message(self, message: ChatMessage) -> None:
         """Show all answers as they are now."""
-        self._message = message
         answers = self._together_with(message.id)
         for number, (card, tab, answer) in enumerate(zip(self._cards, self._tabs, answers, strict=False), 1):
             card.show_message(answer)

@@ -62,7 +62,6 @@ class EmptyState(QWidget):
 
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._appearance = appearance
         self._mark = QLabel()
         self._title = QLabel()
         self._title.setProperty("role", "title")

@@ -27,7 +27,6 @@ class EngineStatus:
     Attributes:
         model: the loaded model; None while there is none.
         decode_tps: tokens a second, now while it writes, else of the last answer; 0 before the first.
-        decoding: whether `decode_tps` is live.
         pages_held, total_pages: KV pages that requests hold or that are kept for the next one, and in all.
         prefill_done, prefill_total: prompt tokens read while the first word is awaited, without the cached
             ones; 0 of 0 otherwise.
@@ -41,7 +40,6 @@ class EngineStatus:
 
     model: ModelInfo | None = None
     decode_tps: float = 0.0
-    decoding: bool = False
     pages_held: int = 0
     total_pages: int = 0
     prefill_done: int = 0
@@ -69,12 +67,10 @@ def fold(status: EngineStatus, event: Event) -> EngineStatus:
                 prefill_cached=cached,
                 prefill_id=request_id,
             )
-        case TextChunk():
-            return replace(_read(status, event.id), decoding=True)
+        case TextChunk() | Failed():
+            return _read(status, event.id)
         case Finished():
             return _finished(status, event)
-        case Failed():
-            return replace(_read(status, event.id), decoding=False)
         case Stats():
             return _pulse(status, event)
         case _:
@@ -91,7 +87,6 @@ def _read(status: EngineStatus, request_id: str) -> EngineStatus:
 def _finished(status: EngineStatus, event: Finished) -> EngineStatus:
     return replace(
         _read(status, event.id),
-        decoding=False,
         decode_tps=event.timing.decode_tps or status.decode_tps,
         ttft_ms=event.timing.ttft_ms or status.ttft_ms,
     )

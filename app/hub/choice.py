@@ -36,7 +36,6 @@ class RepoFacts:
         elements: of its safetensors files, by dtype: {"U32": 250_000_000, "BF16": 40_000_000}.
         bits: that its config.json quantises to.
         method: its config.json's `quant_method`, such as "gptq".
-        is_mlx: whether it is made for MLX.
     """
 
     repo: str = ""
@@ -46,7 +45,6 @@ class RepoFacts:
     elements: dict[str, int] = field(default_factory=dict[str, int])
     bits: int | None = None
     method: str | None = None
-    is_mlx: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ def read_facts(model: Mapping[str, Any]) -> RepoFacts:
         elements=_elements(section(model, "safetensors")),
         bits=whole(quantised, "bits"),
         method=None if is_mlx else method,
-        is_mlx=is_mlx,
     )
 
 

@@ -77,7 +77,6 @@ class LibraryPane(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._appearance = appearance
         self._library = library
         self._models = models
         self._updates = updates

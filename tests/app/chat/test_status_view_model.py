@@ -30,13 +30,15 @@ def status(qtbot: QtBot) -> StatusViewModel:
 def test_each_model_has_its_own(status: StatusViewModel) -> None:
     status.handle(pulse(A, 1))
     status.handle(pulse(B, 2))
+    status.handle(PrefillProgress("a", 10, 100, 0))
     status.handle(PrefillProgress("b", 10, 200, 0))
+    assert status.status.prefill_total == 100
     status.handle(TextChunk("a", "x", 1))
     assert (status.status.model, status.status.pages_held) == (model_info(A), 1)
-    assert (status.status.prefill_total, status.status.decoding) == (0, True)
+    assert status.status.prefill_total == 0
     status.show(B)
     assert (status.status.model, status.status.pages_held) == (model_info(B), 2)
-    assert (status.status.prefill_total, status.status.decoding) == (200, False)
+    assert status.status.prefill_total == 200
 
 
 def test_the_end_of_an_answer_is_its_model_s(status: StatusViewModel) -> None:

@@ -141,7 +141,7 @@ def test_safetensors_are_fetched_with_what_the_engine_needs_and_nothing_else() -
 def test_an_mlx_repository_is_called_after_its_bits(packed: int) -> None:
     # As mlx-community/Qwen3-0.6B-4bit; the Hub has counted words, and weights.
     elements = {"U32": packed, "BF16": 18_692_096}
-    facts = RepoFacts("some/Qwen3-0.6B-4bit", "qwen3", elements=elements, bits=4, is_mlx=True)
+    facts = RepoFacts("some/Qwen3-0.6B-4bit", "qwen3", elements=elements, bits=4)
     files = [RepoFile("model.safetensors", 335_409_152), *listed(*TOKENIZER)]
     choice = only(files, facts)
     assert (choice.name, choice.key) == ("4-bit MLX", "4bit")
