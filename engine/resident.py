@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from engine.commands import LoadModel
 from engine.serving import Serving
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -48,3 +51,11 @@ class Resident:
         """Seconds until there is something to tidy up; None when there is nothing."""
         due = None if self.serving is None else self.serving.next_tidying
         return None if due is None else max(0.0, self.tidied + due - now)
+
+    def put_some_away(self) -> bool:
+        """Offer a run of its pages to the SSD. Returns whether it can go: that has all, or gets no more."""
+        try:
+            return self.at_work.put_some_away()
+        except Exception:  # a device that is lost: others' answers go on, and it goes all the same
+            log.exception("pages could not be put away")
+            return True

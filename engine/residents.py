@@ -207,7 +207,7 @@ class Residents:
         """
         for resident in self._awake:
             is_due = resident.leaves_in(self.after, self._clock()) == 0
-            if is_due and (not self.busy or resident.at_work.put_some_away()):
+            if is_due and (not self.busy or resident.put_some_away()):
                 self._put_out(resident, "idle")
                 self._share()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel
-from engine.events import CacheReport, Event
+from engine.events import CacheReport, Event, Finished
+from engine.kv.arena import Arena
+from engine.kv.page_data import PageData
 from engine.kv.ssd_settings import SsdSettings
 from engine.model_events import ModelUnloaded
 from engine.residents import Residents
@@ -81,4 +84,30 @@ def test_an_answer_is_not_held_up_by_a_model_that_leaves(
         two.models.take_turn()
     report = [event for event in two.events if isinstance(event, CacheReport)][-1]
     assert report.restored_tokens == 1584
+    two.models.close()
+
+
+def test_pages_that_cannot_be_read_end_no_other_model_s_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = Two(tmp_path)
+    two.ask(two.idle, "chat", 160, 2)
+    while two.models.busy:
+        two.models.take_turn()
+    broken, read = two.models.wanted(two.idle).model.arena, Arena.read
+
+    def lost(self: Arena, pages: Sequence[int]) -> PageData:
+        if self is broken:
+            raise RuntimeError("the device was lost")
+        return read(self, pages)
+
+    monkeypatch.setattr(Arena, "read", lost)
+    two.ask(two.working, "answer", 20, 30)
+    two.now += 11.0
+    while two.models.busy:
+        two.models.take_turn()
+    end = next(event for event in two.events if isinstance(event, Finished) and event.id == "answer")
+    assert len(end.tokens) == 30
+    assert [event.path for event in two.events if isinstance(event, ModelUnloaded)] == [two.idle]
+    assert "pages could not be put away" in caplog.text
     two.models.close()
