@@ -1,4 +1,4 @@
-"""What becomes of commands behind Shutdown: whoever waits for one hears that the engine has ended."""
+"""What becomes of commands behind the engine's end: whoever waits for one hears of it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep
 """Commands that somebody waits for, or rests assured of."""
 
 
-def refusal(command: Command) -> Event | None:
-    """The event that ends `command` without an engine; None for what nobody waits for."""
-    error = EngineClosed("the engine has ended; start MLXR again")
+def refusal(command: Command, why: Exception | None = None) -> Event | None:
+    """The event that ends `command` without an engine; None for what nobody waits for.
+
+    `why`: what the engine's thread broke at; None where it was shut down.
+    """
+    error = why or EngineClosed("the engine has ended; start MLXR again")
     match command:
         case Generate() | LoadModel() | ProfileStep():
             return failure(command.id, error)

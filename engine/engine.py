@@ -158,14 +158,14 @@ class Engine:
         with self._taking:
             self._closing.set()
             asked = set(self._in_flight)
-        while not self._commands.empty():
-            command, _ = self._commands.get()
-            if isinstance(command, Predict):
-                asked.add(command.request.id)
-            elif isinstance(command, ProfileStep):
-                asked.add(command.id)
         for request_id in asked:
             self._emit(failure(request_id, error))
+        while not self._commands.empty():
+            command, _ = self._commands.get()
+            if not isinstance(command, Awaited) or isinstance(command, Generate | LoadModel):
+                continue
+            if (event := refusal(command, error)) is not None:
+                self._emit(event)
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""

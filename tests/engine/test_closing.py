@@ -91,8 +91,12 @@ def test_a_thread_that_breaks_fails_all_that_it_was_asked(
     engine = listener.engine
 
     def breaks(self: Residents) -> None:
-        for command in (Predict(Generate("asked about")), ProfileStep("profile"), LoadModel("more", "there")):
-            engine.submit(command)
+        engine.submit(Predict(Generate("asked about")))
+        engine.submit(ProfileStep("profile"))
+        engine.submit(LoadModel("more", "there"))
+        engine.submit(Keep("chat", (1,), ((2,),)))
+        engine.submit(MeasureBandwidth())
+        engine.submit(Forget("chat"))
         raise RuntimeError("nobody thought of this")
 
     listener.load(folder)
@@ -102,7 +106,12 @@ def test_a_thread_that_breaks_fails_all_that_it_was_asked(
         assert "nobody thought of this" in listener.failed(request).error
     assert engine.close(PATIENCE)
     assert len(ends(listener)) == 4
+    assert [event for event in listener.drain() if isinstance(event, Freed | Bandwidth)] == [
+        Freed("chat", 0, 0),
+        Bandwidth(None),
+    ]
     assert "the engine's thread broke" in caplog.text
+    assert "may stay on SSD" in caplog.text
     engine.submit(ASKS)
     assert ends(listener)[4:] == [("Failed", "a")]
 
