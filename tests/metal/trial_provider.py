@@ -79,6 +79,17 @@ def _spin_in_c(_: Arrays) -> Step:
     return lambda _x: ctypes.PyDLL(None).pause() or []
 
 
+def _spin_at_the_end(_: Arrays) -> Step:
+    """The same when hardly anything is left of the time after which the process ends by itself."""
+
+    def step(_x: mx.array) -> list[mx.array]:
+        if signal.getitimer(signal.ITIMER_REAL)[0]:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        return ctypes.PyDLL(None).pause() or []
+
+    return step
+
+
 def _uncompilable(_: Arrays) -> Step:
     def step(_x: mx.array) -> list[mx.array]:
         raise KernelBuildError("g++ refused the text:\nline 7: oh dear")
@@ -141,6 +152,7 @@ BEHAVIOURS: Mapping[str, Callable[[Arrays], Step]] = {
     "strays": _stray,
     "sleeps": _sleep,
     "spins": _spin_in_c,
+    "spins late": _spin_at_the_end,
     "does not compile": _uncompilable,
     "unsupported": _unsupported,
     "raises": _raising,
