@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,8 +52,11 @@ def test_none_is_begun_when_the_time_is_over_but_the_first(
     ran: list[int] = []
     assert SideBySide().run(said([True] * 9, ran), 0.0) == 1
     assert ran == [0]
-    slow = [lambda: time.sleep(0.05) is None] * 40
-    assert 1 <= SideBySide().run(slow, 0.12) < 40
+    ran.clear()
+    looks = count()
+    monkeypatch.setattr(ssd_reader, "time", SimpleNamespace(perf_counter=lambda: next(looks)))
+    assert 1 <= SideBySide().run(said([True] * 40, ran), 5.0) <= 5
+    assert len(ran) == 5  # the first, and one for each look that is earlier than the fifth
 
 
 def test_they_run_at_once_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
