@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+import mlx.core as mx
+
 from engine.commands import LoadModel
 from engine.serving import Serving
 
@@ -59,3 +61,20 @@ class Resident:
         except Exception:  # a device that is lost: others' answers go on, and it goes all the same
             log.exception("pages could not be put away")
             return True
+
+    def leave(self) -> frozenset[str]:
+        """Have it leave memory, on a device that is lost too. Returns forgotten chats, by their digests.
+
+        Files may still be of those.
+        """
+        try:
+            self.at_work.close()
+        except Exception:  # the model goes all the same
+            log.exception("pages could not be put away")
+        tier, self.serving = self.at_work.model.tier, None
+        try:
+            mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
+        except Exception:  # nobody waits for what it computed
+            log.exception("the last step of a model that leaves broke")
+        mx.clear_cache()
+        return frozenset() if tier is None else tier.forgotten

@@ -9,8 +9,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-import mlx.core as mx
-
 from engine.cache_events import ChatMemory, ChatsCached
 from engine.commands import LoadModel
 from engine.errors import NoModel
@@ -276,15 +274,7 @@ class Residents:
             self._emit_chats()
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
-        try:
-            resident.at_work.close()
-        except Exception:  # a device that is lost: the model goes all the same
-            log.exception("pages could not be put away")
-        if (tier := resident.at_work.model.tier) is not None:
-            self._forgetting.take(tier.forgotten)
-        resident.serving = None
-        mx.synchronize()  # a GPU lets go of arrays only when its last step has ended
-        mx.clear_cache()
+        self._forgetting.take(resident.leave())
         self._emit(ModelUnloaded(resident.path, reason))
 
     def _tell(self, path: str, event: Event) -> None:

@@ -264,10 +264,13 @@ def test_a_mix_survives_steps_and_reads_that_break_now_and_then(
     assert len(finished) > 15
 
 
-def test_pages_that_cannot_be_read_at_the_end_do_not_end_the_engine(
-    model: Checked, watch: Watch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("at", "name"), [(Arena, "read"), (mx, "synchronize")], ids=["pages are read", "its last step ends"]
+)
+def test_a_device_that_is_lost_at_the_end_of_a_model_does_not_end_the_engine(
+    at: object, name: str, model: Checked, watch: Watch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(self: Arena, pages: Sequence[int]) -> object:
+    def broken(*_: object) -> object:
         raise RuntimeError("the device was lost")
 
     with running_engine(settings(tmp_path)) as listener:
@@ -276,7 +279,7 @@ def test_pages_that_cannot_be_read_at_the_end_do_not_end_the_engine(
         listener.submit(command)
         listener.finished("r")
         with monkeypatch.context() as lost:
-            lost.setattr(Arena, "read", broken)
+            lost.setattr(at, name, broken)
             listener.submit(UnloadModel())
             listener.wait(lambda event: isinstance(event, ModelUnloaded))
         listener.load(model.folder, "again")
