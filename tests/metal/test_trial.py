@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,14 @@ import pytest
 from metal.trial_case import CaseSpec
 from metal.trial_messages import Task, Work
 from metal.trial_runner import Checked, Dropped, Outcome, Timed, TrialError, TrialRunner
-from tests.metal.trial_provider import HERE, spec
+from tests.metal.trial_provider import CLOCKED, HERE, LONG, over_at, spec
 
 Verdicts = dict[str, tuple[str, str]]
-
-LONG = 600.0
-"""Seconds: a test's own limit is over before."""
 
 
 @pytest.fixture
 def runner(tmp_path: Path) -> TrialRunner:
-    return TrialRunner("emulated", tmp_path, limit_s=15.0)
+    return TrialRunner("emulated", tmp_path, limit_s=LONG, command=CLOCKED)
 
 
 def verdicts(runner: TrialRunner, *names: str, log: Path | None = None) -> tuple[Verdicts, list[Outcome]]:
@@ -51,19 +47,13 @@ def test_each_fate_is_told_and_the_others_are_still_tried(runner: TrialRunner) -
     (timed,) = ends
     assert isinstance(timed, Timed)
     assert set(timed.times) == {"mlx", "fast"}
-    assert timed.times["mlx"] > 2 * timed.times["fast"]
+    assert timed.times == pytest.approx({"mlx": 3000, "fast": 20})
 
 
 @pytest.mark.parametrize("name", ["sleeps", "spins"])
 def test_a_candidate_that_hangs_is_ended(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
-
-    def clock() -> float:
-        """The limit is over as soon as it hangs."""
-        hangs = log.exists() and name in log.read_text().split()
-        return time.monotonic() + 1000 * hangs
-
-    monkeypatch.setattr("metal.trial_runner.monotonic", clock)
+    over_at(monkeypatch, log, name)
     checked, ends = verdicts(TrialRunner("emulated", tmp_path, limit_s=LONG), name, "fast", log=log)
     assert checked[name] == ("hangs", f"did not finish within {LONG:g} s")
     assert checked["fast"] == ("", "")
@@ -136,9 +126,8 @@ def test_a_folder_of_that_name_where_we_stand_is_not_run(
     assert checked["fast"] == ("", "")
 
 
-def test_stop_ends_the_trial_in_the_middle_of_a_launch(tmp_path: Path) -> None:
+def test_stop_ends_the_trial_in_the_middle_of_a_launch(runner: TrialRunner, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    runner = TrialRunner("emulated", tmp_path, limit_s=LONG)  # nothing else ends what sleeps
     outcomes = list(runner.run([Task(spec("sleeps", log=log), ("sleeps",))], stop=log.exists))
     assert outcomes == []
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
@@ -28,17 +30,39 @@ from metal.trial_case import (
     against,
 )
 
+if TYPE_CHECKING:
+    import pytest
+
 HERE = "tests.metal.trial_provider"
+CLOCKED = (sys.executable, "-P", "-m", "tests.metal.clocked_trial")
+"""Starts a trial process in which candidates take what they are meant to, however busy the machine is."""
+
+LONG = 600.0
+"""Seconds that a candidate may take: a test's own limit is over before."""
+
 SIZE = 64
 
 
+_clock = [0.0]
+
+
+def clock() -> float:
+    """Seconds that candidates have taken in this process, as they are meant to."""
+    return _clock[0]
+
+
 def _twice(_: Arrays) -> Step:
-    return lambda x: [x + x]
+    def step(x: mx.array) -> list[mx.array]:
+        _clock[0] += 0.00002
+        return [x + x]
+
+    return step
 
 
 def _slowly(seconds: float) -> Callable[[Arrays], Step]:
     def step(x: mx.array) -> list[mx.array]:
         time.sleep(seconds)
+        _clock[0] += seconds
         return [x + x]
 
     return lambda _: step
@@ -123,7 +147,11 @@ def _killed(_: Arrays) -> Step:
 
 
 def _wrong(_: Arrays) -> Step:
-    return lambda x: [x * 2.3]
+    def step(x: mx.array) -> list[mx.array]:
+        _clock[0] += 0.00002
+        return [x * 2.3]
+
+    return step
 
 
 def _nan(_: Arrays) -> Step:
@@ -212,3 +240,13 @@ def deadly(_params: Params, _executor: Executor) -> Case:
 
 
 CASES: Mapping[str, CaseBuilder] = {"twice": twice, "impossible": impossible, "deadly": deadly}
+
+
+def over_at(monkeypatch: pytest.MonkeyPatch, log: Path, name: str) -> None:
+    """Whatever runs has had its time as soon as `log` says that the candidate `name` runs, which hangs."""
+
+    def late() -> float:
+        hangs = log.exists() and name in log.read_text().split()
+        return time.monotonic() + 2 * LONG * hangs
+
+    monkeypatch.setattr("metal.trial_runner.monotonic", late)
