@@ -216,12 +216,12 @@ class Finding:
         return self._prefixes.miss(chat, request.ids, reused, request.missed, request.history)
 
     def _is_its_own(self, request: Request) -> bool:
-        """Whether its chat has pages on SSD: who types in a new one owns none before it is sent.
+        """Whether its chat has pages on SSD: one that is new, or nobody's, owns none before it is sent.
 
         With a sliding window memory keeps what the last token sees, which is not known before.
         """
-        tier = self._model.tier
-        is_stored = tier is not None and request.command.chat in tier.chat_bytes()
+        tier, chat = self._model.tier, request.command.chat
+        is_stored = tier is not None and chat != "" and chat in tier.chat_bytes()
         return is_stored and self._model.config.largest_window is None
 
     def _has_room(self, ahead: Ahead) -> bool:

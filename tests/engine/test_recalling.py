@@ -103,6 +103,18 @@ def test_who_types_in_a_new_chat_owns_no_pages(tmp_path: Path) -> None:
     model.serving.close()
 
 
+def test_a_prediction_for_nobody_owns_no_pages_that_a_chat_is_forgotten_with(tmp_path: Path) -> None:
+    model, _ = stored(tmp_path)
+    model.ask("nobody's", long_prompt(1, 38), chat="")
+    model.rest(FREE_AFTER)
+    assert model.model.tier is not None
+    assert model.model.tier.flush(60)
+    assert predicted(model, "") == (0, FULL)
+    model.rest(0.0)
+    model.serving.forget("chat")
+    assert predicted(model, "") == (0, 0)
+
+
 def test_what_others_have_in_memory_is_not_taken_for_it(tmp_path: Path) -> None:
     model = Model(tmp_path, tmp_path / "kv", pages=42)
     model.ask("first", TOKENS, chat="chat")

@@ -308,13 +308,13 @@ def test_the_arena_is_there_before_a_prompt_that_was_asked_about(
     restore_always(monkeypatch)
     model, prompt, sizes = Model(tmp_path, tmp_path / "kv"), long_prompt(0, 60), list[int]()
     arena, reserve = model.model.arena, model.model.arena.reserve
-    first, _ = model.ask("a", prompt)
+    first, _ = model.ask("a", prompt, chat="chat")
     model.rest(FREE_AFTER)
     assert model.model.tier is not None
     assert model.model.tier.flush(60)
     assert model.serving.predict(model.request("?", long_prompt(1, 60))).restored_tokens == 0
     assert model.serving.next_tidying is None  # it has to be computed, and may never be sent
-    assert model.serving.predict(model.request("?", prompt)).restored_tokens == 16 * 59
+    assert model.serving.predict(model.request("?", prompt, chat="chat")).restored_tokens == 16 * 59
     assert arena.pages == 0
     assert model.serving.next_tidying == 0
     model.serving.tidy(2 * FREE_AFTER)
@@ -328,7 +328,7 @@ def test_the_arena_is_there_before_a_prompt_that_was_asked_about(
         sizes.append(arena.pages)
 
     monkeypatch.setattr(arena, "reserve", watched)
-    again, report = model.ask("b", prompt)
+    again, report = model.ask("b", prompt, chat="chat")
     assert (report.cached_tokens, report.restored_tokens) == (16 * 59, 0)  # it came back meanwhile
     assert again.tokens == first.tokens
     assert set(sizes) == {built}
