@@ -42,9 +42,7 @@ class ChunkStep:
     Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
     """
 
-    def __init__(
-        self, decoder: Decoder, arena: Arena, kernels: Kernels, copiers: Sequence[PageCopy]
-    ) -> None:
+    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, copiers: Sequence[PageCopy]) -> None:
         """`copiers`: of each layer's pages."""
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
         self._ops: LinearOps = kernels.ops

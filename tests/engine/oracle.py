@@ -14,6 +14,7 @@ from mlx_lm.models.cache import QuantizedKVCache
 from mlx_lm.utils import load_model as load_peer
 
 from engine import Generate, Sample
+from engine.machine import compute_dtype
 from tests.engine.cold import MARGIN
 from tests.engine.parity import with_idle_layer
 from tests.fakes.random_model import write_random_model
@@ -25,6 +26,9 @@ codes then takes the other. Weights changed by a ten-millionth alone moved log-p
 by up to 0.10 with 8 bits (2,653 prompts, a model with sliding windows) and by 1.8 with 4 (18 of 4,200 by
 more than 0.43). Four wrong tokens in a prompt change one of the next ten by 0.9 and more: with 4 bits that
 cannot be told from chance, with 8 it can, and pages go the same ways."""
+
+HALF = (1e-2, 0.1)
+"""The same where a device computes in half precision, as GPUs do: the oracle has float32."""
 
 KV_GROUP = 32
 """Elements of a head that share a scale where keys and values are quantised."""
@@ -66,17 +70,22 @@ class Oracle:
 
     def __init__(self, folder: Path, bits: int | None = None) -> None:
         """`bits` of keys and values, which mlx-lm quantises in groups of KV_GROUP; None as computed."""
-        self._model, _ = load_peer(folder)
-        self._model.set_dtype(mx.float32)  # as the engine computes on a CPU
+        self._model, config = load_peer(folder)
+        is_half = compute_dtype(config.get("torch_dtype")) != mx.float32
+        self._model.set_dtype(mx.float32)
         self._bits = bits
-        self._margin, self._logprob_margin = MARGINS[bits]
+        margins = [MARGINS[bits], *([HALF] if is_half else [])]
+        self._margin, self._logprob_margin = (max(of) for of in zip(*margins, strict=True))
 
     def _logits(self, tokens: Sequence[int]) -> mx.array:
         """Float32 (tokens, vocab) of one forward pass from nothing."""
         cache = None
         if self._bits is not None:
             cache = [QuantizedKVCache(KV_GROUP, self._bits) for _ in self._model.layers]
-        return self._model(mx.array(tokens)[None], cache=cache)[0].astype(mx.float32)
+        with mx.stream(mx.cpu):  # MLX's CUDA build has no quantised products of such shapes
+            logits: mx.array = self._model(mx.array(tokens)[None], cache=cache)[0].astype(mx.float32)
+            mx.eval(logits)
+        return logits
 
     def complaint(self, request: Generate, prompt: Sequence[int], sample: Sample) -> str:
         """What is wrong with an answer; "" when nothing is.
