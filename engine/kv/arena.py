@@ -227,7 +227,8 @@ class Arena:
         return PoolMemory(views, pages, self.page_size)
 
     def state(self) -> list[mx.array]:
-        """Every array."""
+        """Every array, with what is due to be written there."""
+        self._copy_what_is_due()
         return [*chain.from_iterable(self._pools.values()), *self._fences]
 
     def written(self) -> list[mx.array]:
