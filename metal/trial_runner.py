@@ -215,14 +215,15 @@ class _Child:
         while b"\n" not in self._buffer:
             if self._stop():
                 return None
-            if monotonic() > deadline:
-                self._is_late = True
-                return None
-            if self._selector.select(_POLL_S):
+            is_late = monotonic() > deadline  # what has come by then was said in time, however late we look
+            if self._selector.select(0 if is_late else _POLL_S):
                 data = os.read(self._process.stdout.fileno(), 65536)
                 if not data:
                     return None
                 self._buffer += data
+            elif is_late:
+                self._is_late = True
+                return None
         text, _, self._buffer = self._buffer.partition(b"\n")
         try:
             return decode(text.decode("utf-8"))

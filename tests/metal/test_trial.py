@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -10,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from metal import trial_runner
 from metal.trial_case import CaseSpec
-from metal.trial_messages import Task, Work
+from metal.trial_messages import Line, Task, Work, encode
 from metal.trial_runner import Checked, Dropped, Outcome, Timed, TrialError, TrialRunner
 from tests.metal.trial_provider import CLOCKED, HERE, LONG, over_at, spec
 
@@ -58,6 +61,19 @@ def test_a_candidate_that_hangs_is_ended(tmp_path: Path, name: str, monkeypatch:
     assert checked[name] == ("hangs", f"did not finish within {LONG:g} s")
     assert checked["fast"] == ("", "")
     assert isinstance(ends[0], Timed)
+
+
+def test_what_was_said_in_time_counts_however_late_one_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLXR itself may stand still for longer than a candidate may take."""
+    says = f"import os; os.write(1, {encode(Line('ready')).encode()!r}); input()"
+    work = Work("emulated", str(tmp_path), LONG, ())
+    with trial_runner._Child((sys.executable, "-c", says), work, LONG, lambda: False) as child:
+        assert select.select([child._process.stdout], [], [], 60)[0]
+        monkeypatch.setattr("metal.trial_runner.monotonic", itertools.count(0.0, 2 * LONG).__next__)
+        line = child._next(LONG)
+    assert line == Line("ready")
 
 
 def test_nobody_runs_before_he_is_written_down(runner: TrialRunner, tmp_path: Path) -> None:
