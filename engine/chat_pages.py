@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 from engine.admission import Capacity, refused
 from engine.cache_events import ChatMemory, Freed
@@ -32,7 +31,7 @@ class ChatPages:
         self._model, self._memory, self._settings = model, model.memory, settings
         self._emit, self._tell, self._finding = emit, tell, finding
         self._pinned = set[str]()
-        self._in_8_bits = lru_cache(1)(self._pages_in_8_bits)  # each request asks, before its first token
+        self._in_8_bits: dict[int, int] = {}  # by pages, as each request asks before its first token
 
     @property
     def holds_pinned(self) -> bool:
@@ -76,7 +75,10 @@ class ChatPages:
             for other in others & chats.keys()
         }
         held = self._memory.tree.held_for_pins(chat, prompt)
-        return Capacity(pages.total_pages, pages.page_size, pinned, held, self._in_8_bits(pages.total_pages))
+        total = pages.total_pages
+        if total not in self._in_8_bits:
+            self._in_8_bits = {total: self._pages_in_8_bits(total)}
+        return Capacity(total, pages.page_size, pinned, held, self._in_8_bits[total])
 
     def _pages_in_8_bits(self, pages: int) -> int:
         """What the memory of so many would be cut into; as many where they cannot change."""
