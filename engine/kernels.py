@@ -163,11 +163,17 @@ class _Survey:
 
 
 def _ask_for_products(decoder: Decoder, ops: KernelOps) -> None:
-    """Builds steps that are never computed, so that all products of the model are prepared."""
+    """Builds steps that are never computed, so that all products of the model are prepared.
+
+    Layer by layer from the same rows: the emulator computes at once what it is asked for, and a step's arrays
+    would be there for all layers together.
+    """
     survey = _Survey(ops)
     for rows in ROWS:
-        hidden = decoder.hidden(mx.zeros(rows, mx.uint32), survey, _no_attention)
-        decoder.logits(hidden, survey)
+        x = decoder.embed(mx.zeros(rows, mx.uint32), survey)
+        for layer in range(len(decoder.attention)):
+            decoder.through(x, survey, _no_attention, range(layer, layer + 1))
+        decoder.logits(x, survey)
 
 
 def _no_attention(layer: AttentionLayer, qkv: mx.array) -> mx.array:
