@@ -29,6 +29,7 @@ from engine.kv.page_data import Array, PageData
 from engine.kv.page_table import PageCopy as PageCopied
 from engine.kv.page_table import Span
 from engine.kv.pool_memory import PoolMemory, page_spans
+from engine.kv.pool_spans import bits, gather, write
 from engine.machine import device_kind
 from metal.constants import device_integers
 from metal.page_copy import PageCopy
@@ -150,7 +151,7 @@ class Arena:
         """Store (kv_heads, tokens, head_dim) keys and values in the slots of `spans`, in order."""
         for name, rows in ((KEYS, keys), (VALUES, values)):
             for pools, coded in zip(self._pools_of(name), self.coding.encode(rows), strict=True):
-                _write(pools, layer, coded, spans)
+                write(pools, layer, coded, spans)
 
     def write_slots(self, layer: int, keys: mx.array, values: mx.array, slots: mx.array) -> None:
         """Store (tokens, kv_heads, head_dim) keys and values in as many slots, int32 (tokens,)."""
@@ -165,7 +166,7 @@ class Arena:
         As computed they are a view of one span, and a copy of more.
         """
         keys, values = (
-            self.coding.decode([_gather(pools[layer], spans) for pools in self._pools_of(name)])
+            self.coding.decode([gather(pools[layer], spans) for pools in self._pools_of(name)])
             for name in (KEYS, VALUES)
         )
         return keys, values
@@ -209,10 +210,10 @@ class Arena:
         self.synchronize()
         spans = page_spans(pages, self.page_size)
         stacks = {
-            name: mx.stack([_gather(pool, spans) for pool in pools]) for name, pools in self._pools.items()
+            name: mx.stack([gather(pool, spans) for pool in pools]) for name, pools in self._pools.items()
         }
         mx.eval(list(stacks.values()))
-        arrays: dict[str, Array] = {name: np.array(_bits(stack)) for name, stack in stacks.items()}
+        arrays: dict[str, Array] = {name: np.array(bits(stack)) for name, stack in stacks.items()}
         return PageData(arrays, self.page_size)
 
     def memory(self, pages: Sequence[int]) -> PoolMemory:
@@ -223,7 +224,7 @@ class Arena:
         CUDA build moves the pools where host and device both may touch them, and leaves them there.
         """
         self.synchronize()
-        views = {name: [host_view(_bits(pool)) for pool in pools] for name, pools in self._pools.items()}
+        views = {name: [host_view(bits(pool)) for pool in pools] for name, pools in self._pools.items()}
         return PoolMemory(views, pages, self.page_size)
 
     def state(self) -> list[mx.array]:
@@ -288,26 +289,8 @@ class Arena:
                 pools.append(self._pool(plane))
         mx.eval(pools)
         for old, pool in zip(olds, pools, strict=True):
-            host_view(_bits(pool))[:, : old.shape[1]] = host_view(_bits(old))
+            host_view(bits(pool))[:, : old.shape[1]] = host_view(bits(old))
         return pools
 
     def _pool(self, plane: Plane) -> mx.array:
         return mx.zeros((self._kv_heads, self._pages * self.page_size, plane.width), dtype=plane.dtype)
-
-
-def _gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
-    views = [pool[:, span.begin : span.end] for span in spans]
-    return views[0] if len(views) == 1 else mx.concatenate(views, axis=1)
-
-
-def _write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Span]) -> None:
-    begin = 0
-    for span in spans:
-        end = begin + span.length
-        pools[layer][:, span.begin : span.end] = rows[:, begin:end]
-        begin = end
-
-
-def _bits(array: mx.array) -> mx.array:
-    """The same memory as integers, for what numpy has no type for."""
-    return array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
