@@ -8,18 +8,18 @@ that it computes with in memory of its own: of two layers and a chunk, which no 
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Event, current_thread, get_native_id
+from threading import Event, current_thread
 
 import mlx.core as mx
 
+from engine import crew
 from engine.blas import one_thread
+from engine.crew import Crew
 from engine.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
@@ -28,8 +28,8 @@ from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
-from engine.layers.ops import WaitingOps
-from engine.processors import ENGINE_THREAD, kept_to_one, name_thread
+from engine.layers.waiting_ops import WaitingOps
+from engine.processors import ENGINE_THREAD, are_two, kept_apart, step_back
 
 _LOOK = 1.0
 """Seconds after which the thread looks whether the engine's is still there."""
@@ -74,9 +74,10 @@ class AsideChunk:
         hidden: what came out of the last layer, (tokens, width); None before, and where nobody wants it.
     """
 
-    def __init__(self, decoder: Decoder, ids: mx.array, begin: int, *, is_last: bool) -> None:
+    def __init__(self, decoder: Decoder, crew: Crew, ids: mx.array, begin: int, *, is_last: bool) -> None:
         """`ids`: evaluated, of tokens from `begin` on. `is_last`: `hidden` is wanted."""
         self._decoder, self._ids, self.begin, self._is_last = decoder, ids, begin, is_last
+        self._crew = crew
         self.tokens = ids.size
         self.layers = 0
         self.hidden: mx.array | None = None
@@ -109,10 +110,13 @@ class AsideChunk:
         arena.copy_rows(layer.index, spans, host_view(room.keys)[:, seen], host_view(room.values)[:, seen])
         self._filled.put(room)
 
-    def take(self, seconds: float) -> list[LayerRows]:
-        """Keys and values that were computed since; waits so long for some. Raises what the thread raised."""
-        if seconds and not self.is_through:
+    def wait(self, seconds: float) -> None:
+        """Until keys and values were computed since, or so long."""
+        if not self.is_through:
             self._news.wait(seconds)
+
+    def take(self) -> list[LayerRows]:
+        """Keys and values that were computed since. Raises what the thread raised."""
         self._news.clear()
         if self._error is not None:
             raise self._error
@@ -123,13 +127,14 @@ class AsideChunk:
     def abandon(self) -> None:
         """Nobody wants it any more: its thread ends it behind the layer that it is at."""
         self._is_abandoned = True
+        self._crew.release()
         self._filled.put(None)
 
     def run(self) -> None:
         """Compute it, on the other thread."""
         try:
             # An answer takes two threads, which wait for each other a hundred times in a token.
-            with one_thread(), kept_to_one(ENGINE_THREAD):
+            with one_thread(), kept_apart([ENGINE_THREAD, crew.NAME], [_NAME]):
                 self._compute()
         except _Abandoned:
             pass
@@ -138,7 +143,7 @@ class AsideChunk:
         self._news.set()
 
     def _compute(self) -> None:
-        ops, shape = WaitingOps(), self._decoder.attention[0].shape
+        ops, shape = WaitingOps(self._crew), self._decoder.attention[0].shape
         if self.begin:
             size = (shape.kv_heads, self._earlier + self.tokens, shape.head_dim)
             for _ in range(_ROOMS):
@@ -156,7 +161,7 @@ class AsideChunk:
         """The layer's queries, (heads, tokens, head_dim), and what is to be stored."""
         if self._is_abandoned:
             raise _Abandoned
-        q, keys, values = heads_on_host(layer, qkv, self._angles)
+        q, keys, values = heads_on_host(layer, qkv, self._angles, self._crew)
         rows = LayerRows(layer.index, keys, values)
         self._rows.append(rows)
         self._news.set()
@@ -171,10 +176,8 @@ class AsideChunk:
             host_view(room.values)[:, self._earlier :] = host_view(own.values)
             first = self._earlier - room.seen
             keys, values = room.keys[:, first:], room.values[:, first:]
-        out = attend_in_blocks(q, keys, values, shape.scale, shape.window)
-        out = out.swapaxes(0, 1).reshape(self.tokens, -1)
+        out = attend_in_blocks(q, keys, values, shape.scale, shape.window, self._crew)
         if room is not None:
-            mx.eval(out)
             self._free.append(room)
         return out
 
@@ -194,21 +197,6 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
     return begin if window is None else min(begin, window - 1)
 
 
-def _step_back() -> None:
-    """What this thread begins with: a name of its own in the system, and the last place.
-
-    Who waits for an answer's token goes before this thread, and before those that it starts, as on Linux.
-    Elsewhere only a whole process can step back; where the system forbids it they share as before.
-    """
-    name_thread(_NAME)
-    if sys.platform == "linux":
-        with suppress(OSError):
-            nice = os.getpriority(os.PRIO_PROCESS, 0) + NICER
-            os.setpriority(os.PRIO_PROCESS, get_native_id(), nice)
-        with suppress(OSError):  # who started it may be kept to one
-            os.sched_setaffinity(0, os.sched_getaffinity(os.getpid()))
-
-
 class _Abandoned(Exception):
     """Nobody wants the chunk."""
 
@@ -216,25 +204,37 @@ class _Abandoned(Exception):
 class Aside:
     """Computes chunks one after the other on a thread that begins with the first."""
 
-    def __init__(self, decoder: Decoder, arena: Arena, pager: Pager) -> None:
-        self._decoder, self._arena, self._pager = decoder, arena, pager
-        self._thread = ThreadPoolExecutor(1, _NAME, _step_back)
+    def __init__(self, decoder: Decoder, arena: Arena, pager: Pager, crew: Crew) -> None:
+        self._decoder, self._arena, self._pager, self._crew = decoder, arena, pager, crew
+        self._is_shared = are_two()  # then who helps has what answers leave of their processor
+        self._thread = ThreadPoolExecutor(1, _NAME, self._begin)
+
+    def _begin(self) -> None:
+        step_back(_NAME, NICER)
+        self._crew.start()
 
     def begin(self, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
         """Begin a chunk behind the tokens of `table`; see AsideChunk."""
-        chunk = AsideChunk(self._decoder, ids, table.length, is_last=is_last)
+        chunk = AsideChunk(self._decoder, self._crew, ids, table.length, is_last=is_last)
         self._thread.submit(chunk.run)
         return chunk
 
-    def exchange(self, chunk: AsideChunk, table: PageTable, seconds: float = 0.0) -> int:
+    def wait(self, chunk: AsideChunk, seconds: float) -> None:
+        """Leave the processors to it until there is something to store, or so long."""
+        self._crew.release()
+        chunk.wait(seconds)
+        if self._is_shared and not chunk.is_through:
+            self._crew.hold()
+
+    def exchange(self, chunk: AsideChunk, table: PageTable) -> int:
         """Store what was computed since, and hand over what comes next.
 
-        On the engine's thread, while no step is in flight; waits so long for something to store.
+        On the engine's thread, while no step is in flight.
 
         Returns:
             The layers that were stored; their pages are written with the next step.
         """
-        taken = chunk.take(seconds)
+        taken = chunk.take()
         if taken:
             spans = self._pager.spans(table, chunk.begin, chunk.begin + chunk.tokens)
             for rows in taken:

@@ -124,6 +124,16 @@ class Batcher:
             sequence.request.has_opened = True
         return sent
 
+    def pace(self, runner: Runner, sent: Sent) -> None:
+        """A step was read: wait until it is time for its tokens, where they have to come evenly.
+
+        Beside a chunk on a thread of its own, which has the processors meanwhile.
+        """
+        sequence = self._scheduler.filling
+        filling = None if sequence is None or not sequence.goes(Way.ASIDE) else sequence.filling
+        if filling is not None and sent.answers:
+            runner.wait_for_aside(filling, self.prompts.pace(sent.answers))
+
     def keep(self, sequence: Sequence) -> None:
         """All that is computed of it may be found by others, unless it was forgotten; no more will be."""
         table = sequence.table

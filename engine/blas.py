@@ -12,8 +12,14 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Protocol, cast
+
+from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingTypeStubs]
 
 LIBRARY = "libopenblas.so.0"
+
+_NUMPYS = "libscipy_openblas"
+"""How the file begins that numpy's wheels have beside them."""
 
 
 def _preload() -> str | None:
@@ -29,6 +35,15 @@ def _preload() -> str | None:
 
 LOADED = _preload()
 """The library that was loaded, or None. Import this module before mlx."""
+
+
+class _Library(Protocol):
+    """What threadpoolctl knows of one that is loaded."""
+
+    prefix: str
+
+    def set_num_threads(self, num_threads: int) -> None: ...
+
 
 _lock = Lock()
 _singles, _usual = 0, 1
@@ -46,6 +61,16 @@ def one_thread() -> Generator[None]:
         yield
     finally:
         _count(-1)
+
+
+def numpy_on_one_thread() -> None:
+    """Each product of numpy's uses the thread that asks for it, where numpy brings OpenBLAS.
+
+    Who multiplies on several threads (engine/crew.py) would have each product wait for another's end.
+    """
+    for library in cast("list[_Library]", ThreadpoolController().lib_controllers):
+        if library.prefix == _NUMPYS:
+            library.set_num_threads(1)
 
 
 def _count(more: int) -> None:

@@ -27,8 +27,10 @@ host may be slower than a moment ago."""
 _ASIDE, _ASIDE_SECONDS = 2048, 4.0
 """Most tokens of a chunk on a thread of its own, and for how long alone."""
 _ASIDE_PACE = 1.6
-"""How many times as long as alone answers' steps take beside it at least: two processors are not enough for
-the threads of both, and where none of them waits steps are less even, and the prompt slower."""
+"""How many times as long as alone answers' steps take beside it at least: what they leave of their processor
+is the prompt's."""
+_FEWEST_STEPS = 8
+"""Beside a chunk, of which it is known what they take."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -75,6 +77,7 @@ class ChunkSizer:
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
         self._medians = dict[int, float]()
+        self._beside, self._busy = 0, deque[float](maxlen=_STEPS_KEPT)
 
     @property
     def rate(self) -> float:
@@ -102,9 +105,19 @@ class ChunkSizer:
         longest = min(max(int(self.rate * _ASIDE_SECONDS), COMMON), _ASIDE, self._most)
         return remaining if remaining <= min(longest + COMMON, self._most) else longest
 
-    def aside_seconds(self, answers: int) -> float:
-        """What a step of so many answers may take beside such a chunk; 0 before they had one alone."""
-        return _ASIDE_PACE * (self._alone(answers) or 0.0)
+    def aside_seconds(self, answers: int, busy: float) -> float:
+        """What a step of so many answers may take beside such a chunk; 0 where nobody knows.
+
+        `busy`: seconds that the one before took, waiting for its time aside. Nearly what it takes alone, as
+        who computes the chunk leaves the processor to answers: a chat grows meanwhile.
+        """
+        if answers != self._beside:
+            self._beside = answers
+            self._busy.clear()
+        self._busy.append(busy)
+        if len(self._busy) < _FEWEST_STEPS:
+            return _ASIDE_PACE * (self._alone(answers) or 0.0)
+        return _ASIDE_PACE * sorted(self._busy)[len(self._busy) // 4]
 
     def steps(self, tokens: int) -> int:
         """In how many of them a chunk of so many tokens is computed alone."""

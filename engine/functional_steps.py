@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
+from engine.crew import Crew
 from engine.graph import GraphCounter
 from engine.kv.step import FunctionalStep
 from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
@@ -24,9 +25,9 @@ class FunctionalSteps:
         written: evaluated, these mean that every step so far has ended, and that its pages are written.
     """
 
-    def __init__(self, model: LoadedModel, ops: LinearOps, prompt_ops: LinearOps) -> None:
+    def __init__(self, model: LoadedModel, ops: LinearOps, prompt_ops: LinearOps, crew: Crew) -> None:
         """`ops` compute the linear parts of decode steps, `prompt_ops` those of prompts."""
-        self._model, self._ops, self._prompt_ops = model, ops, prompt_ops
+        self._model, self._ops, self._prompt_ops, self._crew = model, ops, prompt_ops, crew
         self.launches: Counter[str] = Counter()
         self.written: tuple[mx.array, ...] = ()
         self._operations = GraphCounter()
@@ -67,4 +68,6 @@ class FunctionalSteps:
         # A CPU is asked for a prompt's next step when this one has ended: it may wait in the middle of it.
         waits = self._is_cpu and any(part.rows < part.tokens for part in parts)
         tables = [(part.table, part.tokens) for part in parts]
-        return FunctionalStep(self._model.arena, self._model.pager, tables, waits=waits)
+        return FunctionalStep(
+            self._model.arena, self._model.pager, tables, crew=self._crew if waits else None
+        )

@@ -11,9 +11,6 @@ import mlx.core as mx
 from engine import blas
 from engine.settings import choose_executor
 
-PROCESSORS = os.cpu_count() or 1
-"""Of this machine."""
-
 
 @dataclass(frozen=True, slots=True)
 class MachineReport:

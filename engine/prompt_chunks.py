@@ -70,15 +70,15 @@ class PromptChunks:
         return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
 
     def patience(self, filling: Sequence | None, answers: int) -> float:
-        """Seconds that the next step waits for a chunk on its own thread: answers that wait are more even."""
-        if filling is None or not filling.goes(Way.ASIDE):
-            return 0.0
-        if not answers:
-            return _PATIENCE
+        """Seconds that the next step waits for a chunk on its own thread: there is nothing else to do."""
+        return _PATIENCE if filling is not None and filling.goes(Way.ASIDE) and not answers else 0.0
+
+    def pace(self, answers: int) -> float:
+        """Seconds until it is time for the tokens that so many answers have come to beside such a chunk."""
         now = time.perf_counter()
-        patience = max(0.0, self._aside_at + self._sizer.aside_seconds(answers) - now)
-        self._aside_at = now + patience
-        return patience
+        wait = max(0.0, self._aside_at + self._sizer.aside_seconds(answers, now - self._aside_at) - now)
+        self._aside_at = now + wait
+        return wait
 
     def _leave_thread_to(self, sequence: Sequence) -> None:
         """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""

@@ -10,15 +10,18 @@ import mlx.core as mx
 from engine.aside import Aside
 from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
 from engine.chunking import is_common
+from engine.crew import Crew, for_processors
 from engine.decode_step import DecodeStep
 from engine.functional_steps import FunctionalSteps
 from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
 from engine.kv.page_table import PageTable
 from engine.layers.attention import Attend
-from engine.layers.ops import BuiltinOps, LinearOps, WaitingOps
+from engine.layers.ops import BuiltinOps, LinearOps
+from engine.layers.waiting_ops import WaitingOps
 from engine.loading.model import LoadedModel
-from engine.machine import PROCESSORS, device_kind
+from engine.machine import device_kind
 from engine.parts import Filling, Part, are_mixed, token_ids, wanted_rows
+from engine.processors import usable
 from metal.decode_attention import MAX_TOKENS
 from metal.padded_attention import product_rows
 
@@ -26,9 +29,8 @@ from metal.padded_attention import product_rows
 class Runner:
     """The forward passes of one loaded model, on its kernels or, where it has none, on MLX's own operations.
 
-    Logits are not evaluated when they are returned. Where the runner `looks_ahead` the next step may be built
-    before this one was waited for, from tokens that are not evaluated either; elsewhere `results` must be
-    evaluated first.
+    Logits are returned unevaluated. Where the runner `looks_ahead` the next step may be built before this one
+    was waited for, from tokens that are not evaluated either; elsewhere `results` must be evaluated first.
 
     Attributes:
         ops: what computes the linear parts of steps.
@@ -41,12 +43,13 @@ class Runner:
         self._kernels = model.kernels if model.kernels is not None and model.kernels.is_in_place else None
         self.tokens = 0
         self._is_cpu = device_kind() == "CPU"
-        self._prompt_ops = WaitingOps() if self._is_cpu and model.kernels is None else self.ops
+        crew = for_processors() if self._is_cpu else Crew(1)
+        self._prompt_ops = WaitingOps(None) if self._is_cpu and model.kernels is None else self.ops
         self._no_logits = mx.zeros((0, model.config.vocab_size))
-        self._aside = Aside(model.decoder, model.arena, model.pager)
+        self._aside = Aside(model.decoder, model.arena, model.pager, crew)
         if self._kernels is None:
             model.arena.work_in_place(None)
-            self._functional = FunctionalSteps(model, self.ops, self._prompt_ops)
+            self._functional = FunctionalSteps(model, self.ops, self._prompt_ops, crew)
         else:
             attention = self._kernels.attention
             copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
@@ -71,20 +74,16 @@ class Runner:
     def queues_prompts(self) -> bool:
         """Whether that goes for steps with many tokens of a prompt.
 
-        A CPU takes in some hundred operations ahead: sending what follows a long step would take as long as
-        the step, and its results would be read late.
+        A CPU takes in some hundred operations ahead: sending what follows would take as long as such a step.
         """
         return self._kernels is not None
 
     @property
     def has_aside(self) -> bool:
-        """Whether prompts may be computed on a thread of their own, now that answers' steps have run here.
-
-        What they have evaluated of the model another thread may read.
-        """
+        """Whether prompts may have a thread of their own: it reads what answers have evaluated."""
         coding, has_kernels = self._model.arena.coding, self._model.kernels is not None
         is_plain = coding.dtype == mx.float32 and len(coding.planes) == 1
-        return self._is_cpu and not has_kernels and is_plain and PROCESSORS > 1 and self.tokens > 0
+        return self._is_cpu and not has_kernels and is_plain and usable() > 1 and self.tokens > 0
 
     @property
     def layers(self) -> int:
@@ -115,8 +114,7 @@ class Runner:
         Returns:
             Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.
 
-        Raises:
-            ValueError: other parts.
+        Raises ValueError for other parts.
         """
         count, is_mixed = parts[0].tokens, are_mixed(parts)
         if count > MAX_TOKENS or any(part.tokens != count for part in parts[: -1 if is_mixed else None]):
@@ -174,9 +172,8 @@ class Runner:
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
 
-        None of them: what the first one reads is sent to the device.
-        With the last layer its table gets longer. Where the runner does not queue prompts, it waits: what a
-        step reads would have to be copied by a write that was sent before it is done.
+        None: what the first one reads is sent to the device. With the last its table gets longer. Who queues
+        no prompts waits: a write sent before would have to copy what a step reads.
 
         Returns:
             With the last layer, float32 logits (rows, vocab); before it None.
@@ -201,22 +198,25 @@ class Runner:
         return self._logits([part], filling.x)
 
     def advance_aside(self, filling: Filling, seconds: float = 0.0) -> mx.array | None:
-        """Go on with a chunk that is computed on a thread of its own; as `advance`.
-
-        `seconds`: for which it may be waited for, if nothing was computed since.
-        """
+        """Go on with a chunk on a thread of its own, and wait `seconds` for it at most; as `advance`."""
         part = filling.part
         if filling.aside is None:
             ids = token_ids(filling.tokens)
             filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
+        self.wait_for_aside(filling, seconds)
         chunk = filling.aside
-        if self._aside.exchange(chunk, part.table, seconds):
+        if self._aside.exchange(chunk, part.table):
             self._functional.written = tuple(self._model.arena.written())
         filling.layer = chunk.layers
         if not chunk.is_through:
             return None
         part.table.length += part.tokens
         return self._no_logits if chunk.hidden is None else self._logits([part], chunk.hidden)
+
+    def wait_for_aside(self, filling: Filling, seconds: float) -> None:
+        """Leave the processors to its chunk until there is news of it, or so long."""
+        if filling.aside is not None and seconds > 0:
+            self._aside.wait(filling.aside, seconds)
 
     def prefill(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Compute `tokens` behind those of `table`, and wait for them.

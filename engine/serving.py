@@ -283,7 +283,7 @@ class Serving:
 
     def _read(self, sent: Sent) -> None:
         """Wait for a step and take its results; then see to those that go on."""
-        self._results.read(sent, self._sent)
+        self._results.read(sent, self._sent, lambda: self._batcher.pace(self._live.runner, sent))
         self._broken.went_well(sent)
         self._live.first_runs.went_well()
         self._batcher.keep_prompts(at_once=not sent.answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 import mlx.core as mx
 
@@ -35,16 +36,18 @@ class StepResults:
         self._model, self._speculations, self._lessons = model, speculations, lessons
         self._endings, self._tell = endings, tell
 
-    def read(self, sent: Sent, following: Sent | None) -> None:
+    def read(self, sent: Sent, following: Sent | None, pace: Callable[[], None]) -> None:
         """Wait for a step, and take what came of it, while the `following` one is in flight, if one is.
 
-        Raises what the device raises for the step; nothing of it was taken then.
+        `pace` waits until it is time for it. Raises what the device raises for the step; nothing of it was
+        taken then.
         """
         began = time.perf_counter()
         tokens, masses = sent.read()
         verdict = sent.check.read() if sent.check else None
         ended = time.perf_counter()
         self._lessons.read(sent, Reading(began, ended), following)
+        pace()
         computed = sent.chunk.tokens if sent.chunk else 0
         self._tell.count(computed_tokens=computed + sent.prompt_ends)
         flying = set(following.sequences) if following else set[Sequence]()

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import mlx.core as mx
 
+from engine.crew import Crew
 from engine.host_view import host_view
 from engine.layers import host_math
 from engine.layers.attention import AttentionLayer
+from engine.layers.host_math import Floats
 from engine.layers.rope import Angles
 from metal.attention_shape import AttentionShape
+
+_WORTH = 1 << 18
+"""Numbers that are worth a thread: one takes a millisecond to norm and rotate them."""
 
 
 def rotated_heads(
@@ -43,30 +48,37 @@ def is_for_host(shape: AttentionShape, tokens: int) -> bool:
 
 
 def heads_on_host(
-    layer: AttentionLayer, qkv: mx.array, angles: Angles
+    layer: AttentionLayer, qkv: mx.array, angles: Angles, crew: Crew
 ) -> tuple[mx.array, mx.array, mx.array]:
     """What `rotated_heads` gives for one sequence, by numpy on a CPU; evaluated.
 
     Args:
         layer: whose norms and rotation.
-        qkv: float32 (tokens, width); its memory may be used.
+        qkv: float32 (tokens, width).
         angles: of its tokens.
+        crew: shares the heads.
 
     Returns:
         q (heads, tokens, head_dim), k and v (kv_heads, tokens, head_dim).
     """
-    shape = layer.shape
-    heads = qkv.reshape(len(qkv), -1, shape.head_dim).swapaxes(0, 1)
-    q, k, v = map(mx.contiguous, mx.split(heads, [shape.heads, shape.heads + shape.kv_heads]))
-    if layer.norms is not None and shape.norm_epsilon is not None:
-        q = _normalised(q, layer.norms.query, shape.norm_epsilon)
-        k = _normalised(k, layer.norms.key, shape.norm_epsilon)
-    mx.eval(q, k, v)
-    for each in (q, k):
-        host_math.rotate(host_view(each), *angles)
-    return q, k, v
+    shape, norms = layer.shape, layer.norms
+    counts = (shape.heads, shape.kv_heads, shape.kv_heads)
+    results = [mx.zeros((count, len(qkv), shape.head_dim)) for count in counts]
+    mx.eval(qkv, *results, *([] if norms is None else [norms.query, norms.key]))
+    given = host_view(qkv).reshape(len(qkv), -1, shape.head_dim, copy=False)
+    heads = [head for result in results for head in host_view(result)]
 
+    def compute(number: int) -> Floats:
+        head = given[:, number]
+        if number >= shape.heads + shape.kv_heads:
+            return head
+        if norms is not None and shape.norm_epsilon is not None:
+            scale = host_view(norms.query if number < shape.heads else norms.key)
+            head = host_math.normalised_rows(head, scale, shape.norm_epsilon)
+        return host_math.rotated(head, *angles)
 
-def _normalised(heads: mx.array, weight: mx.array, eps: float) -> mx.array:
-    rows = host_math.normalised(heads.reshape(-1, heads.shape[-1]), weight, eps)
-    return rows.reshape(heads.shape)
+    def keep(number: int, head: Floats) -> None:
+        heads[number][:] = head
+
+    crew.each(sum(counts), compute, keep, most=qkv.size // _WORTH)
+    return results[0], results[1], results[2]

@@ -11,6 +11,7 @@ from itertools import groupby, takewhile
 
 import mlx.core as mx
 
+from engine.crew import Crew
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
@@ -58,18 +59,18 @@ class FunctionalStep:
     """
 
     def __init__(
-        self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]], *, waits: bool = False
+        self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]], *, crew: Crew | None = None
     ) -> None:
         """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other.
 
-        `waits`: on a CPU, whether it may be evaluated in the middle: not a decode step, whose tokens nobody
-        has waited for yet, and whose operations are counted.
+        `crew`: computes what it can, on a CPU, and the step is evaluated in the middle; None for a decode
+        step, whose tokens nobody has waited for yet, and whose operations are counted.
         """
         self._arena = arena
         # Half precision would lose some between the parts, and GPUs copy fast.
         self._in_parts = arena.coding.dtype == mx.float32
         self._parts = [_Part(pager, table, tokens, in_parts=self._in_parts) for table, tokens in parts]
-        self._waits = waits and arena.coding.dtype == mx.float32
+        self._crew = crew if arena.coding.dtype == mx.float32 else None
         singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
         self._singles = len(singles) if len(singles) > 1 else 0
         """The first parts, of one token each, where there are several: they are written together."""
@@ -107,8 +108,8 @@ class FunctionalStep:
             self._arena.write_slots(layer.index, k.squeeze(2), v.squeeze(2), self._slots)
         for part in self._parts[begin:]:
             end = begin + part.tokens
-            if self._waits and is_for_host(layer.shape, part.tokens):
-                q, k, v = heads_on_host(layer, qkv[begin:end], part.angles(layer.rope))
+            if self._crew is not None and is_for_host(layer.shape, part.tokens):
+                q, k, v = heads_on_host(layer, qkv[begin:end], part.angles(layer.rope), self._crew)
                 q = q[None]
             else:
                 heads = rotated_heads(layer, qkv[None, begin:end], part.start, _some(turns, begin, end))
@@ -150,9 +151,8 @@ class FunctionalStep:
             rows = q.reshape(shape.kv_heads, shape.group, -1)
             return attend_in_parts(rows, seen, shape.scale).reshape(1, -1)
         keys, values = seen[0]
-        if self._waits and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
-            out = attend_in_blocks(q.squeeze(0), keys, values, shape.scale, shape.window)
-            return out.swapaxes(0, 1).reshape(part.tokens, -1)
+        if self._crew is not None and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
+            return attend_in_blocks(q.squeeze(0), keys, values, shape.scale, shape.window, self._crew)
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)

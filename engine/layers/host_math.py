@@ -38,69 +38,64 @@ _CACHED = 1 << 16
 Floats = NDArray[np.float32]
 
 
-def exponentiate(scores: Floats) -> Floats:
-    """Replace each row of (rows, width) by exp(score - the row's largest).
-
-    Returns:
-        Their sums, (rows, 1): softmax is the rows divided by these. NaN for a row that has NaN, or infinity.
-    """
-    sums = np.empty((len(scores), 1), np.float32)
-    rows = max(1, _CACHED // scores.shape[1])
-    with np.errstate(invalid="ignore"):  # the request ends where its logits are found not to be finite
-        for begin in range(0, len(scores), rows):
-            part = scores[begin : begin + rows]
-            part -= part.max(axis=-1, keepdims=True)
-            np.exp(part, out=part)
-            part.sum(axis=-1, keepdims=True, out=sums[begin : begin + rows])
-    return sums
-
-
 def gated(both: mx.array) -> mx.array:
     """silu(g) · u, where g and u are the two halves of each row of float32 (rows, 2 · width); evaluated."""
-    gate, up = mx.split(both, 2, axis=-1)
-    out = gate * up
-    mx.eval(gate, out)
-    gates, outs = host_view(gate), host_view(out)
-    rows = max(1, _CACHED // out.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):  # g · u / infinity is the 0 that silu comes to
-        for begin in range(0, len(outs), rows):
-            part = np.negative(gates[begin : begin + rows])
-            np.exp(part, out=part)
-            part += 1
-            outs[begin : begin + rows] /= part
-    return out
+    result = mx.zeros((len(both), both.shape[1] // 2))
+    mx.eval(both, result)
+    given, out = host_view(both), host_view(result)
+    for part in _parts(given):
+        out[part] = gated_rows(*np.split(given[part], 2, axis=1))
+    return result
 
 
 def normalised(x: mx.array, weight: mx.array, eps: float) -> mx.array:
     """w · x / sqrt(mean(x²) + eps) of each row of float32 (rows, width), as RMSNorm has it; evaluated."""
-    out = x * weight
-    mx.eval(x, out)
-    numbers, outs = host_view(x), host_view(out)
-    width = numbers.shape[1]
-    rows = max(1, _CACHED // width)
-    with np.errstate(over="ignore", invalid="ignore"):  # as above, of rows that are not finite
-        for begin in range(0, len(outs), rows):
-            part = numbers[begin : begin + rows]
-            size = np.einsum("ij,ij->i", part, part)
-            size /= width
-            size += eps
-            outs[begin : begin + rows] /= np.sqrt(size, out=size)[:, None]
+    result = mx.zeros(x.shape)
+    mx.eval(x, weight, result)
+    given, scale, out = host_view(x), host_view(weight), host_view(result)
+    for part in _parts(given):
+        out[part] = normalised_rows(given[part], scale, eps)
+    return result
+
+
+def gated_rows(gate: Floats, up: Floats) -> Floats:
+    """silu(gate) · up."""
+    with np.errstate(over="ignore", invalid="ignore"):  # g · u / infinity is the 0 that silu comes to
+        sigmoid = np.negative(gate)
+        np.exp(sigmoid, out=sigmoid)
+        sigmoid += 1
+        out = gate * up
+        out /= sigmoid
     return out
 
 
-def rotate(heads: Floats, cos: Floats, sin: Floats) -> None:
-    """Rotate the pairs (i, i + d/2) of heads (heads, tokens, d), in place.
+def normalised_rows(x: Floats, weight: Floats, eps: float) -> Floats:
+    """As `normalised`, of some rows."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows that are not finite
+        size = np.einsum("ij,ij->i", x, x)
+        size /= x.shape[1]
+        size += eps
+        out = x * weight
+        out /= np.sqrt(size, out=size)[:, None]
+    return out
+
+
+def _parts(rows: Floats) -> list[slice]:
+    """Of which each stays in the cache."""
+    size = max(1, _CACHED // rows.shape[1])
+    return [slice(begin, begin + size) for begin in range(0, len(rows), size)]
+
+
+def rotated(head: Floats, cos: Floats, sin: Floats) -> Floats:
+    """A head (tokens, d) with its pairs (i, i + d/2) rotated.
 
     cos, sin: of each token's angles, (tokens, d/2), or what they are to be multiplied by.
     """
     half = cos.shape[1]
-    tokens = max(1, _CACHED // (2 * half))
-    for head in heads:
-        for begin in range(0, len(head), tokens):
-            part = slice(begin, begin + tokens)
-            first, second = head[part, :half], head[part, half:]
-            turned = first * sin[part]
-            first *= cos[part]
-            first -= second * sin[part]
-            second *= cos[part]
-            second += turned
+    out = np.empty(head.shape, np.float32)
+    first, second = head[:, :half], head[:, half:]
+    np.multiply(first, cos, out=out[:, :half])
+    np.multiply(second, cos, out=out[:, half:])
+    out[:, :half] -= second * sin
+    out[:, half:] += first * sin
+    return out

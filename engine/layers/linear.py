@@ -49,6 +49,7 @@ class DenseLinear:
     def __init__(self, weight: mx.array, bias: mx.array | None) -> None:
         self.weight = weight
         self.bias = bias
+        self.outputs = weight.shape[0]
         self._transposed = weight.T
 
     def __call__(self, x: mx.array) -> mx.array:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.layers import host_math
 from engine.layers.linear import Embedding, Linear
 from engine.layers.norm import RMSNorm
 
@@ -60,26 +59,6 @@ class BuiltinOps:
     def logits(self, x: mx.array, norm: Normalise, linear: Linear) -> mx.array:
         """See LinearOps."""
         return linear(norm(x)).astype(mx.float32)
-
-
-class WaitingOps(BuiltinOps):
-    """MLX's own operations on a CPU, for steps that may be evaluated in the middle: see host_math."""
-
-    def project(self, x: mx.array, norm: Normalise, linear: Linear) -> mx.array:
-        """See LinearOps."""
-        return linear(_normed(x, norm))
-
-    def gated(self, x: mx.array, norm: Normalise, linear: Linear) -> mx.array:
-        """See LinearOps."""
-        both = linear(_normed(x, norm))
-        is_host = both.dtype == mx.float32 and both.size >= 2 * host_math.FEWEST
-        return host_math.gated(both) if is_host else gated(both)
-
-
-def _normed(x: mx.array, norm: RMSNorm | Normalise) -> mx.array:
-    if isinstance(norm, RMSNorm) and x.dtype == mx.float32 and x.size >= host_math.MANY:
-        return host_math.normalised(x, norm.weight, norm.eps)
-    return norm(x)
 
 
 def gated(both: mx.array) -> mx.array:

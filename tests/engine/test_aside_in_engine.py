@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
@@ -24,13 +25,14 @@ from engine import (
     SamplingParams,
     TextChunk,
     UnloadModel,
+    crew,
 )
-from engine.aside import AsideChunk
+from engine.aside import Aside, AsideChunk
+from engine.batch import Sent
 from engine.commands import Lane
 from engine.layers.attention import AttentionLayer
-from engine.parts import Filling
-from engine.processors import ENGINE_THREAD, kept_to_one
-from engine.runner import Runner
+from engine.processors import ENGINE_THREAD, kept_apart
+from engine.step_results import StepResults
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import needs_aside
@@ -106,61 +108,71 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
     assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
 
 
-def engine_threads() -> list[set[int]]:
+def threads(name: str) -> list[set[int]]:
     """The processors of those that have the name."""
     processors = list[set[int]]()
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # it may be over by now
-            if (task / "comm").read_text().strip() == ENGINE_THREAD:
+            if (task / "comm").read_text().strip() == name:
                 processors.append(os.sched_getaffinity(int(task.name)))
     return processors
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
-def test_the_chat_s_threads_keep_to_one_of_two_processors_meanwhile(
+def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
     checked: Checked, monkeypatch: pytest.MonkeyPatch, two: set[int]
 ) -> None:
-    write, seen, free = AsideChunk._write, list[list[set[int]]](), list[set[int]]()
+    write, seen, its = AsideChunk._write, list[list[set[int]]](), list[set[int]]()
     are_let_go = Event()
 
     @contextmanager
-    def watched(name: str) -> Iterator[None]:
+    def watched(*names: Collection[str]) -> Iterator[None]:
         are_let_go.clear()
-        with kept_to_one(name):
+        with kept_apart(*names):
             yield
         are_let_go.set()
 
-    monkeypatch.setattr("engine.aside.kept_to_one", watched)
+    monkeypatch.setattr("engine.aside.kept_apart", watched)
 
     def noted(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
-        seen.append(engine_threads())
-        free.append(os.sched_getaffinity(0))
+        seen.append([*threads(ENGINE_THREAD), *threads(crew.NAME)])
+        its.append(os.sched_getaffinity(0))
         return write(self, layer, qkv)
 
     monkeypatch.setattr(AsideChunk, "_write", noted)
     with beside(checked, LONG) as listener:
         listener.finished(LONG.id)
-        assert all(len(threads) >= 2 for threads in seen)  # the engine's and MLX's for it
+        assert all(len(each) >= 3 for each in seen)  # the engine's and MLX's for it, and who helps
         assert are_let_go.wait(PATIENCE)  # a chunk is through a little before
-        assert {min(two)} == set().union(*(processors for threads in seen for processors in threads))
-        assert all(processors == two for processors in [*free, *engine_threads()])
+        assert {min(two)} == set().union(*(processors for each in seen for processors in each))
+        assert {max(two)} == set().union(*its)
+        assert all(processors == two for name in (ENGINE_THREAD, crew.NAME) for processors in threads(name))
 
 
-def test_answers_that_are_quick_wait_for_it_a_little(
+def test_answers_that_are_quick_wait_for_it_before_their_tokens_are_told(
     checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    advance, waits = Runner.advance_aside, list[float]()
+    """So tokens come as evenly as they are waited for, however unevenly they are computed."""
+    done = list[str]()
 
-    def note(self: Runner, filling: Filling, seconds: float = 0.0) -> mx.array | None:
-        waits.append(seconds)
-        return advance(self, filling, seconds)
+    def noted(owner: type, name: str) -> None:
+        method = getattr(owner, name)
 
-    monkeypatch.setattr(Runner, "advance_aside", note)
+        def note(self: object, *arguments: object) -> object:
+            done.append(name)
+            return method(self, *arguments)
+
+        monkeypatch.setattr(owner, name, note)
+
+    noted(Sent, "read")
+    noted(Aside, "wait")
+    noted(StepResults, "_accept")
     monkeypatch.setattr("engine.chunking._ASIDE_PACE", 20.0)  # however busy the machine is
     with beside(checked, LONG) as listener:
         for command in (LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
-    assert max(waits) > 0
+    assert ("read", "wait", "_accept") in zip(done, done[1:], done[2:], strict=False)
+    assert ("_accept", "wait") not in pairwise(done)
 
 
 @pytest.mark.parametrize("ends", ["the prompt", "the chat"])

@@ -17,7 +17,8 @@ from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
 from engine.loading.model import LoadedModel
-from engine.machine import PROCESSORS, device_kind
+from engine.machine import device_kind
+from engine.processors import usable
 from engine.runner import Runner
 from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.draft import LENGTHS
@@ -25,7 +26,7 @@ from engine.speculation.gain import SpeculationGain
 from engine.ways import Way, Ways
 
 needs_aside = pytest.mark.skipif(
-    device_kind() != "CPU" or PROCESSORS < 2, reason="for CPUs with two processors and more"
+    device_kind() != "CPU" or usable() < 2, reason="for CPUs with two processors and more"
 )
 """Of what is computed on a thread of its own."""
 

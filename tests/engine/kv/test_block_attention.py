@@ -1,4 +1,4 @@
-"""Attention in blocks against numpy's in float64."""
+"""Attention in pieces against numpy's in float64."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.crew import Crew
 from engine.kv import block_attention
 from engine.kv.arena import Arena
-from engine.kv.block_attention import FEWEST_QUERIES, MOST_QUERIES, attend_in_blocks
+from engine.kv.block_attention import FEWEST_QUERIES, KEYS, ROWS, attend_in_blocks
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")
 
 DIM, SCALE = 16, 0.25
 KV_HEADS = 2
+CREW = Crew(2)
 
 
 def random(*shape: int, seed: int, size: float = 1.0) -> mx.array:
@@ -37,7 +39,8 @@ def expected(q: mx.array, keys: mx.array, values: mx.array, window: int | None) 
     hidden = (key > position) | (False if window is None else key <= position - window)
     scores[:, hidden] = -np.inf
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights @ np.repeat(v64, group, axis=0) / weights.sum(axis=-1, keepdims=True)
+    out = weights @ np.repeat(v64, group, axis=0) / weights.sum(axis=-1, keepdims=True)
+    return out.swapaxes(0, 1).reshape(tokens, -1)
 
 
 def assert_right(
@@ -46,7 +49,7 @@ def assert_right(
     q = random(heads, tokens, DIM, seed=1, size=size)
     keys = random(KV_HEADS, history + tokens, DIM, seed=2, size=size)
     values = random(KV_HEADS, history + tokens, DIM, seed=3)
-    found = np.array(attend_in_blocks(q, keys, values, SCALE, window))
+    found = np.array(attend_in_blocks(q, keys, values, SCALE, window, CREW))
     assert np.abs(found - expected(q, keys, values, window)).max() <= most
 
 
@@ -58,18 +61,31 @@ def test_of_any_heads_history_and_window(heads: int, history: int, window: int |
         assert_right(heads, history, tokens, window)
 
 
-@pytest.mark.parametrize("window", [None, 40, MOST_QUERIES, MOST_QUERIES + 1])
-@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("window", [None, 40, ROWS // 2, ROWS // 2 + 1])
+@pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_where_blocks_end(blocks: int, more: int, window: int | None) -> None:
-    assert_right(4, 70, blocks * MOST_QUERIES + more, window)
+def test_where_pieces_end(pieces: int, more: int, window: int | None) -> None:
+    assert_right(4, 70, pieces * ROWS // 2 + more, window)
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_where_the_smallest_blocks_end(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_attention, "SCORES", 1)
+def test_where_the_smallest_pieces_end(more: int) -> None:
     assert_right(4, 70, 2 * FEWEST_QUERIES + more, None)
     assert_right(4, 70, 2 * FEWEST_QUERIES + more, 50)
+
+
+@pytest.mark.parametrize("window", [None, 1, 90, KEYS - 1, KEYS, KEYS + 1, 1500])
+@pytest.mark.parametrize("history", [KEYS - 101, KEYS - 100, KEYS - 99, 2 * KEYS, 3 * KEYS - 1])
+def test_where_keys_are_met_in_parts(history: int, window: int | None) -> None:
+    """Of queries that see all of a part, some of it, and none."""
+    assert_right(4, history, 100, window)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_by_any_number_of_threads(size: int) -> None:
+    q, keys, values = (random(2, 700, DIM, seed=seed) for seed in (1, 2, 3))
+    found = np.array(attend_in_blocks(q, keys, values, SCALE, None, Crew(size)))
+    assert np.abs(found - expected(q, keys, values, None)).max() <= 1e-5
 
 
 def test_scores_of_ten_thousand_stay_finite() -> None:
@@ -83,20 +99,22 @@ def test_scores_of_ten_thousand_stay_finite() -> None:
 def test_what_is_not_finite_stays_in_its_row() -> None:
     q, keys, values = (random(2, 64, DIM, seed=seed) for seed in (1, 2, 3))
     q[0, 5, 0] = float("inf")
-    found = np.isfinite(np.array(attend_in_blocks(q, keys, values, SCALE, None))).all(axis=-1)
-    assert [tuple(row) for row in np.argwhere(~found)] == [(0, 5)]
+    found = np.isfinite(np.array(attend_in_blocks(q, keys, values, SCALE, None, CREW))).all(axis=-1)
+    assert [int(token) for token in np.flatnonzero(~found)] == [5]
 
 
-def test_only_four_blocks_of_scores_are_in_memory() -> None:
-    heads, tokens = 4, 4096
-    q = random(heads, tokens, DIM, seed=1)
-    keys, values = (random(KV_HEADS, tokens, DIM, seed=seed) for seed in (2, 3))
-    mx.eval(q, keys, values)
-    mx.reset_peak_memory()
-    before = mx.get_active_memory()
-    mx.eval(attend_in_blocks(q, keys, values, SCALE, None))
-    block, whole = 4 * block_attention.SCORES, 4 * heads * tokens * tokens
-    assert mx.get_peak_memory() - before < 5 * block < whole / 5
+def test_what_scores_take_does_not_grow_with_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, hide = list[int](), block_attention._hide
+
+    def note(scores: np.ndarray, own: int, window: int | None) -> None:
+        sizes.append(scores.size)
+        hide(scores, own, window)
+
+    monkeypatch.setattr(block_attention, "_hide", note)
+    q = random(4, 600, DIM, seed=1)
+    keys, values = (random(KV_HEADS, 5 * KEYS, DIM, seed=seed) for seed in (2, 3))
+    attend_in_blocks(q, keys, values, SCALE, None, CREW)
+    assert ROWS * KEYS // 4 < max(sizes) <= ROWS * KEYS
 
 
 @pytest.mark.parametrize("bits", [None, 8])
@@ -117,8 +135,8 @@ def test_a_step_that_waits_equals_one_that_does_not(bits: int | None, window: in
         pager.grow(table, table.length + tokens)
         qkv = random(tokens, 8 * 32, seed=tokens)
         outs = [
-            np.array(FunctionalStep(arena, pager, [(table, tokens)], waits=waits)(layer, qkv))
-            for waits in (False, True)
+            np.array(FunctionalStep(arena, pager, [(table, tokens)], crew=crew)(layer, qkv))
+            for crew in (None, CREW)
         ]
         np.testing.assert_allclose(outs[1], outs[0], atol=2e-6)
         table.length += tokens

@@ -1,0 +1,111 @@
+"""Threads that compute pieces of one thing together: rows of products, heads, queries of attention.
+
+For prompts on a CPU. MLX computes one operation after the other there, most of them on one thread. Pieces go
+to whoever is free, and who has lost its processor, to answers or to another program, is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
+from threading import Barrier, Event, Lock, local
+from typing import TypeVar
+
+from engine.blas import numpy_on_one_thread
+from engine.processors import step_back, usable
+
+NAME = "mlxr-crew"
+"""What its threads are called, but the one that asks."""
+
+NICER = 10
+"""By how much they leave the processors to others: nobody waits for them. docs/cache-measured.md has why."""
+
+_HELD = 0.1
+"""Seconds: who is held for longer has been forgotten, or is beside a model whose steps take as long."""
+
+MOST = 6
+"""Threads: more wait for Python's lock. Of 16 cores 16 took thrice as long as 6, 12 twice (2026-11-26)."""
+
+Piece = TypeVar("Piece")
+
+
+def for_processors() -> Crew:
+    """One for those that the process may use."""
+    return Crew(min(usable(), MOST))
+
+
+class Crew:
+    """The thread that asks, and some that help it.
+
+    Attributes:
+        size: threads, the one that asks included.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._helpers = ThreadPoolExecutor(max(1, size - 1), NAME, self._begin)
+        self._thread = local()
+        self._may_go_on = Event()
+        self.release()
+        if size > 1:
+            numpy_on_one_thread()
+
+    def _begin(self) -> None:
+        step_back(NAME, NICER)
+        self._thread.is_helper = True
+
+    def start(self) -> None:
+        """Its threads begin, and are at rest; else they do with the first pieces."""
+        all_there = Barrier(self.size)
+        for _ in range(self.size - 1):
+            self._helpers.submit(all_there.wait)
+        all_there.wait()
+
+    def hold(self) -> None:
+        """Who helps stops at the next part of its piece: somebody needs the processor."""
+        self._may_go_on.clear()
+
+    def release(self) -> None:
+        """Who helps goes on."""
+        self._may_go_on.set()
+
+    def give_way(self) -> None:
+        """Between parts of a piece, of a millisecond or two: waits while who helps is held."""
+        if getattr(self._thread, "is_helper", False) and not self._may_go_on.wait(_HELD):
+            self.release()
+
+    def each(
+        self, pieces: int, compute: Callable[[int], Piece], keep: Callable[[int, Piece], None], *, most: int
+    ) -> None:
+        """keep(0, compute(0)), … for so many pieces; returns when all are kept.
+
+        Args:
+            pieces: begun in their order.
+            compute: runs on any of the threads, may run twice for a piece, and be at it still behind the end:
+                what it reads of arrays has to be evaluated. What it raises on the thread that asks is raised.
+            keep: stores what a piece has come to, once for each, one at a time.
+            most: threads that it is work enough for.
+        """
+        kept, keeping, numbers = [False] * pieces, Lock(), count()
+
+        def do(piece: int) -> None:
+            computed = compute(piece)
+            with keeping:
+                if not kept[piece]:
+                    keep(piece, computed)
+                    kept[piece] = True
+
+        def run() -> None:
+            self.give_way()
+            for piece in takewhile(lambda number: number < pieces, numbers):
+                do(piece)
+                self.give_way()
+
+        helping = [self._helpers.submit(run) for _ in range(min(self.size, pieces, most) - 1)]
+        run()
+        for piece in range(pieces):
+            if not kept[piece]:
+                do(piece)
+        for each in helping:
+            each.cancel()
