@@ -197,6 +197,12 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
     return begin if window is None else min(begin, window - 1)
 
 
+def _begin(crew: Crew) -> None:
+    """Of no model: the thread would keep it."""
+    step_back(_NAME, NICER)
+    crew.start()
+
+
 class _Abandoned(Exception):
     """Nobody wants the chunk."""
 
@@ -207,11 +213,7 @@ class Aside:
     def __init__(self, decoder: Decoder, arena: Arena, pager: Pager, crew: Crew) -> None:
         self._decoder, self._arena, self._pager, self._crew = decoder, arena, pager, crew
         self._is_shared = are_two()  # then who helps has what answers leave of their processor
-        self._thread = ThreadPoolExecutor(1, _NAME, self._begin)
-
-    def _begin(self) -> None:
-        step_back(_NAME, NICER)
-        self._crew.start()
+        self._thread = ThreadPoolExecutor(1, _NAME, _begin, (crew,))
 
     def begin(self, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
         """Begin a chunk behind the tokens of `table`; see AsideChunk."""

@@ -8,6 +8,7 @@ MLX's Linux wheel links a reference BLAS; with OpenBLAS in the global scope its 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,6 +19,10 @@ from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingT
 
 LIBRARY = "libopenblas.so.0"
 
+_PATIENCE = "18"
+"""Its threads look for the next product for so many powers of two of a processor's cycles: 0.1 ms, not the 25
+that it has by itself. Between two products of a prompt other threads compute (engine/crew.py)."""
+
 _NUMPYS = "libscipy_openblas"
 """How the file begins that numpy's wheels have beside them."""
 
@@ -26,6 +31,7 @@ def _preload() -> str | None:
     # Without effect once mlx is imported: its symbols are bound by then.
     if not sys.platform.startswith("linux") or "mlx.core" in sys.modules:
         return None
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _PATIENCE)
     try:
         ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
     except OSError:

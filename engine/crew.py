@@ -29,6 +29,14 @@ MOST = 6
 
 Piece = TypeVar("Piece")
 
+_thread = local()
+
+
+def _begin() -> None:
+    """Of no crew: its threads would keep it, and so never end."""
+    step_back(NAME, NICER)
+    _thread.is_helper = True
+
 
 def for_processors() -> Crew:
     """One for those that the process may use."""
@@ -44,16 +52,11 @@ class Crew:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._helpers = ThreadPoolExecutor(max(1, size - 1), NAME, self._begin)
-        self._thread = local()
+        self._helpers = ThreadPoolExecutor(max(1, size - 1), NAME, _begin)
         self._may_go_on = Event()
         self.release()
         if size > 1:
             numpy_on_one_thread()
-
-    def _begin(self) -> None:
-        step_back(NAME, NICER)
-        self._thread.is_helper = True
 
     def start(self) -> None:
         """Its threads begin, and are at rest; else they do with the first pieces."""
@@ -72,7 +75,7 @@ class Crew:
 
     def give_way(self) -> None:
         """Between parts of a piece, of a millisecond or two: waits while who helps is held."""
-        if getattr(self._thread, "is_helper", False) and not self._may_go_on.wait(_HELD):
+        if getattr(_thread, "is_helper", False) and not self._may_go_on.wait(_HELD):
             self.release()
 
     def each(

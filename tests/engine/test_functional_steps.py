@@ -7,6 +7,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.crew import Crew
 from engine.functional_steps import FunctionalSteps
 from engine.kv.page_table import PageTable
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps
@@ -26,7 +27,7 @@ def model(tmp_path: Path) -> LoadedModel:
 @pytest.fixture
 def steps(model: LoadedModel) -> FunctionalSteps:
     model.arena.work_in_place(None)
-    return FunctionalSteps(model, BuiltinOps(), BuiltinOps())
+    return FunctionalSteps(model, BuiltinOps(), BuiltinOps(), Crew(2))
 
 
 def ids(*tokens: int) -> mx.array:
