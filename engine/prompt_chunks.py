@@ -6,6 +6,7 @@ import time
 
 from engine.chunking import ChunkSizer
 from engine.parts import Filling, Part
+from engine.processors import are_two
 from engine.request import Sequence
 from engine.runner import Runner
 from engine.warm_up import STEPS, IsWarm
@@ -26,7 +27,7 @@ class PromptChunks:
         """`is_warm`: of steps of a sequence alone; a prompt's last few tokens make no others."""
         self._sizer, self._is_warm = sizer, is_warm
         self._aside: Sequence | None = None
-        self._aside_at = 0.0
+        self._aside_at, self._waits = 0.0, are_two()
 
     def next(self, runner: Runner, sequence: Sequence, answers: int) -> tuple[int, Way]:
         """Tokens of the next chunk of its prompt beside so many `answers`, and its way through the model."""
@@ -74,7 +75,12 @@ class PromptChunks:
         return _PATIENCE if filling is not None and filling.goes(Way.ASIDE) and not answers else 0.0
 
     def pace(self, answers: int) -> float:
-        """Seconds until it is time for the tokens that so many answers have come to beside such a chunk."""
+        """Seconds until it is time for the tokens that so many answers have come to beside such a chunk.
+
+        Of more than two processors answers leave nothing to it by waiting.
+        """
+        if not self._waits:
+            return 0.0
         now = time.perf_counter()
         wait = max(0.0, self._aside_at + self._sizer.aside_seconds(answers, now - self._aside_at) - now)
         self._aside_at = now + wait

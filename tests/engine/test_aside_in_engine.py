@@ -149,10 +149,15 @@ def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
         assert all(processors == two for name in (ENGINE_THREAD, crew.NAME) for processors in threads(name))
 
 
+@pytest.mark.parametrize("processors", [2, 3])
 def test_answers_that_are_quick_wait_for_it_before_their_tokens_are_told(
-    checked: Checked, monkeypatch: pytest.MonkeyPatch
+    processors: int, checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So tokens come as evenly as they are waited for, however unevenly they are computed."""
+    """So tokens come as evenly as they are waited for, however unevenly they are computed.
+
+    Of more than two processors answers have theirs, and nobody is helped by waiting.
+    """
+    monkeypatch.setattr("engine.processors.usable", lambda: processors)
     done = list[str]()
 
     def noted(owner: type, name: str) -> None:
@@ -171,7 +176,8 @@ def test_answers_that_are_quick_wait_for_it_before_their_tokens_are_told(
     with beside(checked, LONG) as listener:
         for command in (LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
-    assert ("read", "wait", "_accept") in zip(done, done[1:], done[2:], strict=False)
+    is_told_later = ("read", "wait", "_accept") in zip(done, done[1:], done[2:], strict=False)
+    assert is_told_later == (processors == 2)
     assert ("_accept", "wait") not in pairwise(done)
 
 
