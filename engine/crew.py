@@ -6,6 +6,7 @@ to whoever is free, and who has lost its processor, to answers or to another pro
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, takewhile
@@ -91,13 +92,18 @@ class Crew:
             most: threads that it is work enough for.
         """
         kept, keeping, numbers = [False] * pieces, Lock(), count()
+        left, all_kept = pieces, Event()
 
         def do(piece: int) -> None:
+            nonlocal left
             computed = compute(piece)
             with keeping:
                 if not kept[piece]:
                     keep(piece, computed)
                     kept[piece] = True
+                    left -= 1
+            if not left:
+                all_kept.set()
 
         def run() -> None:
             self.give_way()
@@ -106,7 +112,10 @@ class Crew:
                 self.give_way()
 
         helping = [self._helpers.submit(run) for _ in range(min(self.size, pieces, most) - 1)]
+        began = time.perf_counter()
         run()
+        if helping and self._may_go_on.is_set():  # who has its processor will be through by then
+            all_kept.wait((time.perf_counter() - began) * self.size / pieces / 2)
         for piece in range(pieces):
             if not kept[piece]:
                 do(piece)

@@ -18,11 +18,12 @@ from engine.layers.host_math import Floats
 ROWS = 512
 """Of a piece: queries of heads that share keys. More would compute more that causality hides, and be few."""
 
-KEYS = 512
-"""Of which a piece has scores at a time: with ROWS a megabyte, which stays in the processor's second cache.
+SCORES = 1 << 18
+"""Of a piece, in memory at a time: a megabyte, which stays in the processor's second cache.
 
-Of 2,048 queries of 4 heads behind 8,192 tokens, 2 of keys, by one thread: 308 ms; 64 queries of all heads and
-all keys at a time 357, 128 of one 336; 256 and 1,024 keys 322 and 320 (AMD EPYC with AVX-512, in turns).
+Of 2,048 queries of 4 heads behind 8,192 tokens, 2 of keys, by one thread with ROWS and 512 keys: 308 ms; 64
+queries of all heads and all keys at a time 357, 128 of one 336; 256 and 1,024 keys 322 and 320 (AMD EPYC with
+AVX-512, in turns).
 """
 
 FEWEST_QUERIES = 32
@@ -36,9 +37,6 @@ _WORTH = 1 << 24
 
 _LOWEST = np.finfo(np.float32).min
 """Below all scores that are seen: what is hidden, -inf, comes to nothing beside it."""
-
-_ONES = np.ones((KEYS, 1), np.float32)
-"""BLAS adds rows up three times as fast as numpy does."""
 
 
 def attend_in_blocks(
@@ -97,12 +95,14 @@ def _attend(
     """
     group, count, head_dim = q.shape
     rows = q.reshape(group * count, head_dim)
+    size = min(SCORES // len(rows), len(keys))
+    ones = np.ones((size, 1), np.float32)  # BLAS adds rows up three times as fast as numpy does
     highest = np.full((len(rows), 1), _LOWEST)
     sums, out = np.zeros_like(highest), np.zeros_like(rows)
     with np.errstate(invalid="ignore"):  # a request ends where its logits are found not to be finite
-        for begin in range(0, len(keys), KEYS):
+        for begin in range(0, len(keys), size):
             give_way()
-            part = slice(begin, begin + KEYS)
+            part = slice(begin, begin + size)
             scores = rows @ keys[part].T
             _hide(scores.reshape(group, count, -1, copy=False), len(keys) - count - begin, window)
             before, highest = highest, np.maximum(highest, scores.max(axis=-1, keepdims=True))
@@ -110,7 +110,7 @@ def _attend(
             np.exp(scores, out=scores)
             shrunk = np.exp(before - highest)
             sums *= shrunk
-            sums += scores @ _ONES[: scores.shape[1]]
+            sums += scores @ ones[: scores.shape[1]]
             out *= shrunk
             out += scores @ values[part]
         out /= sums
