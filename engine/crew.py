@@ -1,7 +1,8 @@
 """Threads that compute pieces of one thing together: rows of products, heads, queries of attention.
 
 For prompts on a CPU. MLX computes one operation after the other there, most of them on one thread. Pieces go
-to whoever is free, and who has lost its processor, to answers or to another program, is not waited for.
+to whoever is free; who has lost its processor, to answers or to another program, is waited for no longer than
+half a piece takes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NAME = "mlxr-crew"
 """What its threads are called, but the one that asks."""
 
 NICER = 10
-"""By how much they leave the processors to others: nobody waits for them. docs/cache-measured.md has why."""
+"""By how much they leave the processors to others: nobody waits long for them (docs/cache-measured.md)."""
 
 _HELD = 0.1
 """Seconds: who is held for longer has been forgotten, or is beside a model whose steps take as long."""
