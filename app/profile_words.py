@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from engine import StepProfile
+from engine import StepProfile, bare_name, launcher, launches_of
 
 COLUMNS = ("Part", "Runs", "Launches", "Alone", "In a step", "Share")
 ESTIMATE = "estimate: each alone, synchronised; together they overlap"
@@ -46,20 +46,21 @@ def profile_words(profile: StepProfile) -> str:
     )
     if profile.building is not None:
         said += f"; the host builds the step in {_time(profile.building)} of that"
-    said += (
-        f". The parts are an {ESTIMATE}. Waiting for nothing takes {_time(profile.empty)}, which is "
-        "taken off each. Between two calls of a part the rest of the step runs: caches are as in a step."
-    )
+    said += f". The parts are an {ESTIMATE}."
+    if profile.empty:
+        said += f" Waiting for nothing takes {_time(profile.empty)}, which is taken off each."
+    said += " Between two calls of a part the rest of the step runs: caches are as in a step."
     if all(part.alone for part in profile.parts):
         return said
     return f"{said} A part that is over in less than that is too short to tell; it is in what is left over."
 
 
 def runs_words(launches: Mapping[str, int]) -> str:
-    """What is launched: our kernels by name, then MLX's own operations."""
-    ours = [name for name in launches if not name.startswith("mlx.")]
-    theirs = [name.removeprefix("mlx.") for name in launches if name.startswith("mlx.")]
+    """What is launched: our kernels by name, then MLX's own operations; of what the host computes, that."""
+    ours = [name for name in launches if launcher(name) == "ours"]
+    theirs = [bare_name(name) for name in launches if launcher(name) == "MLX"]
     words = [", ".join(ours)] if ours else []
+    words += ["the host"] if launches_of("host", launches) else []
     return "; ".join([*words, f"MLX: {', '.join(theirs)}"] if theirs else words)
 
 

@@ -84,6 +84,7 @@ from engine.kernel_report import (
 from engine.kv.ssd_leases import ChatLeases
 from engine.kv.ssd_settings import SsdSettings
 from engine.kv_loss import KvLoss, measure_kv_loss
+from engine.launch_names import bare_name, launcher, launches_of
 from engine.loading.files import StoredKind
 from engine.loading.gguf.config import ARCHITECTURES as GGUF_FAMILIES
 from engine.loading.gguf.header import GGUF_TYPES
@@ -214,6 +215,7 @@ __all__ = [
     "UnloadModel",
     "WatchPages",
     "WayOut",
+    "bare_name",
     "check_kernels",
     "convert_model",
     "inspect_model",
@@ -221,6 +223,8 @@ __all__ = [
     "kernel_table",
     "kernel_texts",
     "known_kernels",
+    "launcher",
+    "launches_of",
     "machine_report",
     "measure_kv_loss",
     "model_fit",

@@ -9,6 +9,7 @@ that it computes with in memory of its own: of two layers and a chunk, which no 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ from engine.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host
-from engine.kv.page_table import PageTable
+from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
+from engine.layers.host_math import Floats
 from engine.layers.waiting_ops import WaitingOps
 from engine.processors import ENGINE_THREAD, are_two, kept_apart, step_back
 
@@ -107,7 +109,8 @@ class AsideChunk:
         room.seen = _earlier(layer, self.begin)
         spans = pager.spans(table, self.begin - room.seen, self.begin)
         seen = slice(self._earlier - room.seen, self._earlier)
-        arena.copy_rows(layer.index, spans, host_view(room.keys)[:, seen], host_view(room.values)[:, seen])
+        for stored, rows in zip(arena.on_host(layer.index), (room.keys, room.values), strict=True):
+            _copy(stored, spans, host_view(rows)[:, seen])
         self._filled.put(room)
 
     def wait(self, seconds: float) -> None:
@@ -195,6 +198,14 @@ def _earlier(layer: AttentionLayer, begin: int) -> int:
     """How many tokens before token `begin` it sees, or those behind it."""
     window = layer.shape.window
     return begin if window is None else min(begin, window - 1)
+
+
+def _copy(stored: Floats, spans: Sequence[Span], rows: Floats) -> None:
+    """What `spans` of a pool hold, to `rows`."""
+    begin = 0
+    for span in spans:
+        rows[:, begin : begin + span.length] = stored[:, span.begin : span.end]
+        begin += span.length
 
 
 def _begin(crew: Crew) -> None:

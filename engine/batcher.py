@@ -102,8 +102,6 @@ class Batcher:
         """
         if before is not None and self._is_awaited:
             return None
-        if before is not None and not runner.queues_prompts and (before.slice or self._scheduler.filling):
-            return None
         decoding = self._decoding(runner, before)
         if sent := self._send_draft(runner, decoding):
             return sent

@@ -13,6 +13,7 @@ import mlx.core as mx
 
 from engine.benchmark_batcher import StepCosts, step_costs
 from engine.kv.page_table import PageTable
+from engine.launch_names import launches_of
 from engine.loading.model import load_model
 from engine.machine import device_kind
 from engine.runner import Runner
@@ -122,4 +123,4 @@ def _counted(launched: Counter[str]) -> tuple[int | None, float | None]:
     total = launched.total()
     if not total:
         return None, None
-    return total, sum(n for name, n in launched.items() if not name.startswith("mlx.")) / total
+    return total, launches_of("ours", launched) / total

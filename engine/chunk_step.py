@@ -45,7 +45,7 @@ class ChunkStep:
     def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, copiers: Sequence[PageCopy]) -> None:
         """`copiers`: of each layer's pages."""
         self._decoder, self._arena, self._kernels = decoder, arena, kernels
-        self._ops: LinearOps = kernels.ops
+        self._ops: LinearOps[mx.array] = kernels.ops
         self._copiers = copiers
         self._traced = set[tuple[ChunkShape, int]]()
         self._run: Callable[..., tuple[list[mx.array], list[mx.array]]] = self._trace

@@ -28,7 +28,7 @@ class DecodeStep:
         launches: of all steps so far, by kernel; MLX's own operations by their name, with "mlx." before it.
     """
 
-    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, ops: LinearOps) -> None:
+    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, ops: LinearOps[mx.array]) -> None:
         self.launches: Counter[str] = Counter()
         self._decoder, self._arena, self._kernels, self._ops = decoder, arena, kernels, ops
         self._run: Callable[..., tuple[mx.array, mx.array, list[mx.array]]] = (

@@ -105,8 +105,8 @@ class Finished:
         tokens: every generated id, the end token included.
         prompt_tokens: the prompt's exact ids.
         logprobs: one per generated token when asked for, else None.
-        launches: of the decode steps while it was served, by name: our kernels, and MLX's own operations with
-            "mlx." before their names.
+        launches: of the decode steps while it was served, by name: our kernels, MLX's own operations with
+            "mlx." before their names, and what the host computes with "host.".
         others: with n above 1, the answers after the first.
         drafted_tokens, accepted_tokens: of speculation, for this request.
         limit: what an answer that ends as "length" has come to the end of: "max_tokens" of the request, the
@@ -160,8 +160,8 @@ class Stats:
         memory_bytes: MLX's active memory, all models together.
         peak_memory_bytes: MLX's peak memory since start.
         launches: of all decode steps since the model was loaded, by name, as in Finished.
-        own_launches_per_token, mlx_launches_per_token: the same for each token that came of them: our
-            kernels, and MLX's own operations.
+        own_launches_per_token, mlx_launches_per_token, host_parts_per_token: the same for each token that
+            came of them: our kernels, MLX's own operations, and what the host computes.
         running: requests that prefill or decode now.
         cached_pages: pages that no request holds, kept for the next one; they are no part of pages_used.
         shared_pages: pages that more than one running answer holds.
@@ -186,6 +186,7 @@ class Stats:
     launches: Mapping[str, int] = field(default_factory=dict[str, int])
     own_launches_per_token: float = 0.0
     mlx_launches_per_token: float = 0.0
+    host_parts_per_token: float = 0.0
     running: int = 0
     cached_pages: int = 0
     shared_pages: int = 0

@@ -1,4 +1,7 @@
-"""Steps in the functional set: of any parts, by MLX's own operations where no kernel stands in for them."""
+"""Steps in the functional set: of any parts, by MLX's own operations where no kernel stands in for them.
+
+On a CPU the host itself computes decode steps (engine/host_steps.py).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
+from engine.aside import Aside
 from engine.crew import Crew
 from engine.graph import GraphCounter
+from engine.host_steps import HostSteps
 from engine.kv.step import FunctionalStep
 from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
-from engine.parts import Part, wanted_rows
+from engine.parts import Filling, Part, token_ids, wanted_rows
+from engine.processors import usable
 
 
 class FunctionalSteps:
@@ -21,18 +27,28 @@ class FunctionalSteps:
 
     Attributes:
         launches: of decode steps and picks so far, by kernel; MLX's own operations by their name, with "mlx."
-            before it.
+            before it, and what the host computes with "host.".
+        host: what computes decode steps on a CPU; None where MLX does.
         written: evaluated, these mean that every step so far has ended, and that its pages are written.
     """
 
-    def __init__(self, model: LoadedModel, ops: LinearOps, prompt_ops: LinearOps, crew: Crew) -> None:
+    def __init__(
+        self, model: LoadedModel, ops: LinearOps[mx.array], prompt_ops: LinearOps[mx.array], crew: Crew
+    ) -> None:
         """`ops` compute the linear parts of decode steps, `prompt_ops` those of prompts."""
         self._model, self._ops, self._prompt_ops, self._crew = model, ops, prompt_ops, crew
         self.launches: Counter[str] = Counter()
         self.written: tuple[mx.array, ...] = ()
         self._operations = GraphCounter()
         self._is_cpu = device_kind() == "CPU"
+        self.host = HostSteps(model, self.launches) if self._is_cpu and model.kernels is None else None
         self._no_logits = mx.zeros((0, model.config.vocab_size))
+        self._aside = Aside(model.decoder, model.arena, model.pager, crew)
+
+    @property
+    def has_aside(self) -> bool:
+        """Whether prompts may have a thread of their own."""
+        return self.host is not None and not self._model.arena.is_quantised and usable() > 1
 
     def __call__(self, parts: Sequence[Part], tokens: mx.array, *, is_decode: bool) -> mx.array:
         """Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.
@@ -42,6 +58,10 @@ class FunctionalSteps:
             tokens: of all parts, one part after the other, uint32 (Σ tokens,).
             is_decode: whether its launches count.
         """
+        if is_decode and self.host is not None:
+            logits = self.host(parts, tokens)
+            self.written = (logits,)
+            return logits
         model, kernels = self._model, self._model.kernels
         before = Counter[str]() if kernels is None else kernels.launches.copy()
         step, ops = self.attend(parts), self._ops if is_decode else self._prompt_ops
@@ -60,8 +80,33 @@ class FunctionalSteps:
 
     def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
         """The likeliest token of each row of (rows, vocab) logits, and the log of its mass: see Pick."""
+        if self.host is not None:
+            return self.host.pick(logits)
         self.launches.update(PICK_OPERATIONS)
         return pick(logits)
+
+    def advance_aside(self, filling: Filling, seconds: float) -> mx.array | None:
+        """See Runner."""
+        part = filling.part
+        if filling.aside is None:
+            ids = token_ids(filling.tokens)
+            filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
+        self.wait_for_aside(filling, seconds)
+        chunk = filling.aside
+        if self._aside.exchange(chunk, part.table):
+            self.written = tuple(self._model.arena.written())
+        filling.layer = chunk.layers
+        if not chunk.is_through:
+            return None
+        part.table.length += part.tokens
+        if chunk.hidden is None:
+            return self._no_logits
+        return self._model.decoder.logits(wanted_rows([part], chunk.hidden), self._ops)
+
+    def wait_for_aside(self, filling: Filling, seconds: float) -> None:
+        """See Runner."""
+        if filling.aside is not None and seconds > 0:
+            self._aside.wait(filling.aside, seconds)
 
     def attend(self, parts: Sequence[Part]) -> FunctionalStep:
         """Attention of a step of these parts, whose pages are there already."""

@@ -9,6 +9,8 @@ from collections.abc import Hashable, Sequence
 
 import mlx.core as mx
 
+from engine.launch_names import MLX
+
 _NODE = re.compile(r'\[label ?="(\w+)", shape=rectangle\]')
 
 _NO_LAUNCH = frozenset(
@@ -23,7 +25,7 @@ def operations(outputs: Sequence[mx.array]) -> Counter[str]:
     drawing = io.StringIO()
     mx.export_to_dot(drawing, *outputs)
     names = Counter(_NODE.findall(drawing.getvalue()))
-    return Counter({f"mlx.{name}": count for name, count in names.items() if name not in _NO_LAUNCH})
+    return Counter({MLX + name: count for name, count in names.items() if name not in _NO_LAUNCH})
 
 
 class GraphCounter:

@@ -49,7 +49,7 @@ class Filling:
     way: Way = Way.APART
     layer: int = 0
     x: mx.array | None = None
-    attend: Attend | None = None
+    attend: Attend[mx.array] | None = None
     aside: AsideChunk | None = None
 
     def drop(self) -> None:

@@ -47,7 +47,7 @@ class StepProfiler:
         model.memory.grow(self._table, self._first + MOST + 2)
         self._table.length = self._first
         self._token = mx.zeros(1, mx.uint32)
-        self._parts = TimedParts(self._runner.ops, model.kernels)
+        self._parts = TimedParts(self._runner.decode_ops, model.kernels, is_lazy=self._runner.is_lazy)
         self._launches, self._picks = Counter[str](), Counter[str]()
         self._steps, self._building, self._empty = list[float](), list[float](), list[float]()
         self._began = 0.0
@@ -72,14 +72,13 @@ class StepProfiler:
 
     def profile(self) -> StepProfile:
         """What the rounds so far have shown, of which there is one at least."""
-        empty, kernels = statistics.median(self._empty), self._model.kernels
-        is_lazy = kernels is None or kernels.is_lazy
+        empty = statistics.median(self._empty) if self._runner.is_lazy else 0.0
         return StepProfile(
             model=self._model.info.path,
             tokens=self._table.length,
             rounds=len(self._steps),
             step=statistics.median(self._steps),
-            building=statistics.median(self._building) if is_lazy else None,
+            building=statistics.median(self._building) if self._runner.is_lazy else None,
             empty=empty,
             parts=self._parts.parts(empty),
             launches=dict(self._launches),
@@ -119,7 +118,7 @@ class StepProfiler:
     def _in_parts(self) -> None:
         """The next step, part by part; the one after it writes the same tokens again."""
         decoder, parts = self._model.decoder, self._parts
-        attend = parts.attend(self._runner.attend(Part(self._table)))
+        attend = parts.attend(self._runner.attend_decode(Part(self._table)))
         logits = decoder.logits(decoder.hidden(self._token, parts, attend), parts)
         parts.pick(self._runner.pick, logits, self._picks)
         parts.next_step()

@@ -67,7 +67,7 @@ class PromptChunks:
         if chunk.way is not Way.APART:
             return runner.layers
         layers = self._sizer.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
-        is_apart = answers and chunk.x is None and runner.queues_prompts
+        is_apart = answers and chunk.x is None and runner.looks_ahead
         return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
 
     def patience(self, filling: Sequence | None, answers: int) -> float:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 
-from engine.aside import Aside
 from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
 from engine.chunking import is_common
 from engine.crew import Crew, for_processors
 from engine.decode_step import DecodeStep
 from engine.functional_steps import FunctionalSteps
+from engine.host_steps import HostSteps
 from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
 from engine.kv.page_table import PageTable
 from engine.layers.attention import Attend
@@ -21,7 +22,6 @@ from engine.layers.waiting_ops import WaitingOps
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from engine.parts import Filling, Part, are_mixed, token_ids, wanted_rows
-from engine.processors import usable
 from metal.decode_attention import MAX_TOKENS
 from metal.padded_attention import product_rows
 
@@ -39,17 +39,18 @@ class Runner:
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
-        self.ops: LinearOps = BuiltinOps() if model.kernels is None else model.kernels.ops
+        self.ops: LinearOps[mx.array] = BuiltinOps() if model.kernels is None else model.kernels.ops
         self._kernels = model.kernels if model.kernels is not None and model.kernels.is_in_place else None
         self.tokens = 0
-        self._is_cpu = device_kind() == "CPU"
-        crew = for_processors() if self._is_cpu else Crew(1)
-        self._prompt_ops = WaitingOps(None) if self._is_cpu and model.kernels is None else self.ops
+        is_cpu = device_kind() == "CPU"
+        crew = for_processors() if is_cpu else Crew(1)
+        self._prompt_ops = WaitingOps(None) if is_cpu and model.kernels is None else self.ops
         self._no_logits = mx.zeros((0, model.config.vocab_size))
-        self._aside = Aside(model.decoder, model.arena, model.pager, crew)
+        self._host: HostSteps | None = None
         if self._kernels is None:
             model.arena.work_in_place(None)
             self._functional = FunctionalSteps(model, self.ops, self._prompt_ops, crew)
+            self._host = self._functional.host
         else:
             attention = self._kernels.attention
             copiers = [attention[layer.shape].copy for layer in model.decoder.attention]
@@ -66,24 +67,15 @@ class Runner:
     def looks_ahead(self) -> bool:
         """Whether a step may be built while the one before it is still running.
 
-        A GPU holds on to what a step has read, so that the next write without kernels would copy a pool.
-        """
-        return self._kernels is not None or self._is_cpu
-
-    @property
-    def queues_prompts(self) -> bool:
-        """Whether that goes for steps with many tokens of a prompt.
-
-        A CPU takes in some hundred operations ahead: sending what follows would take as long as such a step.
+        A GPU holds on to what a step has read: the next write without kernels would copy a pool. On a CPU
+        sending a step is computing it.
         """
         return self._kernels is not None
 
     @property
     def has_aside(self) -> bool:
         """Whether prompts may have a thread of their own: it reads what answers have evaluated."""
-        coding, has_kernels = self._model.arena.coding, self._model.kernels is not None
-        is_plain = coding.dtype == mx.float32 and len(coding.planes) == 1
-        return self._is_cpu and not has_kernels and is_plain and usable() > 1 and self.tokens > 0
+        return self._kernels is None and self._functional.has_aside and self.tokens > 0
 
     @property
     def layers(self) -> int:
@@ -92,7 +84,7 @@ class Runner:
 
     @property
     def launches(self) -> Counter[str]:
-        """What decode steps have launched so far, by name; MLX's own operations with "mlx." before it."""
+        """What decode steps have launched so far, by name: see FunctionalSteps and DecodeStep."""
         return (self._functional if self._kernels is None else self._step).launches
 
     @property
@@ -172,8 +164,8 @@ class Runner:
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
 
-        None: what the first one reads is sent to the device. With the last its table gets longer. Who queues
-        no prompts waits: a write sent before would have to copy what a step reads.
+        None: what the first one reads is sent to the device. With the last its table gets longer. Who does
+        not look ahead waits: a write sent before would have to copy what a step reads.
 
         Returns:
             With the last layer, float32 logits (rows, vocab); before it None.
@@ -190,7 +182,7 @@ class Runner:
         part.table.is_read = end < self.layers
         filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
         filling.layer = end
-        if not self.queues_prompts:
+        if not self.looks_ahead:
             mx.eval(filling.x)
         if end < self.layers:
             return None
@@ -199,24 +191,11 @@ class Runner:
 
     def advance_aside(self, filling: Filling, seconds: float = 0.0) -> mx.array | None:
         """Go on with a chunk on a thread of its own, and wait `seconds` for it at most; as `advance`."""
-        part = filling.part
-        if filling.aside is None:
-            ids = token_ids(filling.tokens)
-            filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
-        self.wait_for_aside(filling, seconds)
-        chunk = filling.aside
-        if self._aside.exchange(chunk, part.table):
-            self._functional.written = tuple(self._model.arena.written())
-        filling.layer = chunk.layers
-        if not chunk.is_through:
-            return None
-        part.table.length += part.tokens
-        return self._no_logits if chunk.hidden is None else self._logits([part], chunk.hidden)
+        return self._functional.advance_aside(filling, seconds)
 
     def wait_for_aside(self, filling: Filling, seconds: float) -> None:
         """Leave the processors to its chunk until there is news of it, or so long."""
-        if filling.aside is not None and seconds > 0:
-            self._aside.wait(filling.aside, seconds)
+        self._functional.wait_for_aside(filling, seconds)
 
     def prefill(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Compute `tokens` behind those of `table`, and wait for them.
@@ -258,7 +237,22 @@ class Runner:
         """
         return (self._functional if self._kernels is None else self._step).pick(logits)
 
-    def attend(self, part: Part, rows: int = 0) -> Attend:
+    @property
+    def is_lazy(self) -> bool:
+        """Whether decode steps are built first, and computed when somebody waits for them."""
+        kernels = self._model.kernels
+        return self._host is None if kernels is None else kernels.is_lazy
+
+    @property
+    def decode_ops(self) -> LinearOps[Any]:
+        """What computes the linear parts of decode steps."""
+        return self.ops if self._host is None else self._host.ops
+
+    def attend_decode(self, part: Part) -> Attend[Any]:
+        """Attention for a decode step of `part`, for which there is room in its pages."""
+        return self.attend(part) if self._host is None else self._host.attend([part])
+
+    def attend(self, part: Part, rows: int = 0) -> Attend[mx.array]:
         """Attention for some tokens of one sequence, for which there is room in its pages.
 
         `rows`: with padding behind the tokens; 0 for none.
@@ -273,7 +267,7 @@ class Runner:
         batch = BatchTables(model.pager.page_size, kernels.partition).batch([table], part.tokens)
         return InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
 
-    def _mix(self, parts: Sequence[Part]) -> Attend:
+    def _mix(self, parts: Sequence[Part]) -> Attend[mx.array]:
         """Attention for a token each of some sequences, and several of the last one."""
         prompt = self.attend(parts[-1])
         if self._kernels is None:

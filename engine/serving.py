@@ -214,7 +214,7 @@ class Serving:
             before, self._sent = self._sent, None
             runner = self._live.runner
             looks_ahead = is_alone and runner.looks_ahead
-            if not runner.queues_prompts:  # sending a chunk is computing it
+            if not runner.looks_ahead:  # sending a chunk is computing it
                 self._tell_found(settled)
                 settled = None
             try:

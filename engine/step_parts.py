@@ -8,19 +8,22 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import mlx.core as mx
 
 from engine.graph import operations
 from engine.kernels import Kernels
+from engine.launch_names import HOST
 from engine.layers.attention import Attend, AttentionLayer
+from engine.layers.host_ops import HostOps
 from engine.layers.linear import Embedding, Linear
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import LinearOps
 from engine.step_profile import StepPart
 
-Result = TypeVar("Result", mx.array, tuple[mx.array, mx.array])
+Array = Any
+"""MLX's, or in the host's memory."""
 
 
 @dataclass(slots=True)
@@ -40,13 +43,13 @@ class TimedParts:
     are compiled as a whole, each part is compiled by itself: MLX then fuses its operations as it does there.
     """
 
-    def __init__(self, ops: LinearOps, kernels: Kernels | None) -> None:
-        """`ops`: of the model, which runs on `kernels`."""
+    def __init__(self, ops: LinearOps[Any], kernels: Kernels | None, *, is_lazy: bool) -> None:
+        """`ops`: of the model, which runs on `kernels`; `is_lazy`: see Runner."""
         self._ops = ops
         self._ours = Counter[str]() if kernels is None else kernels.launches
-        self._is_lazy = kernels is None or kernels.is_lazy
+        self._is_lazy = is_lazy
         self._compiles = kernels is not None and kernels.is_lazy and kernels.is_in_place
-        self._compiled: dict[tuple[str, object], Callable[..., mx.array]] = {}
+        self._compiled: dict[tuple[str, object], Callable[..., Array]] = {}
         self._calls: list[_Call] = []
         self._place, self._is_counting = 0, True
 
@@ -61,30 +64,30 @@ class TimedParts:
             alike.setdefault((call.name, call.form), []).append(call)
         return tuple(_part(calls, empty) for calls in alike.values())
 
-    def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
+    def embed(self, ids: mx.array, embedding: Embedding) -> Array:
         """See LinearOps."""
         return self._linear("embed", embedding, partial(self._ops.embed, embedding=embedding), ids)
 
-    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def project(self, x: Array, norm: RMSNorm, linear: Linear) -> Array:
         """See LinearOps."""
         return self._linear("project", linear, partial(self._ops.project, norm=norm, linear=linear), x)
 
-    def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def gated(self, x: Array, norm: RMSNorm, linear: Linear) -> Array:
         """See LinearOps."""
         return self._linear("gated", linear, partial(self._ops.gated, norm=norm, linear=linear), x)
 
-    def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
+    def add(self, residual: Array, x: Array, linear: Linear) -> Array:
         """See LinearOps."""
         return self._linear("add", linear, partial(self._ops.add, linear=linear), residual, x)
 
-    def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def logits(self, x: Array, norm: RMSNorm, linear: Linear) -> Array:
         """See LinearOps."""
         return self._linear("logits", linear, partial(self._ops.logits, norm=norm, linear=linear), x)
 
-    def attend(self, attend: Attend) -> Attend:
+    def attend(self, attend: Attend[Any]) -> Attend[Any]:
         """`attend`, timed."""
 
-        def timed(layer: AttentionLayer, qkv: mx.array) -> mx.array:
+        def timed(layer: AttentionLayer, qkv: Array) -> Array:
             shape = layer.shape
             form = f"{shape.heads}/{shape.kv_heads}×{shape.head_dim}"
             form += f", window {shape.window}" if shape.window else ""
@@ -101,7 +104,7 @@ class TimedParts:
         """`pick` (see engine.layers.ops.pick), timed; it is known to launch these."""
         self._timed("pick", f"{logits.shape[-1]}", pick, logits, launches=launches)
 
-    def _linear(self, name: str, owner: object, run: Callable[..., mx.array], *arrays: mx.array) -> mx.array:
+    def _linear(self, name: str, owner: object, run: Callable[..., Array], *arrays: Array) -> Array:
         if self._compiles:
             run = self._compiled.setdefault((name, owner), mx.compile(run))
         return self._timed(name, "", run, *arrays)
@@ -110,18 +113,18 @@ class TimedParts:
         self,
         name: str,
         form: str,
-        run: Callable[..., Result],
-        *arrays: mx.array,
+        run: Callable[..., Array],
+        *arrays: Array,
         launches: Counter[str] | None = None,
-    ) -> Result:
+    ) -> Array:
         """What `run` gives of `arrays`; a `form` that is "" is the widths of the last of them and of that."""
         mx.eval(arrays)
         before = self._ours.copy() if self._is_counting else None
         called = time.perf_counter()
         result = run(*arrays)
-        outputs = [result] if isinstance(result, mx.array) else [*result]
+        outputs: list[Array] = [*result] if name == "pick" else [result]
         if before is not None:
-            launched = self._ours - before + operations(outputs) if launches is None else launches
+            launched = self._launched(name, before, outputs) if launches is None else launches
             self._calls.append(_Call(name, form or _form(arrays[-1], outputs[0]), launched))
         built = time.perf_counter()
         mx.eval(outputs)
@@ -131,8 +134,13 @@ class TimedParts:
         self._place += 1
         return result
 
+    def _launched(self, name: str, before: Counter[str], outputs: list[Array]) -> Counter[str]:
+        if isinstance(self._ops, HostOps):
+            return Counter([HOST + name])
+        return self._ours - before + operations(outputs)
 
-def _form(x: mx.array, y: mx.array) -> str:
+
+def _form(x: Array, y: Array) -> str:
     return f"{y.shape[-1]}" if x.ndim == 1 else f"{x.shape[-1]}→{y.shape[-1]}"
 
 

@@ -16,6 +16,7 @@ from engine.events import Event, PrefillProgress, Stats, TextChunk
 from engine.kv.page_map import PageWatch
 from engine.kv.page_table import NO_PAGE
 from engine.kv.ssd_files import SsdUsage
+from engine.launch_names import launches_of
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.process_memory import MemoryLook
@@ -88,7 +89,6 @@ class Teller:
         """Stats, single pages where somebody watches them, and chats where they have moved."""
         now, running, model = time.perf_counter(), self._batcher.running, self._model
         launches, tokens = self._live.launches, max(1, self._live.tokens)
-        ours = sum(count for name, count in launches.items() if not name.startswith("mlx."))
         self._pulse.sent(now)
         self._emit(
             Stats(
@@ -102,8 +102,9 @@ class Teller:
                 memory_bytes=mx.get_active_memory(),
                 peak_memory_bytes=mx.get_peak_memory(),
                 launches=dict(launches),
-                own_launches_per_token=ours / tokens,
-                mlx_launches_per_token=(launches.total() - ours) / tokens,
+                own_launches_per_token=launches_of("ours", launches) / tokens,
+                mlx_launches_per_token=launches_of("MLX", launches) / tokens,
+                host_parts_per_token=launches_of("host", launches) / tokens,
                 running=len(running),
                 cached_pages=model.memory.cached_pages,
                 shared_pages=_shared(running),

@@ -13,7 +13,7 @@ from app.cli.opening import open_session
 from app.cli.sampling_options import add_sampling_options, sampling_params
 from app.cli.terminal import Terminal, open_terminal
 from app.errors import UsageError
-from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk
+from engine import Event, Finished, Generate, Message, ModelInfo, SamplingParams, TextChunk, launches_of
 
 INTERRUPTED = 130
 _C1_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
@@ -85,7 +85,6 @@ def as_json(finished: Finished, model: ModelInfo) -> dict[str, object]:
     there were none.
     """
     launches = finished.launches
-    ours = sum(count for name, count in launches.items() if not name.startswith("mlx."))
     logprobs = None if finished.logprobs is None else [asdict(token) for token in finished.logprobs]
     return {
         "prompt_tokens": finished.prompt_tokens,
@@ -98,7 +97,7 @@ def as_json(finished: Finished, model: ModelInfo) -> dict[str, object]:
         "executor_reason": model.executor_reason,
         "kernel_notes": model.kernel_notes,
         "launches": launches,
-        "kernels": ours / sum(launches.values()) if launches else None,
+        "kernels": launches_of("ours", launches) / sum(launches.values()) if launches else None,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from app import VERSION
 from app.dashboard.axis import number_words
 from app.profile_words import COLUMNS, profile_rows, profile_values, profile_words
-from engine import KernelCheck, KernelTable, ModelInfo, Stats, StepProfile
+from engine import KernelCheck, KernelTable, ModelInfo, Stats, StepProfile, bare_name, launcher
 
 NONE = "–"
 _TROUBLES = frozenset({"disagrees", "does not compile", "hangs", "died"})
@@ -29,6 +29,8 @@ def launch_words(stats: Stats | None) -> str:
     """Launches for each decoded token."""
     if stats is None or not stats.launches:
         return "Nothing was decoded yet"
+    if stats.host_parts_per_token:
+        return f"The host computes each token in {number_words(stats.host_parts_per_token)} parts"
     return (
         f"{number_words(stats.own_launches_per_token)} launches of our kernels and "
         f"{number_words(stats.mlx_launches_per_token)} of MLX’s operations for each token"
@@ -40,11 +42,11 @@ def launch_rows(stats: Stats | None) -> list[Row]:
     if stats is None:
         return []
     total = sum(stats.launches.values())
-    per_token = stats.own_launches_per_token + stats.mlx_launches_per_token
+    per_token = stats.own_launches_per_token + stats.mlx_launches_per_token + stats.host_parts_per_token
     return [
         (
-            name.removeprefix("mlx."),
-            "MLX" if name.startswith("mlx.") else "ours",
+            bare_name(name),
+            launcher(name),
             f"{count:,}",
             number_words(per_token * count / total),
         )
@@ -111,6 +113,7 @@ def report(
         "launches": dict(stats.launches) if stats else {},
         "own_launches_per_token": stats.own_launches_per_token if stats else None,
         "mlx_launches_per_token": stats.mlx_launches_per_token if stats else None,
+        "host_parts_per_token": stats.host_parts_per_token if stats else None,
         "profile": profile_values(profile) if profile else None,
         "operations": [asdict(op) for op in table.ops],
         "checks": [asdict(check) for check in checks],

@@ -79,6 +79,11 @@ class Arena:
         return self._pages
 
     @property
+    def is_quantised(self) -> bool:
+        """Whether pages hold codes, scales and biases, not what was computed."""
+        return len(self.coding.planes) > 1
+
+    @property
     def page_bytes(self) -> int:
         """Bytes of one page: all layers, keys and values."""
         return self._layers * self.page_size * self.token_bytes
@@ -91,7 +96,7 @@ class Arena:
     @property
     def pools(self) -> ArenaPools:
         """The arrays themselves, for kernels; whoever launches one puts the next fence into its place."""
-        if len(self.coding.planes) > 1:
+        if self.is_quantised:
             raise AssertionError("kernels take no quantised pages")
         self._copy_what_is_due()
         return self._shown
@@ -184,18 +189,15 @@ class Arena:
         )
         return keys, values
 
-    def copy_rows(self, layer: int, spans: Sequence[Span], keys: NDArray[Any], values: NDArray[Any]) -> None:
-        """Copy what `spans` hold to host memory, (kv_heads, tokens, head_dim), as computed; on a CPU only.
+    def on_host(self, layer: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Keys and values as they lie, (kv_heads, slots, head_dim), to be read and written; on a CPU only.
 
-        It waits for what is written there, and nothing that reads the pools may be in flight.
+        Of pages that are not quantised. It waits for what is written there; nothing that touches the pools
+        may be in flight, and these must be gone before the functional set writes, or it copies the pools.
         """
-        for name, rows in ((KEYS, keys), (VALUES, values)):
-            pool = self._pools[name][layer]
-            mx.eval(pool)
-            stored, begin = host_view(pool), 0
-            for span in spans:
-                rows[:, begin : begin + span.length] = stored[:, span.begin : span.end]
-                begin += span.length
+        pools = [self._pools[name][layer] for name in (KEYS, VALUES)]
+        mx.eval(pools)
+        return host_view(pools[0]), host_view(pools[1])
 
     def copy(self, copied: PageCopied) -> None:
         """Copy a page onto another, in every layer, before anything else touches the pools."""

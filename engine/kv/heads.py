@@ -17,7 +17,7 @@ _WORTH = 1 << 18
 
 
 def rotated_heads(
-    layer: AttentionLayer, qkv: mx.array, start: int | mx.array, turns: mx.array | None = None
+    layer: AttentionLayer, qkv: mx.array, start: int | mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
     """Normed and rotated q (n, heads, tokens, head_dim), k and v (n, kv_heads, tokens, head_dim).
 
@@ -25,7 +25,6 @@ def rotated_heads(
         layer: whose norms and rotation.
         qkv: (n, tokens, width) of n sequences.
         start: the position of their first token, or (n,) of each.
-        turns: the matrices of `Rope.turns` of all tokens, to rotate by; None: by MLX's own rotation.
     """
     shape = layer.shape
     turned = shape.heads + shape.kv_heads
@@ -34,12 +33,7 @@ def rotated_heads(
     if layer.norms is not None and shape.norm_epsilon is not None:
         q = mx.fast.rms_norm(q, layer.norms.query, shape.norm_epsilon)
         k = mx.fast.rms_norm(k, layer.norms.key, shape.norm_epsilon)
-    if turns is None:
-        return layer.rope(q.swapaxes(1, 2), start), layer.rope(k.swapaxes(1, 2), start), v.swapaxes(1, 2)
-    both = heads[:, :, :turned] if layer.norms is None else mx.concatenate([q, k], axis=2)
-    both = (both.reshape(-1, turned, shape.head_dim) @ turns).reshape(both.shape)
-    q, k = mx.split(both.swapaxes(1, 2), [shape.heads], axis=1)
-    return q, k, v.swapaxes(1, 2)
+    return layer.rope(q.swapaxes(1, 2), start), layer.rope(k.swapaxes(1, 2), start), v.swapaxes(1, 2)
 
 
 def is_for_host(shape: AttentionShape, tokens: int) -> bool:

@@ -190,7 +190,7 @@ class InPlaceStep:
 class InPlaceMix:
     """A batch's next tokens, one a sequence, and then those of another sequence's prompt: an Attend."""
 
-    def __init__(self, batch: InPlaceStep, sequences: int, prompt: Attend) -> None:
+    def __init__(self, batch: InPlaceStep, sequences: int, prompt: Attend[mx.array]) -> None:
         """`batch`: of so many `sequences`; `prompt`: of tokens of one more."""
         self._batch, self._sequences, self._prompt = batch, sequences, prompt
 

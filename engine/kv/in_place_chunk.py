@@ -188,7 +188,7 @@ class ChunkOps(Protocol):
         ...
 
 
-class InPlaceChunk(ProjectingAttend):
+class InPlaceChunk(ProjectingAttend[mx.array]):
     """A chunk of a sequence whose pages are there already, at rounded lengths.
 
     Nothing of it is a number of the host's but its shape: it may be traced.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import takewhile
 
 import mlx.core as mx
 
@@ -21,33 +21,16 @@ from engine.kv.together import MOST_FOLDED, Beside
 from engine.layers.attention import AttentionLayer
 from engine.layers.host_math import FEWEST
 from engine.layers.rope import Angles, Rope
-from engine.machine import device_kind
 
 StepForm = tuple[tuple[int, ...], ...]
 """What a step's operations hang on but the model: equal forms launch the same ones."""
 
 
-_WORTH_A_PART = 256
-"""Tokens in a row that are better attended to where they lie than copied next to others (measured on a CPU:
-equal at 200, 2x faster at 4k, 5x at 8k)."""
-
-
-MOST_TURNED = 1 << 14
-"""Numbers in the matrices that rotate a step's heads, at most: for 4 tokens with heads of 64, for 1 with 128.
-
-A step of the guide took 0.80 of its time with MLX's rotation, one of two answers 0.92, of three 0.95, of four
-as long and of sixteen 1.1 times (medians of 8 and 14 pairs, MLX 0.32.4, two virtual cores).
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What a step's tokens see in a layer: the keys' slots, and a mask where causality is not enough.
+    """What a step's tokens see in a layer: the keys' slots, and a mask where causality is not enough."""
 
-    Each run of slots is read at once; there is more than one only where nothing is masked.
-    """
-
-    runs: list[list[Span]]
+    spans: list[Span]
     mask: mx.array | str | None
 
 
@@ -67,9 +50,7 @@ class FunctionalStep:
         step, whose tokens nobody has waited for yet, and whose operations are counted.
         """
         self._arena = arena
-        # Half precision would lose some between the parts, and GPUs copy fast.
-        self._in_parts = arena.coding.dtype == mx.float32
-        self._parts = [_Part(pager, table, tokens, in_parts=self._in_parts) for table, tokens in parts]
+        self._parts = [_Part(pager, table, tokens) for table, tokens in parts]
         self._crew = crew if arena.coding.dtype == mx.float32 else None
         singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
         self._singles = len(singles) if len(singles) > 1 else 0
@@ -79,8 +60,6 @@ class FunctionalStep:
             self._slots = mx.array([part.written[0].begin for part in singles], dtype=mx.int32)
 
         self._beside: dict[int | None, Beside] = {}
-        self._turns_heads = device_kind() == "CPU" and arena.coding.dtype == mx.float32
-        self._turns: mx.array | None = None
 
     @property
     def form(self) -> tuple[StepForm, ...]:
@@ -102,9 +81,9 @@ class FunctionalStep:
         Behind them those of each other part, (1, heads, tokens, head_dim).
         """
         singles, queries = None, list[mx.array]()
-        begin, turns = self._singles, self._turns_of(layer, len(qkv))
+        begin = self._singles
         if begin:
-            singles, k, v = rotated_heads(layer, qkv[:begin, None], self._starts, _some(turns, 0, begin))
+            singles, k, v = rotated_heads(layer, qkv[:begin, None], self._starts)
             self._arena.write_slots(layer.index, k.squeeze(2), v.squeeze(2), self._slots)
         for part in self._parts[begin:]:
             end = begin + part.tokens
@@ -112,30 +91,19 @@ class FunctionalStep:
                 q, k, v = heads_on_host(layer, qkv[begin:end], part.angles(layer.rope), self._crew)
                 q = q[None]
             else:
-                heads = rotated_heads(layer, qkv[None, begin:end], part.start, _some(turns, begin, end))
+                heads = rotated_heads(layer, qkv[None, begin:end], part.start)
                 q, k, v = heads[0], heads[1].squeeze(0), heads[2].squeeze(0)
             self._arena.write_layer(layer.index, k, v, part.written)
             queries.append(q)
             begin = end
         return singles, queries
 
-    def _turns_of(self, layer: AttentionLayer, rows: int) -> mx.array | None:
-        """The matrices that rotate the heads of all rows, where these are few; equal in all layers."""
-        shape = layer.shape
-        is_whole = shape.rotary_dims == shape.head_dim
-        if not self._turns_heads or not is_whole or rows * shape.head_dim**2 > MOST_TURNED:
-            return None
-        if self._turns is None:
-            starts = ((part.start, part.tokens) for part in self._parts)
-            self._turns = layer.rope.turns([start + i for start, tokens in starts for i in range(tokens)])
-        return self._turns
-
     def _attend_singles(self, layer: AttentionLayer, q: mx.array) -> list[mx.array]:
         """Of q (n, heads, 1, head_dim), in order: those that see about as much together, others alone."""
         window = layer.shape.window
         if window not in self._beside:
             seen = [part.spans(window) for part in self._parts[: len(q)]]
-            self._beside[window] = Beside(self._arena, seen, _WORTH_A_PART if self._in_parts else None)
+            self._beside[window] = Beside(self._arena, seen)
         beside = self._beside[window]
         outs = [
             group.attend(layer.index, layer.shape, q if len(group.members) == len(q) else q[group.rows])
@@ -146,11 +114,7 @@ class FunctionalStep:
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
         shape, visible = layer.shape, part.sees(layer.shape.window)
-        seen = [self._arena.read_layer(layer.index, run) for run in visible.runs]
-        if len(seen) > 1:
-            rows = q.reshape(shape.kv_heads, shape.group, -1)
-            return attend_in_parts(rows, seen, shape.scale).reshape(1, -1)
-        keys, values = seen[0]
+        keys, values = self._arena.read_layer(layer.index, visible.spans)
         if self._crew is not None and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
             return attend_in_blocks(q.squeeze(0), keys, values, shape.scale, shape.window, self._crew)
         if visible.mask is None and shape.group <= MOST_FOLDED:
@@ -165,9 +129,8 @@ class FunctionalStep:
 class _Part:
     """Tokens [start, start + tokens) of a sequence: where they are written, and what they see."""
 
-    def __init__(self, pager: Pager, table: PageTable, tokens: int, *, in_parts: bool) -> None:
-        """`in_parts`: whether a token may attend to long spans one by one."""
-        self.start, self.tokens, self._in_parts = table.length, tokens, in_parts
+    def __init__(self, pager: Pager, table: PageTable, tokens: int) -> None:
+        self.start, self.tokens = table.length, tokens
         self.written = pager.spans(table, self.start, self.start + tokens)
         self._pager, self._table = pager, table
         self._visible: dict[int | None, Visible] = {}
@@ -182,7 +145,7 @@ class _Part:
     @property
     def form(self) -> StepForm:
         seen = [
-            (window or 0, *map(len, visible.runs), _mask_kind(visible.mask))
+            (window or 0, len(visible.spans), _mask_kind(visible.mask))
             for window, visible in self._visible.items()
         ]
         return ((self.tokens, len(self.written)), *seen)
@@ -203,36 +166,9 @@ class _Part:
     def _see(self, window: int | None) -> Visible:
         spans = self.spans(window)
         if self.tokens == 1:
-            return Visible(_runs(spans) if self._in_parts else [spans], None)
+            return Visible(spans, None)
         end = self.start + self.tokens
-        return Visible([spans], causal_mask(self.start, end, self._first(window), window))
-
-
-def _some(turns: mx.array | None, begin: int, end: int) -> mx.array | None:
-    """Of tokens begin … end-1."""
-    return turns if turns is None or end - begin == len(turns) else turns[begin:end]
-
-
-def attend_in_parts(q: mx.array, seen: Sequence[tuple[mx.array, mx.array]], scale: float) -> mx.array:
-    """Attention of one token, (kv_heads, group, head_dim), over parts of its keys and values, uncopied.
-
-    seen: keys and values of each part, (kv_heads, tokens, head_dim). The weights are normalised over all
-    parts: softmax(scale · q Kᵀ) V.
-    """
-    q = q * scale
-    weights = mx.softmax(mx.concatenate([q @ keys.swapaxes(1, 2) for keys, _ in seen], axis=-1), axis=-1)
-    out, begin = mx.zeros_like(q), 0
-    for keys, values in seen:
-        end = begin + keys.shape[1]
-        out += weights[..., begin:end] @ values
-        begin = end
-    return out
-
-
-def _runs(spans: Sequence[Span]) -> list[list[Span]]:
-    """The spans in order, each long one by itself, short neighbours together."""
-    runs = groupby(enumerate(spans), lambda each: each[0] if each[1].length >= _WORTH_A_PART else -1)
-    return [[span for _, span in run] for _, run in runs]
+        return Visible(spans, causal_mask(self.start, end, self._first(window), window))
 
 
 def _mask_kind(mask: mx.array | str | None) -> int:

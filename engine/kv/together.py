@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import inf
 
 import mlx.core as mx
 import numpy as np
@@ -83,11 +82,11 @@ class Beside:
         order: where each sequence's row is, groups first; None where they are in order.
     """
 
-    def __init__(self, arena: Arena, seen: Sequence[Sequence[Span]], worth_a_part: int | None) -> None:
-        """`seen`: the slots that each sequence sees; of `worth_a_part` in a row it copies none when alone."""
+    def __init__(self, arena: Arena, seen: Sequence[Sequence[Span]]) -> None:
+        """`seen`: the slots that each sequence sees."""
         alike = defaultdict[int, list[int]](list)
         for row, spans in enumerate(seen):
-            if _is_better_copied(spans, arena.token_bytes, worth_a_part):
+            if _is_better_copied(spans, arena.token_bytes):
                 alike[(max(FEWEST, _tokens(spans)) - 1).bit_length()].append(row)
         alike = {length: rows for length, rows in alike.items() if len(rows) > 1}
         self.groups = [Together(arena, rows, [seen[row] for row in rows]) for rows in alike.values()]
@@ -103,10 +102,10 @@ class Beside:
         return tuple(2 * len(group.members) + group.is_masked for group in self.groups)
 
 
-def _is_better_copied(spans: Sequence[Span], token_bytes: int, worth_a_part: int | None) -> bool:
+def _is_better_copied(spans: Sequence[Span], token_bytes: int) -> bool:
     """Whether a sequence that sees `spans` had better attend next to others."""
-    in_a_row = [span.length for span in spans if len(spans) == 1 or span.length >= (worth_a_part or inf)]
-    return sum(in_a_row) * token_bytes < WORTH_ALONE and _tokens(spans) * token_bytes <= MOST_COPIED
+    is_read_there = len(spans) == 1 and _tokens(spans) * token_bytes >= WORTH_ALONE
+    return not is_read_there and _tokens(spans) * token_bytes <= MOST_COPIED
 
 
 def _tokens(spans: Sequence[Span]) -> int:

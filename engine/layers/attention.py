@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic
 
 import mlx.core as mx
 
 from engine.layers.linear import Linear, load_joined, load_linear
 from engine.layers.norm import RMSNorm
-from engine.layers.ops import LinearOps
+from engine.layers.ops import LinearOps, Rows
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
@@ -39,7 +40,7 @@ class Projection:
     linear: Linear
 
 
-Attend = Callable[[AttentionLayer, mx.array], mx.array]
+Attend = Callable[[AttentionLayer, Rows], Rows]
 """Writes a step's keys and values to pages and attends.
 
 From projections (tokens, (heads + 2 kv_heads) · head_dim), queries then keys then values, to
@@ -47,15 +48,15 @@ From projections (tokens, (heads + 2 kv_heads) · head_dim), queries then keys t
 """
 
 
-class ProjectingAttend(ABC):
+class ProjectingAttend(ABC, Generic[Rows]):
     """An Attend that makes the projections itself, as they may go to pages while they are made."""
 
     @abstractmethod
-    def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
+    def __call__(self, layer: AttentionLayer, x: Rows, projection: Projection) -> Rows:
         """From hidden states (tokens, width) to (tokens, heads · head_dim)."""
 
 
-Write = Callable[[AttentionLayer, mx.array], object]
+Write = Callable[[AttentionLayer, Rows], object]
 """Writes a step's keys and values to pages, from the same projections."""
 
 
@@ -96,7 +97,7 @@ class Attention:
         shape = attention_shape(config, config.windows[layer], page_size, weights.dtype)
         self.layer = AttentionLayer(layer, shape, rope, norms)
 
-    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend | ProjectingAttend) -> mx.array:
+    def __call__(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
         """x and the result: (tokens, width)."""
         if isinstance(attend, ProjectingAttend):
             attended = attend(self.layer, x, self.projection)
@@ -104,9 +105,9 @@ class Attention:
             attended = attend(self.layer, self._projected(x, ops))
         return ops.add(x, attended, self._output)
 
-    def store(self, x: mx.array, ops: LinearOps, write: Write) -> None:
+    def store(self, x: Rows, ops: LinearOps[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of x, (tokens, width)."""
         write(self.layer, self._projected(x, ops))
 
-    def _projected(self, x: mx.array, ops: LinearOps) -> mx.array:
+    def _projected(self, x: Rows, ops: LinearOps[Rows]) -> Rows:
         return ops.project(x, self.projection.norm, self.projection.linear)

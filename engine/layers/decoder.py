@@ -15,7 +15,7 @@ from engine.layers.attention import (
 from engine.layers.linear import load_embedding, load_linear
 from engine.layers.mlp import SwiGLU
 from engine.layers.norm import load_norm
-from engine.layers.ops import LinearOps
+from engine.layers.ops import LinearOps, Rows
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
@@ -42,10 +42,10 @@ class DecoderBlock:
         """What makes these."""
         return self._attention.projection
 
-    def __call__(self, x: mx.array, ops: LinearOps, attend: Attend | ProjectingAttend) -> mx.array:
+    def __call__(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
         return self._mlp(self._attention(x, ops, attend), ops)
 
-    def store(self, x: mx.array, ops: LinearOps, write: Write) -> None:
+    def store(self, x: Rows, ops: LinearOps[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of x, (tokens, width)."""
         self._attention.store(x, ops, write)
 
@@ -78,27 +78,27 @@ class Decoder:
         else:
             self._output = load_linear(weights.at("lm_head"), config.hidden_size, config.vocab_size)
 
-    def hidden(self, tokens: mx.array, ops: LinearOps, attend: Attend) -> mx.array:
+    def hidden(self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows]) -> Rows:
         """Last hidden states (tokens, width) of int32 ids (tokens,); writes their keys and values."""
         return self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks)))
 
-    def store(self, tokens: mx.array, ops: LinearOps, attend: Attend, write: Write) -> None:
+    def store(self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of int32 ids (tokens,), the last layer's too."""
         x = self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks) - 1))
         self._blocks[-1].store(x, ops, write)
 
-    def embed(self, tokens: mx.array, ops: LinearOps) -> mx.array:
+    def embed(self, tokens: mx.array, ops: LinearOps[Rows]) -> Rows:
         """What goes into the first layer, (tokens, width), of int32 ids (tokens,)."""
         return ops.embed(tokens, self._embedding)
 
     def through(
-        self, x: mx.array, ops: LinearOps, attend: Attend | ProjectingAttend, layers: range
-    ) -> mx.array:
+        self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows], layers: range
+    ) -> Rows:
         """x (tokens, width) behind these layers, which follow each other; writes their keys and values."""
         for layer in layers:
             x = self._blocks[layer](x, ops, attend)
         return x
 
-    def logits(self, hidden: mx.array, ops: LinearOps) -> mx.array:
+    def logits(self, hidden: Rows, ops: LinearOps[Rows]) -> mx.array:
         """Float32 logits (tokens, vocab) of last hidden states (tokens, width)."""
         return ops.logits(hidden, self._norm, self._output)

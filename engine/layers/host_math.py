@@ -35,6 +35,16 @@ prompts of 512 and 4,096 tokens took 0.92 and 0.94 of their time. (Medians, a mo
 _CACHED = 1 << 16
 """Numbers that are worked on at a time, and stay in the processor's second cache: 256 KiB."""
 
+AT_ONCE = 1 << 10
+"""Numbers in a product of few rows that OpenBLAS computes from where its factors lie.
+
+For more it copies these first, which takes longer than few rows do: 4 rows times (4,096, 256) took 1,100 µs,
+and 490 in pieces of 256 columns (medians, one thread, OpenBLAS 0.3.31, AMD EPYC with AVX-512).
+"""
+
+FEWEST_COLUMNS = 32
+"""Of a piece of such a product: of narrower ones calling takes longer."""
+
 Floats = NDArray[np.float32]
 
 
@@ -86,16 +96,16 @@ def _parts(rows: Floats) -> list[slice]:
     return [slice(begin, begin + size) for begin in range(0, len(rows), size)]
 
 
-def rotated(head: Floats, cos: Floats, sin: Floats) -> Floats:
-    """A head (tokens, d) with its pairs (i, i + d/2) rotated.
+def rotated(heads: Floats, cos: Floats, sin: Floats) -> Floats:
+    """Heads (…, d) with their pairs (i, i + d/2) rotated.
 
-    cos, sin: of each token's angles, (tokens, d/2), or what they are to be multiplied by.
+    cos, sin: of each one's angles, (…, d/2).
     """
-    half = cos.shape[1]
-    out = np.empty(head.shape, np.float32)
-    first, second = head[:, :half], head[:, half:]
-    np.multiply(first, cos, out=out[:, :half])
-    np.multiply(second, cos, out=out[:, half:])
-    out[:, :half] -= second * sin
-    out[:, half:] += first * sin
+    half = cos.shape[-1]
+    out = np.empty(heads.shape, np.float32)
+    first, second = heads[..., :half], heads[..., half:]
+    np.multiply(first, cos, out=out[..., :half])
+    np.multiply(second, cos, out=out[..., half:])
+    out[..., :half] -= second * sin
+    out[..., half:] += first * sin
     return out

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
+from engine.host_view import host_view
 from engine.layers.matrix import (
     BlockTensor,
     Matrix,
@@ -50,12 +54,16 @@ class DenseLinear:
         self.weight = weight
         self.bias = bias
         self.outputs = weight.shape[0]
-        self._transposed = weight.T
+
+    @cached_property
+    def on_host(self) -> NDArray[np.float32]:
+        """The weight in the host's memory, on a CPU."""
+        return host_view(self.weight)
 
     def __call__(self, x: mx.array) -> mx.array:
         if self.bias is None:
-            return x @ self._transposed
-        return mx.addmm(self.bias, x, self._transposed)
+            return x @ self.weight.T
+        return mx.addmm(self.bias, x, self.weight.T)
 
 
 class QuantizedLinear:
@@ -86,6 +94,11 @@ class DenseEmbedding:
     def __init__(self, table: mx.array) -> None:
         self._table = table
         self.dtype = table.dtype
+
+    @cached_property
+    def on_host(self) -> NDArray[np.float32]:
+        """The table in the host's memory, on a CPU."""
+        return host_view(self._table)
 
     def __call__(self, tokens: mx.array) -> mx.array:
         return self._table[tokens]

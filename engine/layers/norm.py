@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import mlx.core as mx
+from functools import cached_property
 
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.host_view import host_view
 from engine.loading.weights import Weights
-from engine.machine import device_kind
 
 
 class RMSNorm:
@@ -15,18 +19,14 @@ class RMSNorm:
         """`weight`: (width,)."""
         self.weight = weight
         self.eps = eps
-        self._is_cpu = device_kind() == "CPU"
-        self._row, self._eps = weight[None], mx.array([[eps]])
+
+    @cached_property
+    def on_host(self) -> NDArray[np.float32]:
+        """The weight in the host's memory, on a CPU."""
+        return host_view(self.weight)
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self._is_cpu and x.dtype == mx.float32 and x.ndim == 2 and len(x) == 1:
-            return self._single(x)
         return mx.fast.rms_norm(x, self.weight, self.eps)
-
-    def _single(self, x: mx.array) -> mx.array:
-        """Of one row, (1, width), in six operations: MLX's CPU build makes ten of it."""
-        squares = mx.addmm(self._eps, x, x.T, alpha=1 / x.size)
-        return x * mx.rsqrt(squares) * self._row
 
 
 def load_norm(weights: Weights, width: int, eps: float) -> RMSNorm:

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.layers.linear import Embedding, Linear
 from engine.layers.norm import RMSNorm
 
 Normalise = Callable[[mx.array], mx.array]
 
+Rows = TypeVar("Rows", mx.array, NDArray[np.float32])
+"""Of tokens, (tokens, width): MLX's, or in the host's memory."""
 
-class LinearOps(Protocol):
+
+class LinearOps(Protocol[Rows]):
     """What a block asks for. x and results are rows of tokens, (tokens, width)."""
 
-    def embed(self, ids: mx.array, embedding: Embedding) -> mx.array:
+    def embed(self, ids: mx.array, embedding: Embedding) -> Rows:
         """Rows (ids, width) of uint32 ids (ids,)."""
         ...
 
-    def project(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def project(self, x: Rows, norm: RMSNorm, linear: Linear) -> Rows:
         """linear(norm(x))."""
         ...
 
-    def gated(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def gated(self, x: Rows, norm: RMSNorm, linear: Linear) -> Rows:
         """silu(g) · u, where g and u are the two halves of linear(norm(x))."""
         ...
 
-    def add(self, residual: mx.array, x: mx.array, linear: Linear) -> mx.array:
+    def add(self, residual: Rows, x: Rows, linear: Linear) -> Rows:
         """residual + linear(x)."""
         ...
 
-    def logits(self, x: mx.array, norm: RMSNorm, linear: Linear) -> mx.array:
+    def logits(self, x: Rows, norm: RMSNorm, linear: Linear) -> mx.array:
         """linear(norm(x)) in float32."""
         ...
 

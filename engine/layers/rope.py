@@ -40,19 +40,6 @@ class Rope:
             x, self._dims, traditional=False, base=None, scale=1.0, offset=start, freqs=self._periods
         )
 
-    def turns(self, positions: Sequence[int]) -> mx.array:
-        """Matrices (positions, dims, dims), float32: a head times the one of its position is rotated.
-
-        On a CPU, where MLX rotates in a dozen operations, that is one for all heads of a token.
-        """
-        cos, sin = self.angles(positions)
-        first = np.arange(self._dims // 2)
-        second = first + self._dims // 2
-        turns = np.zeros((len(positions), self._dims, self._dims), np.float32)
-        turns[:, first, first] = turns[:, second, second] = cos
-        turns[:, first, second], turns[:, second, first] = sin, -sin
-        return mx.array(turns)
-
     def angles(self, positions: Sequence[int]) -> Angles:
         """On the host, times the magnitude."""
         angles = np.array(positions, np.float32)[:, None] * self._host_frequencies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from app.profile_words import COLUMNS, ESTIMATE, profile_rows, profile_values, profile_words
+from app.profile_words import COLUMNS, ESTIMATE, profile_rows, profile_values, profile_words, runs_words
 from engine import StepPart, StepProfile
 
 PROFILE = StepProfile(
@@ -63,3 +63,10 @@ def test_plain_values_have_all_of_it_but_the_folder() -> None:
     assert round(values["left"], 9) == 4e-4
     assert values["launches"] == PROFILE.launches
     assert values["note"] == ESTIMATE
+
+
+def test_what_the_host_computes_waits_for_nothing() -> None:
+    assert runs_words({"host.gated": 4}) == "the host"
+    said = profile_words(replace(PROFILE, empty=0.0))
+    assert "Waiting for nothing" not in said
+    assert "Waiting for nothing" in profile_words(PROFILE)

@@ -59,7 +59,7 @@ def test_a_prompt_s_norm_is_the_one_that_was_measured_to_be_faster(
     executor, selection = open_executor(executor_name, BUILD), Selection(tmp_path, scope)
     kernels = Kernels(KernelChoice(executor_name, executor, selection, is_forced=True), decoder)
 
-    def hidden(ops: LinearOps) -> mx.array:
+    def hidden(ops: LinearOps[mx.array]) -> mx.array:
         return decoder.hidden(mx.arange(9, dtype=mx.uint32), ops, first_queries)
 
     kernels.launches.clear()
@@ -87,7 +87,7 @@ def test_products_of_a_short_chunk_are_those_that_were_measured_to_be_faster(
     selection = Selection(tmp_path, scope)
     kernels = Kernels(KernelChoice(executor_name, executor, selection, is_forced=True), model.decoder)
 
-    def hidden(ops: LinearOps) -> mx.array:
+    def hidden(ops: LinearOps[mx.array]) -> mx.array:
         return model.decoder.hidden(mx.arange(rows, dtype=mx.uint32), ops, first_queries)
 
     kernels.launches.clear()

@@ -11,8 +11,6 @@ import pytest
 from mlx_lm.utils import load_model as load_peer
 
 from engine.kv.page_table import PageTable
-from engine.kv.step import attend_in_parts
-from engine.layers.host_math import FEWEST
 from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
 from engine.runner import Runner
@@ -171,19 +169,6 @@ def test_a_token_sees_long_and_short_runs_of_pages_alike(
         )
 
 
-def test_attention_in_parts_is_attention() -> None:
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((2, rows, 64)) * 3 for rows in (4, 900, 900))
-    scores = np.einsum("hgd,hnd->hgn", q, k) / 8
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    exact = np.einsum("hgn,hnd->hgd", weights / weights.sum(axis=-1, keepdims=True), v)
-    parts = [(mx.array(k[:, b:e]), mx.array(v[:, b:e])) for b, e in ((0, 500), (500, 501), (501, 900))]
-    single = [(keys.astype(mx.float32), values.astype(mx.float32)) for keys, values in parts]
-    ours = attend_in_parts(mx.array(q).astype(mx.float32), single, 1 / 8)
-    rounding = np.abs(scores).max() * np.finfo(np.float32).eps  # of a score, and so relatively of a weight
-    assert np.abs(np.array(ours) - exact).max() < rounding * np.abs(v).max()
-
-
 def test_a_window_over_every_layer_keeps_only_its_pages(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "model", "mistral", sliding_window=32)
     model = load_model(folder, EngineSettings(prefill_chunk=16), lambda done, total: None)
@@ -207,18 +192,6 @@ def test_the_arena_grows_with_use_and_not_with_the_context(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(device_kind() != "CPU", reason="elsewhere nothing waits")
-def test_decode_steps_are_counted_whole_however_many_rows_they_have(tmp_path: Path) -> None:
-    """None of it is computed before it is counted, as steps of a prompt are on a CPU."""
-    folder = write_random_model(tmp_path / "model", intermediate_size=256)
-    model = load_model(folder, EngineSettings(), lambda done, total: None)
-    runner, tables = Runner(model), [PageTable() for _ in range(FEWEST // 256)]
-    for table in tables:
-        runner.prefill(table, [5] * 8)
-    mx.eval(runner.decode(tables, mx.array([7] * len(tables), dtype=mx.uint32)))
-    assert len(tables) * model.config.intermediate_size >= FEWEST
-    assert runner.launches["mlx.Sigmoid"] == runner.layers
-
-
 @pytest.mark.usefixtures("settled_memory")
 @pytest.mark.skipif(device_kind() != "CPU", reason="a GPU frees a step's temporaries a moment after the step")
 def test_memory_does_not_move_while_decoding(tmp_path: Path) -> None:
@@ -232,32 +205,3 @@ def test_memory_does_not_move_while_decoding(tmp_path: Path) -> None:
         mx.eval(runner.next_logits(table, [7]))
         seen.append(mx.get_active_memory())
     assert max(seen[20:]) - min(seen[20:]) <= 4 * VOCAB
-
-
-@pytest.mark.usefixtures("settled_memory")
-@pytest.mark.skipif(device_kind() != "CPU", reason="on a GPU only kernels look ahead")
-@pytest.mark.parametrize("bits", [None, 8])
-@pytest.mark.parametrize("sequences", [1, 3])
-def test_steps_in_flight_copy_no_pool(sequences: int, bits: int | None, tmp_path: Path) -> None:
-    folder = write_random_model(tmp_path / "model", hidden_size=256, head_dim=32)
-    model = load_model(folder, EngineSettings(kv_bits=bits), lambda done, total: None)
-    runner, tables = Runner(model), [PageTable() for _ in range(sequences)]
-    assert runner.looks_ahead
-    model.arena.reserve(2000, limit=2000)
-    tokens = mx.array([7] * sequences, dtype=mx.uint32)
-    mx.eval(tokens, model.arena.state())
-    mx.reset_peak_memory()
-    before, seen = mx.get_active_memory(), list[object]()
-    for _ in range(40):
-        following, _ = runner.pick(runner.decode(tables, tokens))
-        mx.async_eval(following)
-        seen.append(tokens.tolist())
-        tokens = following
-    mx.eval(tokens)
-    assert mx.get_peak_memory() - before < min(pool.nbytes for pool in model.arena.state()[:2])
-    one_by_one = [PageTable() for _ in range(sequences)]
-    step = mx.array([7] * sequences, dtype=mx.uint32)
-    for expected in seen:
-        assert step.tolist() == expected
-        step, _ = runner.pick(runner.decode(one_by_one, step))
-        mx.eval(step)

@@ -96,9 +96,9 @@ def test_a_step_reads_all_weights_but_a_lookup_table(tmp_path: Path, tied: bool)
     assert info.weight_bytes - info.step_weight_bytes == (0 if tied else table)
 
 
-@pytest.mark.parametrize("queues_prompts", [False, True])
+@pytest.mark.parametrize("looks_ahead", [False, True])
 def test_what_was_found_is_told_before_who_waits_for_the_first_chunk_and_else_behind_sending_it(
-    queues_prompts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    looks_ahead: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, told = Model(tmp_path, monkeypatch), list[int]()
     advance = Runner.advance
@@ -107,10 +107,10 @@ def test_what_was_found_is_told_before_who_waits_for_the_first_chunk_and_else_be
         told.append(sum(isinstance(event, CacheReport) for event in model.events))
         return advance(self, filling, layers)
 
-    monkeypatch.setattr(Runner, "queues_prompts", queues_prompts)
+    monkeypatch.setattr(Runner, "looks_ahead", looks_ahead)
     monkeypatch.setattr(Runner, "advance", watched)
     model.run()
-    assert told[0] == (0 if queues_prompts else 1)
+    assert told[0] == (0 if looks_ahead else 1)
     assert sum(isinstance(event, CacheReport) for event in model.events) == len(PROMPTS)
 
 

@@ -26,7 +26,7 @@ def test_the_engine_is_careful_and_says_why(tmp_path: Path, monkeypatch: pytest.
         finished = listener.finished("one")
         assert len(finished.tokens) == 24
         assert finished.drafted_tokens == 0
-        assert all(name.startswith("mlx.") for name in finished.launches)
+        assert all(name.startswith(("mlx.", "host.")) for name in finished.launches)
     assert not (tmp_path / "kv").exists()
 
 

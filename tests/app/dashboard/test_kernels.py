@@ -38,6 +38,7 @@ from engine import (
     StepPart,
     StepProfile,
     StepProfiled,
+    bare_name,
 )
 from metal.trial_record import CandidateRecord
 from tests.app.conftest import OpenDesktop
@@ -134,6 +135,19 @@ def test_launches_add_up_to_those_of_a_token() -> None:
     assert launch_rows(STATS) == [("rope", "ours", "60", "6"), ("Add", "MLX", "30", "3")]
     assert (launch_rows(None), launch_words(None)) == ([], "Nothing was decoded yet")
     assert launch_words(replace(STATS, launches={})) == "Nothing was decoded yet"
+
+
+def test_on_a_cpu_the_host_computes_the_parts_of_a_token() -> None:
+    launches = {"host.add": 20, "host.logits": 10}
+    stats = replace(
+        STATS,
+        launches=launches,
+        own_launches_per_token=0.0,
+        mlx_launches_per_token=0.0,
+        host_parts_per_token=3.0,
+    )
+    assert launch_words(stats) == "The host computes each token in 3 parts"
+    assert launch_rows(stats) == [("add", "host", "20", "2"), ("logits", "host", "10", "1")]
 
 
 def test_what_is_chosen_and_what_became_of_the_others() -> None:
@@ -291,7 +305,7 @@ def test_with_the_real_engine_it_says_what_runs_here(
             for row in range(pane.launch_table.rowCount())
         }
     )
-    assert shown == Counter({name.removeprefix("mlx."): count for name, count in end.launches.items()})
+    assert shown == Counter({bare_name(name): count for name, count in end.launches.items()})
 
 
 def profile(stage: Stage) -> None:

@@ -158,7 +158,7 @@ def test_who_would_copy_too_much_attends_alone(monkeypatch: pytest.MonkeyPatch) 
     world = World([200, 210, 300, 310], layer_of(shape_of()))
     seen = [world.pager.spans(table, 0, table.length) for table in world.tables]
     monkeypatch.setattr(together, "MOST_COPIED", 250 * world.arena.token_bytes)
-    beside = Beside(world.arena, seen, 256)
+    beside = Beside(world.arena, seen)
     assert ([group.members for group in beside.groups], beside.alone, beside.order) == (
         [[0, 1]],
         [2, 3],

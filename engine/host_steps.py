@@ -1,0 +1,62 @@
+"""Decode steps on a CPU: a few tokens of any number of sequences, by numpy on the thread that asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import mlx.core as mx
+import numpy as np
+
+from engine.host_view import host_view
+from engine.kv.host_attention import HostAttention
+from engine.launch_names import HOST
+from engine.layers.host_ops import HostOps
+from engine.loading.model import LoadedModel
+from engine.parts import Part
+
+PARTS = ("project", "attend", "add", "gated", "add")
+"""Of a layer in a step: see LinearOps and Attend."""
+
+
+class HostSteps:
+    """Runs decode steps through a model; they are done when they return.
+
+    Attributes:
+        ops: what computes their linear parts.
+    """
+
+    def __init__(self, model: LoadedModel, launches: Counter[str]) -> None:
+        """`launches`: the parts of steps are counted there."""
+        self._model, self._launches, self.ops = model, launches, HostOps()
+        self._step = Counter(
+            HOST + part for part in ("embed", *PARTS * len(model.decoder.attention), "logits")
+        )
+
+    def __call__(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
+        """Float32 logits (tokens, vocab) of parts whose rows are all wanted and whose pages are there.
+
+        Args:
+            parts: their tables do not get longer here.
+            tokens: of all parts, one part after the other, uint32 (tokens,).
+        """
+        self._launches.update(self._step)
+        # A request ends where its logits are found not to be finite.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            hidden = self._model.decoder.hidden(tokens, self.ops, self.attend(parts))
+            return self._model.decoder.logits(hidden, self.ops)
+
+    def attend(self, parts: Sequence[Part]) -> HostAttention:
+        """Attention of a step of these parts, whose pages are there already."""
+        tables = [(part.table, part.tokens) for part in parts]
+        return HostAttention(self._model.arena, self._model.pager, tables)
+
+    def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
+        """The likeliest token of each row of (rows, vocab) logits, and the log of its mass: see Pick."""
+        self._launches[HOST + "pick"] += 1
+        mx.eval(logits)
+        rows = host_view(logits)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            highest = rows.max(axis=-1, keepdims=True)
+            masses = np.log(np.exp(rows - highest).sum(axis=-1)) + highest[:, 0]
+        return mx.array(rows.argmax(axis=-1).astype(np.uint32)), mx.array(masses)
