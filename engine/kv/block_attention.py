@@ -35,8 +35,11 @@ _PIECES = 8
 _WORTH = 1 << 24
 """Multiplications that are worth a piece, or a thread: they take a third of a millisecond."""
 
-_LOWEST = np.finfo(np.float32).min
-"""Below all scores that are seen: what is hidden, -inf, comes to nothing beside it."""
+_BEHIND = 4
+"""Columns behind those of keys and values: a one, and three that let rows begin at multiples of 16 bytes."""
+
+_FEW = 256
+"""Queries of heads that share keys: for fewer these are not copied."""
 
 
 def attend_in_blocks(
@@ -60,6 +63,9 @@ def attend_in_blocks(
     q = q.reshape(kv_heads, group, tokens, head_dim) * scale
     mx.eval(q, keys, values, result)
     queries, key_rows, value_rows = host_view(q), host_view(keys), host_view(values)
+    is_few = tokens * group < _FEW
+    if not is_few:
+        key_rows, value_rows = _with_ones(key_rows), _with_ones(value_rows)
     outs = host_view(result).reshape(tokens, kv_heads, group, head_dim, copy=False)
     query = 2 * group * seen * head_dim
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
@@ -75,7 +81,10 @@ def attend_in_blocks(
         end = seen - tokens + rows.stop
         own = queries[head, :, rows]
         first = 0 if window is None else max(0, end - own.shape[1] + 1 - window)
-        return _attend(own, key_rows[head, first:end], value_rows[head, first:end], window, crew.give_way)
+        seen_keys, seen_values = key_rows[head, first:end], value_rows[head, first:end]
+        if is_few:
+            return _attend_at_once(own, seen_keys, seen_values, window)
+        return _attend(own, seen_keys, seen_values, window, crew.give_way)
 
     def keep(piece: int, out: Floats) -> None:
         head, rows = part(piece)
@@ -85,36 +94,71 @@ def attend_in_blocks(
     return result
 
 
+def _with_ones(rows: Floats) -> Floats:
+    """A copy of (kv_heads, n, head_dim) with _BEHIND more columns, of which the first has ones."""
+    kv_heads, count, head_dim = rows.shape
+    out = np.zeros((kv_heads, count, head_dim + _BEHIND), np.float32)
+    out[..., :head_dim] = rows
+    out[..., head_dim] = 1
+    return out
+
+
+def _attend_at_once(q: Floats, keys: Floats, values: Floats, window: int | None) -> Floats:
+    """As `attend_in_blocks`, of queries (group, n, head_dim), the last n of m keys (m, head_dim)."""
+    group, count, head_dim = q.shape
+    scores = q.reshape(group * count, head_dim) @ keys.T
+    _hide(scores.reshape(group, count, -1, copy=False), len(keys) - count, window)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores -= scores.max(axis=-1, keepdims=True)
+        np.exp(scores, out=scores)
+        out = scores @ values
+        out /= scores @ np.ones((len(keys), 1), np.float32)  # BLAS adds rows up sooner than numpy
+    return out.reshape(q.shape)
+
+
 def _attend(
     q: Floats, keys: Floats, values: Floats, window: int | None, give_way: Callable[[], None]
 ) -> Floats:
-    """As `attend_in_blocks`, of queries (group, n, head_dim), the last n of m keys (m, head_dim).
+    """As `attend_in_blocks`, of queries (group, n, head_dim), the last n of m keys: see _with_ones.
 
-    Keys are met some at a time, `give_way` is called between, and exponentials are of scores less the largest
-    so far (Milakov & Gimelshein 2018, arXiv:1805.02867).
+    Keys are met some at a time, and `give_way` is called between. Exponentials are of scores less the largest
+    of those that are met first, among which is each query's own: what is subtracted is one more column of the
+    product, and their sum one of the next. Where a later score is so much larger that they overflow, all is
+    computed again less the largest of all.
     """
     group, count, head_dim = q.shape
-    rows = q.reshape(group * count, head_dim)
-    size = min(SCORES // len(rows), len(keys))
-    ones = np.ones((size, 1), np.float32)  # BLAS adds rows up three times as fast as numpy does
-    highest = np.full((len(rows), 1), _LOWEST)
-    sums, out = np.zeros_like(highest), np.zeros_like(rows)
-    with np.errstate(invalid="ignore"):  # a request ends where its logits are found not to be finite
-        for begin in range(0, len(keys), size):
-            give_way()
-            part = slice(begin, begin + size)
-            scores = rows @ keys[part].T
-            _hide(scores.reshape(group, count, -1, copy=False), len(keys) - count - begin, window)
-            before, highest = highest, np.maximum(highest, scores.max(axis=-1, keepdims=True))
-            scores -= highest
-            np.exp(scores, out=scores)
-            shrunk = np.exp(before - highest)
-            sums *= shrunk
-            sums += scores @ ones[: scores.shape[1]]
-            out *= shrunk
-            out += scores @ values[part]
-        out /= sums
-    return out.reshape(q.shape)
+    asked = np.zeros((group * count, head_dim + _BEHIND), np.float32)
+    asked[:, :head_dim] = q.reshape(group * count, head_dim)
+    size = max(count, SCORES // len(asked))
+    parts = [slice(max(0, end - size), end) for end in range(len(keys), 0, -size)]
+    begin = len(keys) - count
+
+    def scores(part: slice) -> Floats:
+        give_way()
+        found = asked @ keys[part].T
+        _hide(found.reshape(group, count, -1, copy=False), begin - part.start, window)
+        return found
+
+    def sums(first: Floats) -> Floats:
+        """Of values, and of ones; of the first part the scores are there."""
+        out = np.exp(first, out=first) @ values[parts[0]]
+        for part in parts[1:]:
+            found = scores(part)
+            out += np.exp(found, out=found) @ values[part]
+        return out
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = scores(parts[0])
+        highest = first.max(axis=-1)
+        first -= highest[:, None]
+        asked[:, head_dim] = -highest
+        out = sums(first)
+        if not np.isfinite(out).all():  # or a request ends where its logits are found not to be finite
+            asked[:, head_dim] = 0
+            asked[:, head_dim] = -np.max([scores(part).max(axis=-1) for part in parts], axis=0)
+            out = sums(scores(parts[0]))
+        out[:, :head_dim] /= out[:, head_dim : head_dim + 1]
+    return out[:, :head_dim].reshape(q.shape)
 
 
 def _hide(scores: Floats, own: int, window: int | None) -> None:

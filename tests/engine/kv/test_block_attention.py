@@ -145,3 +145,27 @@ def test_a_step_that_waits_equals_one_that_does_not(bits: int | None, window: in
         ]
         np.testing.assert_allclose(outs[1], outs[0], atol=2e-6)
         table.length += tokens
+
+
+@pytest.mark.parametrize("window", [None, 900])
+def test_scores_of_earlier_keys_may_be_so_much_larger_that_exponentials_overflow(window: int | None) -> None:
+    """Those that are met first are a few of each query's own; one far before is 300 times as large."""
+    q, values = random(4, 300, DIM, seed=1), random(KV_HEADS, 1500, DIM, seed=3)
+    keys = np.array(random(KV_HEADS, 1500, DIM, seed=2))
+    keys[:, 650] *= 300
+    found = np.array(attend_in_blocks(q, mx.array(keys), values, SCALE, window, CREW))
+    exact = expected(q, mx.array(keys), values, window)
+    assert np.isfinite(found).all()
+    assert np.abs(found - exact).max() <= 2e-4  # a score of 300 is off by 3e-5
+    assert np.abs(exact - np.array(values)[:, 650].repeat(2, axis=0).reshape(-1)).min() < 1e-6
+
+
+def test_queries_that_are_not_finite_spoil_no_others() -> None:
+    q = np.array(random(4, 300, DIM, seed=1))
+    keys, values = random(KV_HEADS, 700, DIM, seed=2), random(KV_HEADS, 700, DIM, seed=3)
+    right = np.array(attend_in_blocks(mx.array(q), keys, values, SCALE, None, CREW))
+    q[1, 7] = np.nan
+    found = np.array(attend_in_blocks(mx.array(q), keys, values, SCALE, None, CREW))
+    assert np.isnan(found[7, DIM : 2 * DIM]).all()
+    found[7, DIM : 2 * DIM] = right[7, DIM : 2 * DIM]
+    np.testing.assert_allclose(found, right, atol=2e-6)
