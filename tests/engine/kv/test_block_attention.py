@@ -24,8 +24,8 @@ pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")
 DIM, SCALE = 16, 0.25
 KV_HEADS = 2
 CREW = Crew(2)
-KEYS, ROWS_OF_100 = 256, 2 * 34
-"""Of a part, where it is made so small; 100 queries of two heads are three pieces."""
+KEYS, QUERIES = 256, 130
+"""Of a part, where it is made so small, and of one piece: enough that keys are met in parts."""
 
 
 def random(*shape: int, seed: int, size: float = 1.0) -> mx.array:
@@ -77,13 +77,15 @@ def test_where_the_smallest_pieces_end(more: int) -> None:
 
 
 @pytest.mark.parametrize("window", [None, 1, 90, KEYS - 1, KEYS, KEYS + 1, 1500])
-@pytest.mark.parametrize("history", [KEYS - 101, KEYS - 100, KEYS - 99, 2 * KEYS, 3 * KEYS - 1])
+@pytest.mark.parametrize(
+    "history", [KEYS - QUERIES - 1, KEYS - QUERIES, KEYS - QUERIES + 1, 2 * KEYS, 3 * KEYS - 1]
+)
 def test_where_keys_are_met_in_parts(
     history: int, window: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of queries that see all of a part, some of it, and none."""
-    monkeypatch.setattr(block_attention, "SCORES", KEYS * ROWS_OF_100)
-    assert_right(4, history, 100, window)
+    monkeypatch.setattr(block_attention, "SCORES", KEYS * 2 * QUERIES)
+    assert_right(4, history, QUERIES, window)
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -148,8 +150,11 @@ def test_a_step_that_waits_equals_one_that_does_not(bits: int | None, window: in
 
 
 @pytest.mark.parametrize("window", [None, 900])
-def test_scores_of_earlier_keys_may_be_so_much_larger_that_exponentials_overflow(window: int | None) -> None:
-    """Those that are met first are a few of each query's own; one far before is 300 times as large."""
+def test_scores_of_earlier_keys_may_be_so_much_larger_that_exponentials_overflow(
+    window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are met first are each query's own and some before; one far before is 300 times as large."""
+    monkeypatch.setattr(block_attention, "SCORES", KEYS * 2 * QUERIES)
     q, values = random(4, 300, DIM, seed=1), random(KV_HEADS, 1500, DIM, seed=3)
     keys = np.array(random(KV_HEADS, 1500, DIM, seed=2))
     keys[:, 650] *= 300
@@ -160,7 +165,8 @@ def test_scores_of_earlier_keys_may_be_so_much_larger_that_exponentials_overflow
     assert np.abs(exact - np.array(values)[:, 650].repeat(2, axis=0).reshape(-1)).min() < 1e-6
 
 
-def test_queries_that_are_not_finite_spoil_no_others() -> None:
+def test_queries_that_are_not_finite_spoil_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_attention, "SCORES", KEYS * 2 * QUERIES)
     q = np.array(random(4, 300, DIM, seed=1))
     keys, values = random(KV_HEADS, 700, DIM, seed=2), random(KV_HEADS, 700, DIM, seed=3)
     right = np.array(attend_in_blocks(mx.array(q), keys, values, SCALE, None, CREW))
