@@ -9,7 +9,9 @@ import pytest
 
 from engine.crew import Crew
 from engine.functional_steps import FunctionalSteps
+from engine.graph import operations
 from engine.kv.page_table import PageTable
+from engine.launch_names import launches_of
 from engine.layers.ops import PICK_OPERATIONS, BuiltinOps
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Part
@@ -81,3 +83,19 @@ def test_without_logits_the_pools_say_that_pages_are_written(
     assert steps.written[0] is logits
     whole = steps([Part(grown(model, 4), 4, 1)], ids(5, 6, 7, 8), is_decode=False)
     assert_close(logits, whole)
+
+
+def test_operations_of_mlx_are_counted_step_by_step(model: LoadedModel, steps: FunctionalSteps) -> None:
+    """As on a GPU without kernels, where no host computes them."""
+    steps.host = None
+    tables = [PageTable(), PageTable()]
+    for step in range(40):  # at 16 and 32 tokens the pages of the two lie in each other's way
+        before = steps.launches.copy()
+        for table in tables:
+            model.memory.grow(table, step + 1)
+        logits = steps([Part(table) for table in tables], ids(7, 8), is_decode=True)
+        assert steps.launches - before == operations([logits]), step
+        mx.eval(logits)
+        for table in tables:
+            table.length += 1
+    assert launches_of("ours", steps.launches) == 0

@@ -10,7 +10,14 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, Checked, checked_model
-from tests.engine.watched import aside_always, mix_always, needs_aside, restore_always, watch_memory
+from tests.engine.watched import (
+    ahead_always,
+    aside_always,
+    mix_always,
+    needs_aside,
+    restore_always,
+    watch_memory,
+)
 
 SMALL_CAP = 400_000
 """Bytes of SSD cache that a mix soon fills."""
@@ -49,7 +56,9 @@ def test_every_answer_of_a_mix_is_that_of_a_cold_run(
 
 
 @pytest.mark.parametrize(
-    "always", [mix_always, pytest.param(aside_always, marks=needs_aside)], ids=["mixed", "aside"]
+    "always",
+    [mix_always, ahead_always, pytest.param(aside_always, marks=needs_aside)],
+    ids=["mixed", "ahead", "aside"],
 )
 @pytest.mark.parametrize(
     ("kind", "pages", "size", "chunk", "seed"),
@@ -70,7 +79,7 @@ def test_prompts_beside_answers_leave_them_what_they_are(
     models: dict[str, Checked],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the answers' own products, and on a thread of their own."""
+    """In the answers' own products, sent before what is in flight is read, and on a thread of their own."""
     settings = EngineSettings(page_size=size, kv_pages=pages, prefill_chunk=chunk)
     pieces = always(monkeypatch)
     Mix(models[kind], settings, watch_memory(monkeypatch), seed).play(16)

@@ -16,8 +16,9 @@ from tests.engine.queued import Queue, ids
 
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
-    """An answer is on its way, and its next step in flight."""
+    """An answer is on its way, and its next step in flight, as with kernels."""
     monkeypatch.setattr(Runner, "has_aside", False)
+    monkeypatch.setattr(Runner, "looks_ahead", True)
     queue = Queue(tmp_path, pages=40)
     queue.add(queue.request("first", ids(20), 30))
     queue.work_until_all_write()

@@ -167,7 +167,8 @@ def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Pa
 
 
 def test_at_random_text_steps_are_sent_ahead_and_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted on the engine's thread: whether the step before was not read yet."""
+    """Counted on the engine's thread: whether the step before was not read yet. As with kernels."""
+    monkeypatch.setattr(Runner, "looks_ahead", True)
     sent_ahead, send = list[bool](), Batcher.send
 
     def counted(self: Batcher, runner: Runner, before: Sent | None) -> Sent | None:

@@ -97,6 +97,21 @@ def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return mixed
 
 
+def ahead_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A step is sent before the one before it was read, as with kernels; 1 for each that was."""
+    ahead, send = list[int](), Batcher.send
+
+    def note(self: Batcher, runner: Runner, before: Sent | None) -> Sent | None:
+        sent = send(self, runner, before)
+        ahead.extend([1] * (sent is not None and before is not None))
+        return sent
+
+    monkeypatch.setattr(Batcher, "send", note)
+    monkeypatch.setattr(Runner, "has_aside", False)
+    monkeypatch.setattr(Runner, "looks_ahead", True)
+    return ahead
+
+
 def aside_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Beside answers prompts are computed on a thread of their own, however short; tokens of each chunk."""
     chunks, begin = list[int](), Aside.begin
