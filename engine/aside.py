@@ -179,7 +179,7 @@ class AsideChunk:
             host_view(room.values)[:, self._earlier :] = host_view(own.values)
             first = self._earlier - room.seen
             keys, values = room.keys[:, first:], room.values[:, first:]
-        out = attend_in_blocks(q, keys, values, shape.scale, shape.window, self._crew)
+        out = attend_in_blocks(q, keys, values, shape.scale, shape.window, self._crew, helps_slowly=are_two())
         if room is not None:
             self._free.append(room)
         return out

@@ -8,9 +8,9 @@ half a piece takes.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, takewhile
 from threading import Barrier, Event, Lock, local
 from typing import TypeVar
 
@@ -20,8 +20,9 @@ from engine.processors import step_back, usable
 NAME = "mlxr-crew"
 """What its threads are called, but the one that asks."""
 
-NICER = 10
-"""By how much they leave the processors to others: nobody waits long for them (docs/cache-measured.md)."""
+NICER = 19
+"""By how much they leave the processors to others, all that there is: nobody waits long for them, and who
+computes an answer's token on their processor has it again at the next tick (docs/cache-measured.md)."""
 
 _HELD = 0.1
 """Seconds: who is held for longer has been forgotten, or is beside a model whose steps take as long."""
@@ -86,13 +87,13 @@ class Crew:
         """keep(0, compute(0)), … for so many pieces; returns when all are kept.
 
         Args:
-            pieces: begun in their order.
+            pieces: the thread that asks begins with the first, those that help with the last.
             compute: runs on any of the threads, may run twice for a piece, and be at it still behind the end:
                 what it reads of arrays has to be evaluated. What it raises on the thread that asks is raised.
             keep: stores what a piece has come to, once for each, one at a time.
             most: threads that it is work enough for.
         """
-        kept, keeping, numbers = [False] * pieces, Lock(), count()
+        kept, keeping, numbers = [False] * pieces, Lock(), deque(range(pieces))
         left, all_kept = pieces, Event()
 
         def do(piece: int) -> None:
@@ -106,15 +107,19 @@ class Crew:
             if not left:
                 all_kept.set()
 
-        def run() -> None:
+        def run(take: Callable[[], int]) -> None:
             self.give_way()
-            for piece in takewhile(lambda number: number < pieces, numbers):
+            while numbers:
+                try:
+                    piece = take()
+                except IndexError:  # somebody was quicker
+                    return
                 do(piece)
                 self.give_way()
 
-        helping = [self._helpers.submit(run) for _ in range(min(self.size, pieces, most) - 1)]
+        helping = [self._helpers.submit(run, numbers.pop) for _ in range(min(self.size, pieces, most) - 1)]
         began = time.perf_counter()
-        run()
+        run(numbers.popleft)
         if helping and self._may_go_on.is_set():  # who has its processor will be through by then
             all_kept.wait((time.perf_counter() - began) * self.size / pieces / 2)
         for piece in range(pieces):

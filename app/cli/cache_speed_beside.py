@@ -24,12 +24,21 @@ PAIRS_A_RUN = 3
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Gaps between tokens in seconds, and the prompt's tokens per second, alone and beside each other."""
+    """Gaps between tokens in seconds, and the prompt's tokens per second, alone and beside each other.
 
-    gaps_alone: tuple[float, ...]
+    Attributes:
+        gaps_before, gaps_after: of the chat alone, shorter and longer than it is beside the prompt.
+    """
+
+    gaps_before: tuple[float, ...]
+    gaps_after: tuple[float, ...]
     gaps_beside: tuple[float, ...]
     rate_alone: float
     rate_beside: float
+
+    def alone(self, share: float) -> float:
+        """The quantile of the chat's gaps alone, when it is as long as beside the prompt: between the two."""
+        return (quantile(self.gaps_before, share) + quantile(self.gaps_after, share)) / 2
 
 
 def measure_beside(scene: Scene) -> Iterator[Row]:
@@ -54,7 +63,7 @@ def measure_beside(scene: Scene) -> Iterator[Row]:
 
 
 def _gap_rows(scene: Scene, runs: Sequence[_Run], share: int) -> Iterator[Row]:
-    alone = [1000 * quantile(run.gaps_alone, share / 100) for run in runs]
+    alone = [1000 * run.alone(share / 100) for run in runs]
     beside = [1000 * quantile(run.gaps_beside, share / 100) for run in runs]
     yield Row(f"gap between tokens, p{share}, alone", "ms", tuple(alone), group=GROUP)
     yield Row(f"gap between tokens, p{share}, beside", "ms", tuple(beside), group=GROUP)
@@ -77,14 +86,13 @@ def _once(client: EngineClient, length: int, number: int) -> _Run:
     before = [mark for mark in chat.marks if mark.at <= beside.sent]
     after = [mark for mark in chat.marks if mark.at >= beside.ended]
     during = [mark for mark in chat.marks if beside.sent < mark.at < beside.ended]
-    gaps_alone, gaps_beside = (*gaps(before), *gaps(after)), gaps([*before[-1:], *during, *after[:1]])
-    if not gaps_alone or not gaps_beside:
+    found = gaps(before), gaps(after), gaps([*before[-1:], *during, *after[:1]])
+    if not all(found):
         raise AppError(
             "the chat wrote no text beside the long prompt; give another --model, or a longer --long"
         )
     return _Run(
-        gaps_alone,
-        gaps_beside,
+        *found,
         len(alone) * length / sum(each.first_token for each in alone),
         length / beside.first_token,
     )

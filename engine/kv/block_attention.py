@@ -43,7 +43,14 @@ _FEW = 256
 
 
 def attend_in_blocks(
-    q: mx.array, keys: mx.array, values: mx.array, scale: float, window: int | None, crew: Crew
+    q: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    scale: float,
+    window: int | None,
+    crew: Crew,
+    *,
+    helps_slowly: bool = False,
 ) -> mx.array:
     """softmax(scale · q Kᵀ) V, where each query sees the keys up to its own, the last `window` of them.
 
@@ -52,6 +59,8 @@ def attend_in_blocks(
         keys, values: float32 (kv_heads, n, head_dim), of its last n >= tokens: all that the queries see.
         window: None for all.
         crew: shares the queries.
+        helps_slowly: whether who helps has less of a processor, and so begins with smaller pieces: at the end
+            one of these is computed again.
 
     Returns:
         (tokens, heads · head_dim), evaluated.
@@ -69,15 +78,11 @@ def attend_in_blocks(
     outs = host_view(result).reshape(tokens, kv_heads, group, head_dim, copy=False)
     query = 2 * group * seen * head_dim
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
-    blocks = -(-tokens // max(FEWEST_QUERIES, most))
-    size = -(-tokens // blocks)
-
-    def part(piece: int) -> tuple[int, slice]:
-        block, head = divmod(piece, kv_heads)
-        return head, slice(block * size, min((block + 1) * size, tokens))
+    blocks = _blocks(tokens, -(-tokens // max(FEWEST_QUERIES, most)), helps_slowly=helps_slowly)
+    parts = [(head, rows) for rows in blocks for head in range(kv_heads)]
 
     def attend(piece: int) -> Floats:
-        head, rows = part(piece)
+        head, rows = parts[piece]
         end = seen - tokens + rows.stop
         own = queries[head, :, rows]
         first = 0 if window is None else max(0, end - own.shape[1] + 1 - window)
@@ -87,11 +92,23 @@ def attend_in_blocks(
         return _attend(own, seen_keys, seen_values, window, crew.give_way)
 
     def keep(piece: int, out: Floats) -> None:
-        head, rows = part(piece)
+        head, rows = parts[piece]
         outs[rows, head] = out.swapaxes(0, 1)
 
-    crew.each(blocks * kv_heads, attend, keep, most=tokens * kv_heads * query // _WORTH)
+    crew.each(len(parts), attend, keep, most=tokens * kv_heads * query // _WORTH)
     return result
+
+
+def _blocks(tokens: int, count: int, *, helps_slowly: bool) -> list[slice]:
+    """So many tokens in `count` blocks, of which the last third are halved where somebody helps slowly."""
+    size = -(-tokens // count)
+    begins = list(range(0, tokens, size))
+    if helps_slowly:
+        begins += [begin + size // 2 for begin in begins[-(count // 3) :] if count >= 3]
+    begins = sorted(set(begins))
+    return [
+        slice(begin, end) for begin, end in zip(begins, [*begins[1:], tokens], strict=True) if begin < end
+    ]
 
 
 def _with_ones(rows: Floats) -> Floats:

@@ -30,6 +30,9 @@ KEYS, FEWEST_KEYS = 512, 64
 _IN_A_ROW = 64
 """Slots that are read where they lie; shorter runs are copied next to others."""
 
+_FEW = 4
+"""Tokens whose heads are rotated by products."""
+
 Slots = slice | NDArray[np.int32]
 """Some, in order: in a row, or any."""
 
@@ -45,7 +48,7 @@ class HostAttention:
         self._spans = [span for part in self._parts for span in part.written]
         is_one = len(self._spans) == 1
         self._written = _slice(self._spans[0]) if is_one else _listed(self._spans)
-        self._angles: tuple[Floats, Floats] | None = None
+        self._turn: Callable[[Floats], Floats] | None = None
 
     def __call__(self, layer: AttentionLayer, qkv: Floats) -> Floats:
         """See Attend. A token at position p sees positions max(0, p - window + 1) … p, or all of 0 … p."""
@@ -88,10 +91,17 @@ class HostAttention:
 
     def _rotated(self, layer: AttentionLayer, heads: Floats) -> Floats:
         """Heads (tokens, n, head_dim) with their pairs (i, i + d/2) rotated."""
-        if self._angles is None:  # equal in all layers
-            cos, sin = layer.rope.angles(self._positions)
-            self._angles = cos[:, None], sin[:, None]
-        return host_math.rotated(heads, *self._angles)
+        if self._turn is None:  # equal in all layers
+            self._turn = _turn(*layer.rope.angles(self._positions))
+        return self._turn(heads)
+
+
+def _turn(cos: Floats, sin: Floats) -> Callable[[Floats], Floats]:
+    """Rotates heads (tokens, n, head_dim) by angles (tokens, head_dim/2)."""
+    if len(cos) > _FEW:
+        return lambda heads: host_math.rotated(heads, cos[:, None], sin[:, None])
+    matrices = host_math.turning(cos, sin)
+    return lambda heads: heads @ matrices
 
 
 @dataclass(frozen=True, slots=True)

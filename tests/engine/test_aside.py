@@ -143,7 +143,7 @@ def test_only_plain_pages_of_a_model_that_has_run_here_are_for_it(tmp_path: Path
 def test_what_its_thread_raises_is_raised_where_it_is_waited_for(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> mx.array:
+    def broken(*_: object, **_more: object) -> mx.array:
         raise MemoryError("no memory")
 
     monkeypatch.setattr("engine.aside.attend_in_blocks", broken)

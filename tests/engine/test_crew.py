@@ -169,3 +169,28 @@ def _numpys() -> list[dict[str, object]]:
 
     np.ones((2, 2)) @ np.ones((2, 2))
     return [info for info in threadpool_info() if str(info["prefix"]).startswith("libscipy")]
+
+
+def test_who_asks_begins_with_the_first_and_who_helps_with_the_last() -> None:
+    crew, both_begun = Crew(2), Barrier(2)
+    begun: dict[bool, list[int]] = {True: [], False: []}
+
+    def compute(piece: int) -> int:
+        pieces = begun[current_thread() is main_thread()]
+        pieces.append(piece)
+        if len(pieces) == 1:
+            both_begun.wait(60)
+        return piece
+
+    assert len(kept_by(crew, 6, compute)) == 6
+    crew.start()  # all are at rest
+    assert (begun[True][0], begun[False][0]) == (0, 5)
+    assert sorted(begun[False]) == begun[False][::-1]
+
+
+def test_what_a_piece_raises_is_no_end_of_pieces() -> None:
+    def compute(_piece: int) -> int:
+        raise IndexError("of its own")
+
+    with pytest.raises(IndexError, match="of its own"):
+        kept_by(Crew(1), 3, compute)
