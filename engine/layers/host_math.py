@@ -102,7 +102,7 @@ def turning(cos: Floats, sin: Floats) -> Floats:
     For few heads one product takes less than the six operations of `rotated`.
     """
     half = cos.shape[-1]
-    first: NDArray[np.intp] = np.arange(half)
+    first = np.arange(half, dtype=np.int32)
     second = first + half
     out = np.zeros((*cos.shape[:-1], 2 * half, 2 * half), np.float32)
     out[..., first, first] = out[..., second, second] = cos
