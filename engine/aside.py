@@ -136,7 +136,7 @@ class AsideChunk:
     def run(self) -> None:
         """Compute it, on the other thread."""
         try:
-            # An answer takes two threads, which wait for each other a hundred times in a token.
+            # BLAS's threads would be waited for, and who computes answers finds what it reads in one cache.
             with one_thread(), kept_apart([ENGINE_THREAD, crew.NAME], [_NAME]):
                 self._compute()
         except _Abandoned:

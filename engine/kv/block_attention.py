@@ -7,6 +7,7 @@ its queries see, and has a megabyte of scores in memory however many these are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -76,20 +77,18 @@ def attend_in_blocks(
     if not is_few:
         key_rows, value_rows = _with_ones(key_rows), _with_ones(value_rows)
     outs = host_view(result).reshape(tokens, kv_heads, group, head_dim, copy=False)
-    query = 2 * group * seen * head_dim
+    query = 2 * group * seen * head_dim  # multiplications that it takes
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
     blocks = _blocks(tokens, -(-tokens // max(FEWEST_QUERIES, most)), helps_slowly=helps_slowly)
     parts = [(head, rows) for rows in blocks for head in range(kv_heads)]
+    meet = _attend_at_once if is_few else partial(_attend, give_way=crew.give_way)
 
     def attend(piece: int) -> Floats:
         head, rows = parts[piece]
         end = seen - tokens + rows.stop
         own = queries[head, :, rows]
         first = 0 if window is None else max(0, end - own.shape[1] + 1 - window)
-        seen_keys, seen_values = key_rows[head, first:end], value_rows[head, first:end]
-        if is_few:
-            return _attend_at_once(own, seen_keys, seen_values, window)
-        return _attend(own, seen_keys, seen_values, window, crew.give_way)
+        return meet(own, key_rows[head, first:end], value_rows[head, first:end], window)
 
     def keep(piece: int, out: Floats) -> None:
         head, rows = parts[piece]

@@ -79,8 +79,8 @@ class _Product:
     """linear(x), by numpy."""
 
     def __init__(self, linear: DenseLinear) -> None:
-        self._weight = _numbers(linear.weight)
-        self._bias = None if linear.bias is None else _numbers(linear.bias)
+        self._weight = linear.on_host
+        self._bias = None if linear.bias is None else host_view(linear.bias)
 
     def __call__(self, rows: Floats, columns: slice) -> Floats:
         """Those columns of its rows."""
@@ -114,11 +114,6 @@ def _share(crew: Crew, x: mx.array, linear: DenseLinear, width: int, compute: Of
 
     crew.each(len(parts), piece, keep, most=len(parts))
     return result
-
-
-def _numbers(array: mx.array) -> Floats:
-    mx.eval(array)
-    return host_view(array)
 
 
 def _normed(x: mx.array, norm: Normalise) -> mx.array:
