@@ -69,18 +69,16 @@ def attend_in_blocks(
     heads, tokens, head_dim = q.shape
     kv_heads, seen, _ = keys.shape
     group = heads // kv_heads
+    is_few = tokens * group < _FEW
     result = mx.zeros((tokens, heads * head_dim))
     q = q.reshape(kv_heads, group, tokens, head_dim) * scale
     mx.eval(q, keys, values, result)
-    queries, key_rows, value_rows = host_view(q), host_view(keys), host_view(values)
-    is_few = tokens * group < _FEW
-    if not is_few:
-        key_rows, value_rows = _with_ones(key_rows), _with_ones(value_rows)
+    queries, key_rows, value_rows = host_view(q), *_rows(keys, values, with_ones=not is_few)
     outs = host_view(result).reshape(tokens, kv_heads, group, head_dim, copy=False)
     query = 2 * group * seen * head_dim  # multiplications that it takes
+    # As many queries as give each thread some pieces, or as are worth one, and as are quick together.
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
-    blocks = _blocks(tokens, -(-tokens // max(FEWEST_QUERIES, most)), helps_slowly=helps_slowly)
-    parts = [(head, rows) for rows in blocks for head in range(kv_heads)]
+    parts = _parts(kv_heads, tokens, max(FEWEST_QUERIES, most), helps_slowly=helps_slowly)
     meet = _attend_at_once if is_few else partial(_attend, give_way=crew.give_way)
 
     def attend(piece: int) -> Floats:
@@ -98,6 +96,12 @@ def attend_in_blocks(
     return result
 
 
+def _parts(kv_heads: int, tokens: int, most: int, *, helps_slowly: bool) -> list[tuple[int, slice]]:
+    """Of each piece the head of keys and the queries, at most so many."""
+    blocks = _blocks(tokens, -(-tokens // most), helps_slowly=helps_slowly)
+    return [(head, rows) for rows in blocks for head in range(kv_heads)]
+
+
 def _blocks(tokens: int, count: int, *, helps_slowly: bool) -> list[slice]:
     """So many tokens in `count` blocks, of which the last third are halved where somebody helps slowly."""
     size = -(-tokens // count)
@@ -108,6 +112,12 @@ def _blocks(tokens: int, count: int, *, helps_slowly: bool) -> list[slice]:
     return [
         slice(begin, end) for begin, end in zip(begins, [*begins[1:], tokens], strict=True) if begin < end
     ]
+
+
+def _rows(keys: mx.array, values: mx.array, *, with_ones: bool) -> tuple[Floats, Floats]:
+    """Where they lie, evaluated; or copies as _with_ones makes them."""
+    pair = host_view(keys), host_view(values)
+    return (_with_ones(pair[0]), _with_ones(pair[1])) if with_ones else pair
 
 
 def _with_ones(rows: Floats) -> Floats:
