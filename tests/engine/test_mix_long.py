@@ -10,7 +10,14 @@ import pytest
 from engine import EngineSettings, SsdSettings
 from tests.engine.mix import Chances, Mix
 from tests.engine.oracle import KINDS, checked_model
-from tests.engine.watched import aside_always, guess_always, needs_aside, restore_always, watch_memory
+from tests.engine.watched import (
+    ahead_always,
+    aside_always,
+    guess_always,
+    needs_aside,
+    restore_always,
+    watch_memory,
+)
 
 REQUESTS = 500
 
@@ -57,6 +64,20 @@ def test_five_hundred_requests_whose_prompts_have_a_thread_of_their_own(
     mix = Mix(model, settings, watch, pages, Chances(reload=0.02)).play(REQUESTS, at_once=10)
     print(f"\n{kind}, {len(chunks)} chunks aside, {watch.steps} steps: {dict(mix.seen)}")
     assert len(chunks) > REQUESTS // 20
+    assert mix.seen["evicted_pages"] > REQUESTS
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_five_hundred_requests_whose_steps_are_sent_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with kernels: a CPU's host computes each step at once."""
+    settings = EngineSettings(page_size=4, kv_pages=12, prefill_chunk=16)
+    ahead = ahead_always(monkeypatch)
+    model, watch = checked_model(tmp_path, "llama"), watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, 12, Chances()).play(REQUESTS, at_once=10)
+    assert len(ahead) > REQUESTS
     assert mix.seen["evicted_pages"] > REQUESTS
 
 
