@@ -17,6 +17,13 @@ from engine.layers.host_math import Floats
 from engine.layers.linear import DenseEmbedding, DenseLinear, Embedding, Linear
 from engine.layers.norm import RMSNorm
 
+FEW = 3
+"""Rows that meet one row of weights after the other, in dot products.
+
+For one row OpenBLAS takes 1.2 to 2 times as long, for two and three up to 1.5; four it multiplies as quickly
+(docs/cache-measured.md, "A token on a CPU").
+"""
+
 
 class HostOps:
     """LinearOps in the host's memory. What is not plain float32, as packed weights, MLX multiplies."""
@@ -70,10 +77,12 @@ def _product(x: Floats, linear: Linear) -> Floats:
 
 def times(x: Floats, weight: Floats) -> Floats:
     """x Wᵀ of x (n, inputs) and W (outputs, inputs)."""
-    size = host_math.AT_ONCE // len(x)
-    if len(x) == 1 or size < host_math.FEWEST_COLUMNS:
-        return x @ weight.T
     out = np.empty((len(x), len(weight)), np.float32)
+    if len(x) <= FEW:
+        return np.vecdot(weight[:, None], x[None], out=out.T).T
+    size = host_math.AT_ONCE // len(x)
+    if size < host_math.FEWEST_COLUMNS:
+        return np.matmul(x, weight.T, out=out)
     for begin in range(0, len(weight), size):
         np.matmul(x, weight[begin : begin + size].T, out=out[:, begin : begin + size])
     return out

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.layers.host_math import AT_ONCE, FEWEST_COLUMNS
-from engine.layers.host_ops import HostOps, times
+from engine.layers.host_ops import FEW, HostOps, times
 from engine.layers.linear import DenseEmbedding, DenseLinear, JoinedLinear, Linear
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import BuiltinOps
@@ -33,7 +33,7 @@ class Doubled:
         return mx.concatenate([2 * x, x], axis=-1)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, AT_ONCE // FEWEST_COLUMNS, AT_ONCE // FEWEST_COLUMNS + 1])
+@pytest.mark.parametrize("rows", [1, FEW, FEW + 1, AT_ONCE // FEWEST_COLUMNS, AT_ONCE // FEWEST_COLUMNS + 1])
 @pytest.mark.parametrize("outputs", [2, 30, 600, 1030])
 @pytest.mark.parametrize("kind", ["plain", "bias", "joined", "packed"])
 def test_they_give_what_mlx_gives(rows: int, outputs: int, kind: str) -> None:
