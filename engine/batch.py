@@ -176,7 +176,15 @@ def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
     tokens = (sequence.last_token, *draft.tokens)
     part = Part(sequence.table, len(tokens), len(tokens))
     logits = runner.step([part], mx.array(tokens, dtype=mx.uint32))
-    check = verify(logits, draft, sequence.sampler, sequence.generated, sequence.request.prompt, runner.pick)
+    check = verify(
+        logits,
+        draft,
+        sequence.sampler,
+        sequence.generated,
+        sequence.request.prompt,
+        runner.pick,
+        on_host=runner.draws_on_host,
+    )
     waits = runner.results
     mx.async_eval(check.choices, check.mass, waits)
     logits = _asked_for(logits, [sequence])
@@ -214,4 +222,4 @@ def _draw(
         if sequence.is_in_flight and before and before.draws and not sequence.sampler.is_greedy:
             pending = before.draws.tokens[flying[sequence]]
         drawings.append(Drawing(sequence.sampler, sequence.generated, sequence.request.prompt, pending))
-    return draw(logits, drawings, runner.pick)
+    return draw(logits, drawings, runner.pick, on_host=runner.draws_on_host)

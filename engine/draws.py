@@ -1,4 +1,4 @@
-"""Drawing the next tokens of a batch on the device, and reading them."""
+"""Drawing the next tokens of a batch, on the device or on a CPU's host, and reading them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import cast
 
 import mlx.core as mx
 
+from engine.host_sampling import masses
+from engine.host_view import host_view
 from engine.sampling import Sampler
 
 Pick = Callable[[mx.array], tuple[mx.array, mx.array]]
@@ -46,12 +48,28 @@ class Draws:
         return cast("list[int]", self.tokens.tolist()), cast("list[float]", self.masses.tolist())
 
 
-def draw(logits: mx.array, drawings: Sequence[Drawing], pick: Pick) -> Draws:
-    """The next token of each; logits: float32 (n, vocab), a row for each."""
+def draw(logits: mx.array, drawings: Sequence[Drawing], pick: Pick, *, on_host: bool = False) -> Draws:
+    """The next token of each; logits: float32 (n, vocab), a row for each.
+
+    `on_host`: of a CPU, which then has drawn them when this returns.
+    """
     if all(drawing.sampler.is_greedy for drawing in drawings):
         return Draws(*pick(logits))
+    if on_host:
+        return _draw_on_host(logits, drawings)
     tokens = [
         drawing.sampler.sample(logits[row], drawing.generated, drawing.prompt, drawing.pending)
         for row, drawing in enumerate(drawings)
     ]
     return Draws(mx.stack(tokens), mx.logsumexp(logits, axis=-1))
+
+
+def _draw_on_host(logits: mx.array, drawings: Sequence[Drawing]) -> Draws:
+    mx.eval(logits)
+    rows, tokens = host_view(logits), list[int]()
+    for row, drawing in enumerate(drawings):
+        generated = drawing.generated
+        if drawing.pending is not None:
+            generated = (*generated, cast(int, drawing.pending.item()))
+        tokens += drawing.sampler.sample_on_host(rows[row : row + 1], generated, drawing.prompt)
+    return Draws(mx.array(tokens, dtype=mx.uint32), mx.array(masses(rows)))

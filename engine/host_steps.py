@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 import numpy as np
 
+from engine.host_sampling import masses
 from engine.host_view import host_view
 from engine.kv.host_attention import HostAttention
 from engine.launch_names import HOST
@@ -56,7 +57,4 @@ class HostSteps:
         self._launches[HOST + "pick"] += 1
         mx.eval(logits)
         rows = host_view(logits)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            highest = rows.max(axis=-1, keepdims=True)
-            masses = np.log(np.exp(rows - highest).sum(axis=-1)) + highest[:, 0]
-        return mx.array(rows.argmax(axis=-1).astype(np.uint32)), mx.array(masses)
+        return mx.array(rows.argmax(axis=-1).astype(np.uint32)), mx.array(masses(rows))

@@ -238,6 +238,11 @@ class Runner:
         return (self._functional if self._kernels is None else self._step).pick(logits)
 
     @property
+    def draws_on_host(self) -> bool:
+        """Whether next tokens are drawn by the host, as a CPU's steps are computed by it."""
+        return self._host is not None
+
+    @property
     def is_lazy(self) -> bool:
         """Whether decode steps are built first, and computed when somebody waits for them."""
         kernels = self._model.kernels

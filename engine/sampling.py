@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import cast
 
 import mlx.core as mx
+import numpy as np
 
 from engine.errors import InvalidRequest
 from engine.events import TokenLogprob, TokenLogprobs
+from engine.host_sampling import HostAdjustment, drawn
+from engine.layers.host_math import Floats
 from engine.sampling_keys import Keys, categorical_rows
-from engine.sampling_params import SamplingParams
-
-_COLDEST = (
-    1e-30  # a colder temperature would underflow in float32; at this one only ties with the best survive
-)
+from engine.sampling_params import COLDEST, SamplingParams
 
 
 class Sampler:
@@ -35,6 +34,7 @@ class Sampler:
                 )
         self._params = params
         self._adjustment = Adjustment(params, vocab_size) if Adjustment.is_needed(params) else None
+        self._host_adjustment: HostAdjustment | None = None
         self._keys = Keys(params.seed)
 
     @property
@@ -95,6 +95,28 @@ class Sampler:
         scores, tokens = candidates(logits, self._params)
         drawn = categorical_rows(scores, self._keys.take(len(draft) + 1))
         return drawn if tokens is None else mx.take_along_axis(tokens, drawn[:, None], axis=-1)[:, 0]
+
+    def sample_on_host(
+        self, logits: Floats, generated: Sequence[int], prompt: Sequence[int], draft: Sequence[int] = ()
+    ) -> list[int]:
+        """As `sample_rows`, by the host and at once; the draws of one seed are others than a device's.
+
+        Args:
+            logits: float32 (1 + len(draft), vocab).
+            generated: this answer's tokens so far.
+            prompt: the prompt's tokens, the same in every call.
+            draft: tokens that may follow.
+        """
+        # A request ends where its logits are found not to be finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._adjustment is not None:
+                if self._host_adjustment is None:
+                    self._host_adjustment = HostAdjustment(self._params, logits.shape[1])
+                logits = self._host_adjustment(logits, generated, prompt, draft)
+            if self._params.temperature == 0:
+                return cast("list[int]", logits.argmax(axis=-1).tolist())
+            chances = self._keys.chances(len(logits))
+            return [drawn(row, self._params, chance) for row, chance in zip(logits, chances, strict=True)]
 
     def adjusted_rows(
         self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int], draft: Sequence[int]
@@ -199,7 +221,7 @@ def candidates(logits: mx.array, params: SamplingParams) -> tuple[mx.array, mx.a
     """
     logits = logits.astype(mx.float32)
     # The best scores 0 whatever the temperature, so that dividing cannot overflow.
-    scores = (logits - mx.max(logits, axis=-1, keepdims=True)) / max(params.temperature, _COLDEST)
+    scores = (logits - mx.max(logits, axis=-1, keepdims=True)) / max(params.temperature, COLDEST)
     tokens = None
     if 0 < params.top_k < scores.shape[-1]:
         tokens = mx.argpartition(-scores, params.top_k - 1, axis=-1)[..., : params.top_k]

@@ -28,15 +28,23 @@ class Keys:
 
     def take(self, count: int) -> mx.array:
         """The keys of the next `count` draws, (count, 2) uint32."""
-        numbers = range(self._drawn + 1, self._drawn + count + 1)
-        self._drawn += count
-        return mx.array([divmod(_mix(self._origin + n * _GAMMA), 2**32) for n in numbers], dtype=mx.uint32)
+        return mx.array([divmod(bits, 2**32) for bits in self._next(count)], dtype=mx.uint32)
+
+    def chances(self, count: int) -> list[float]:
+        """Of the next `count` draws, each in [0, 1), equally likely."""
+        return [(bits >> 11) * 2.0**-53 for bits in self._next(count)]
 
     def rewind(self, drawn: int) -> None:
         """The next draw is number `drawn` again. Raises ValueError for one that is still to come."""
         if not 0 <= drawn <= self._drawn:
             raise ValueError(f"{self._drawn} draws were made; draw {drawn} cannot be the next again")
         self._drawn = drawn
+
+    def _next(self, count: int) -> list[int]:
+        """64 random bits for each of the next `count` draws."""
+        numbers = range(self._drawn + 1, self._drawn + count + 1)
+        self._drawn += count
+        return [_mix(self._origin + n * _GAMMA) for n in numbers]
 
 
 def categorical_rows(scores: mx.array, keys: mx.array) -> mx.array:

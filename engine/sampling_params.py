@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from engine.errors import InvalidRequest
 
+COLDEST = 1e-30
+"""A temperature: a colder one would underflow in float32, and at this one only ties with the best survive."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:

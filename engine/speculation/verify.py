@@ -16,6 +16,8 @@ from typing import cast
 
 import mlx.core as mx
 
+from engine.host_sampling import masses
+from engine.host_view import host_view
 from engine.layers.ops import pick
 from engine.sampling import Sampler, filtered_logprobs
 from engine.sampling_keys import categorical_rows
@@ -100,6 +102,8 @@ def verify(
     generated: Sequence[int],
     prompt: Sequence[int],
     pick: Pick = pick,
+    *,
+    on_host: bool = False,
 ) -> Verification:
     """Check `draft` by the logits of a step that was given the last token and the draft.
 
@@ -110,6 +114,7 @@ def verify(
         generated: the answer's tokens before the draft.
         prompt: the prompt's tokens.
         pick: takes the likeliest token of rows of logits, as `engine.layers.ops.pick` does.
+        on_host: as in `engine.draws.draw`; what a draft model drew is checked on the device.
 
     Raises:
         ValueError: the logits have not one row more than the draft has tokens.
@@ -122,6 +127,11 @@ def verify(
         return Verification(choices, mass, draft, sampler, drawn)
     if isinstance(draft, SampledDraft) and draft.tokens and sampler.params.temperature > 0:
         choices = _rejection_sampled(logits, draft, sampler, generated, prompt)
+    elif on_host:
+        mx.eval(logits)
+        rows = host_view(logits)
+        choices = mx.array(sampler.sample_on_host(rows, generated, prompt, draft.tokens), dtype=mx.uint32)
+        return Verification(choices, mx.array(masses(rows)), draft, sampler, drawn)
     else:
         choices = sampler.sample_rows(logits, generated, prompt, draft.tokens)
     return Verification(choices, mx.logsumexp(logits, axis=-1), draft, sampler, drawn)

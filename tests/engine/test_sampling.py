@@ -1,7 +1,6 @@
 """Sampling against float64 NumPy: the exact distribution, and samples that follow it."""
 
 import io
-import math
 import re
 
 import mlx.core as mx
@@ -13,58 +12,19 @@ from hypothesis import strategies as st
 from engine.errors import InvalidRequest
 from engine.sampling import Adjustment, Sampler, filtered_logprobs, token_logprobs
 from engine.sampling_params import SamplingParams
-
-VOCAB = 50
-
-
-def some_logits(seed: int, size: int = VOCAB, scale: float = 3.0) -> np.ndarray:
-    """Logits without two equal ones, exact in float32."""
-    values = np.random.default_rng(seed).normal(scale=scale, size=size).astype(np.float32)
-    assert len(set(values.tolist())) == size
-    return values.astype(np.float64)
-
-
-def expected_probabilities(logits: np.ndarray, params: SamplingParams) -> np.ndarray:
-    """The distribution to draw from, token by token, as SamplingParams describes it."""
-    scaled = logits / params.temperature
-    probabilities = np.exp(scaled - scaled.max())
-    probabilities /= probabilities.sum()
-    ranked = sorted(range(len(logits)), key=lambda i: -probabilities[i])
-    kept = ranked[: params.top_k] if params.top_k else ranked
-    mass = sum(probabilities[i] for i in kept)
-    nucleus: list[int] = []
-    reached = 0.0
-    for i in kept:
-        if reached >= params.top_p:
-            break
-        nucleus.append(i)
-        reached += probabilities[i] / mass
-    best = probabilities[ranked[0]]
-    kept = [i for i in nucleus if probabilities[i] >= params.min_p * best]
-    result = np.zeros(len(logits))
-    result[kept] = probabilities[kept] / probabilities[kept].sum()
-    return result
-
-
-def label(params: SamplingParams) -> str:
-    return f"t{params.temperature}-k{params.top_k}-p{params.top_p}-m{params.min_p}"
-
-
-FILTERS = [
-    SamplingParams(temperature=1.0),
-    SamplingParams(temperature=0.3),
-    SamplingParams(temperature=2.5),
-    SamplingParams(temperature=1.0, top_k=1),
-    SamplingParams(temperature=1.3, top_k=7),
-    SamplingParams(temperature=1.0, top_k=VOCAB + 9),
-    SamplingParams(temperature=1.0, top_p=0.9),
-    SamplingParams(temperature=1.0, top_p=1e-6),
-    SamplingParams(temperature=1.0, min_p=0.05),
-    SamplingParams(temperature=1.0, min_p=1.0),
-    SamplingParams(temperature=0.8, top_k=20, top_p=0.8),
-    SamplingParams(temperature=1.5, top_k=20, top_p=0.95, min_p=0.1),
-    SamplingParams(temperature=1.5, top_p=0.97, min_p=0.02),
-]
+from tests.engine.sampling_oracle import (
+    ADJUSTED,
+    FILTERS,
+    SPREAD,
+    TOKENS,
+    VOCAB,
+    adjusted,
+    assert_follow,
+    expected_probabilities,
+    label,
+    seeded,
+    some_logits,
+)
 
 
 @pytest.mark.parametrize("params", FILTERS, ids=label)
@@ -84,27 +44,12 @@ def test_a_very_low_temperature_is_greedy_and_finite(temperature: float) -> None
     assert probabilities.sum() == 1
 
 
-@pytest.mark.parametrize(
-    "params", [f for f in FILTERS if f.top_k != 1 and f.top_p > 1e-3 and f.min_p < 1], ids=label
-)
+@pytest.mark.parametrize("params", SPREAD, ids=label)
 def test_samples_follow_the_distribution(params: SamplingParams) -> None:
-    """Pearson's chi-square with fixed seeds; the bound is the 99.99th percentile of its distribution."""
-    size, draws = 12, 4000
-    logits = some_logits(5, size, scale=1.5)
-    probabilities = expected_probabilities(logits, params)
-    seeded = SamplingParams(**{name: getattr(params, name) for name in params.__slots__} | {"seed": 7})
-    sampler = Sampler(seeded, size)
-    array = mx.array(logits.astype(np.float32))
-    drawn = [sampler.sample(array, [], []) for _ in range(draws)]
-    counts = np.bincount(np.array(mx.stack(drawn)), minlength=size)
-    possible = probabilities > 0
-    assert counts[~possible].sum() == 0
-    expected = draws * probabilities[possible]
-    statistic = ((counts[possible] - expected) ** 2 / expected).sum()
-    freedom = max(1, possible.sum() - 1)
-    # Wilson and Hilferty's approximation of the chi-square quantile, at z = 3.72
-    bound = freedom * (1 - 2 / (9 * freedom) + 3.72 * math.sqrt(2 / (9 * freedom))) ** 3
-    assert statistic < bound
+    logits = some_logits(5, 12, scale=1.5)
+    sampler, array = Sampler(seeded(params, 7), 12), mx.array(logits.astype(np.float32))
+    drawn = mx.stack([sampler.sample(array, [], []) for _ in range(4000)])
+    assert_follow(drawn.tolist(), expected_probabilities(logits, params))
 
 
 def run(params: SamplingParams, steps: int = 20) -> list[int]:
@@ -174,18 +119,6 @@ def test_greedy_is_one_operation_on_the_logits_as_they_are() -> None:
     assert token.item() == np.array(logits.astype(mx.float32)).argmax()
 
 
-ADJUSTED = st.builds(
-    SamplingParams,
-    repetition_penalty=st.sampled_from([1.0, 1.2, 2.0, 0.7]),
-    presence_penalty=st.sampled_from([0.0, 0.5, -1.0, 2.0]),
-    frequency_penalty=st.sampled_from([0.0, 0.3, -0.5, 2.0]),
-    logit_bias=st.lists(
-        st.tuples(st.integers(0, VOCAB - 1), st.sampled_from([-100.0, -1.5, 2.0, 100.0]))
-    ).map(tuple),
-)
-TOKENS = st.lists(st.integers(0, VOCAB - 1), max_size=30)
-
-
 @given(params=ADJUSTED, generated=TOKENS, prompt=TOKENS, seed=st.integers(0, 20))
 def test_bias_and_penalties(
     params: SamplingParams, generated: list[int], prompt: list[int], seed: int
@@ -195,17 +128,7 @@ def test_bias_and_penalties(
     logits = some_logits(seed)
     for length in range(len(generated) + 1):
         seen = generated[:length]
-        expected = logits.copy()
-        for token, bias in params.logit_bias:
-            expected[token] += bias
-        for token in range(VOCAB):
-            if token in seen or token in prompt:
-                factor = params.repetition_penalty
-                expected[token] = (
-                    expected[token] / factor if expected[token] > 0 else expected[token] * factor
-                )
-            expected[token] -= params.frequency_penalty * seen.count(token)
-            expected[token] -= params.presence_penalty * (token in seen)
+        expected = adjusted(params, logits, seen, prompt)
         got = adjustment.apply(mx.array(logits.astype(np.float32)), seen, prompt)
         np.testing.assert_allclose(np.array(got), expected, rtol=1e-5, atol=1e-4)
 
@@ -223,11 +146,10 @@ def test_bias_and_penalties_of_rows_are_those_of_each_beginning(
 
 @pytest.mark.parametrize("params", [SamplingParams(), *FILTERS], ids=label)
 def test_rows_are_drawn_as_one_after_another_would_be(params: SamplingParams) -> None:
-    seeded = SamplingParams(**{name: getattr(params, name) for name in params.__slots__} | {"seed": 2})
     rows = mx.array(np.stack([some_logits(seed) for seed in range(8)]).astype(np.float32))
-    sampler, draft = Sampler(seeded, VOCAB), [4] * 7
+    sampler, draft = Sampler(seeded(params, 2), VOCAB), [4] * 7
     alone = [int(sampler.sample(row, [], []).item()) for row in rows]
-    assert Sampler(seeded, VOCAB).sample_rows(rows, [], [], draft).tolist() == alone
+    assert Sampler(seeded(params, 2), VOCAB).sample_rows(rows, [], [], draft).tolist() == alone
 
 
 @pytest.mark.parametrize("params", FILTERS, ids=label)
