@@ -1,20 +1,18 @@
 """A prompt's chunk on a thread of its own, beside answers: for a CPU, of which answers alone leave half idle.
 
-A write to the arena yields new pools, and would copy a pool that somebody else reads. So the engine's thread
-alone reads and writes pages, a layer at a time: it hands over what a layer's tokens see of those before them,
-and stores the keys and values that come back, between two steps of the answers. The other thread has all
-that it computes with in memory of its own: of two layers and a chunk, which no budget of pages counts.
+It reads earlier tokens where they lie: the engine's thread writes into the same pools meanwhile, but to other
+slots, as nobody writes to a page that a table holds but behind its tokens. What it has come to it leaves to
+the engine's thread, a layer at a time, which stores it between two steps of the answers. Where the arena
+grows, it reads on in the old pools, which live until then beside the new ones.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from threading import Event, current_thread
+from threading import Event
 
 import mlx.core as mx
 
@@ -33,16 +31,10 @@ from engine.layers.host_math import Floats
 from engine.layers.waiting_ops import WaitingOps
 from engine.processors import ENGINE_THREAD, are_two, kept_apart, step_back
 
-_LOOK = 1.0
-"""Seconds after which the thread looks whether the engine's is still there."""
-
 NICER = 3
 """By how much it, and MLX's thread for it, leave the processors to others: docs/cache-measured.md has why."""
 
 _NAME = "mlxr-prompt"
-
-_ROOMS = 2
-"""Layers whose earlier tokens lie ready at most: one is computed, and one comes next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +46,22 @@ class LayerRows:
     values: mx.array
 
 
-@dataclass(slots=True)
-class Room:
-    """Memory for what a chunk's tokens see in a layer: those before them, and their own behind these.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a chunk's tokens see in a layer of those before them, where it lies.
 
     Attributes:
-        keys, values: float32 (kv_heads, earlier + tokens, head_dim).
-        seen: of the earlier ones, the last so many.
+        keys, values: float32 (kv_heads, slots, head_dim) of all slots.
+        spans: the slots of those that are seen, in order.
     """
 
-    keys: mx.array
-    values: mx.array
-    seen: int = 0
+    keys: Floats
+    values: Floats
+    spans: Sequence[Span]
+
+    def rows(self, of: Floats) -> list[Floats]:
+        """What is seen of the keys or the values."""
+        return [of[:, span.begin : span.end] for span in self.spans]
 
 
 class AsideChunk:
@@ -76,23 +72,26 @@ class AsideChunk:
         hidden: what came out of the last layer, (tokens, width); None before, and where nobody wants it.
     """
 
-    def __init__(self, decoder: Decoder, crew: Crew, ids: mx.array, begin: int, *, is_last: bool) -> None:
-        """`ids`: evaluated, of tokens from `begin` on. `is_last`: `hidden` is wanted."""
+    def __init__(
+        self,
+        decoder: Decoder,
+        crew: Crew,
+        ids: mx.array,
+        begin: int,
+        earlier: Mapping[int, Earlier],
+        *,
+        is_last: bool,
+    ) -> None:
+        """`ids`: evaluated, of tokens from `begin` on. `earlier`: by layer. `is_last`: `hidden` is wanted."""
         self._decoder, self._ids, self.begin, self._is_last = decoder, ids, begin, is_last
-        self._crew = crew
+        self._crew, self._seen = crew, dict(earlier)
         self.tokens = ids.size
         self.layers = 0
         self.hidden: mx.array | None = None
         self._angles = decoder.rope.angles(range(begin, begin + self.tokens))
-        self._earlier = max(_earlier(layer, begin) for layer in decoder.attention)
-        attending = decoder.attention if is_last else decoder.attention[:-1]
-        self._unfilled = deque(attending if begin else ())
-        self._free = deque[Room]()
-        self._filled = SimpleQueue[Room | None]()
         self._rows = deque[LayerRows]()
         self._news = Event()
         self._is_abandoned = False
-        self._owner = current_thread()
         self._error: Exception | None = None
 
     @property
@@ -100,18 +99,6 @@ class AsideChunk:
         """Whether all of it is in pages, and `hidden` there if it is wanted."""
         is_stored = self.layers == len(self._decoder.attention)
         return is_stored and (self.hidden is not None or not self._is_last)
-
-    def fill(self, arena: Arena, pager: Pager, table: PageTable) -> None:
-        """Hand over what the tokens see of earlier ones in the next layer, where there is memory for it."""
-        if not self._unfilled or not self._free:
-            return
-        layer, room = self._unfilled.popleft(), self._free.popleft()
-        room.seen = _earlier(layer, self.begin)
-        spans = pager.spans(table, self.begin - room.seen, self.begin)
-        seen = slice(self._earlier - room.seen, self._earlier)
-        for stored, rows in zip(arena.on_host(layer.index), (room.keys, room.values), strict=True):
-            _copy(stored, spans, host_view(rows)[:, seen])
-        self._filled.put(room)
 
     def wait(self, seconds: float) -> None:
         """Until keys and values were computed since, or so long."""
@@ -131,7 +118,6 @@ class AsideChunk:
         """Nobody wants it any more: its thread ends it behind the layer that it is at."""
         self._is_abandoned = True
         self._crew.release()
-        self._filled.put(None)
 
     def run(self) -> None:
         """Compute it, on the other thread."""
@@ -146,13 +132,7 @@ class AsideChunk:
         self._news.set()
 
     def _compute(self) -> None:
-        ops, shape = WaitingOps(self._crew), self._decoder.attention[0].shape
-        if self.begin:
-            size = (shape.kv_heads, self._earlier + self.tokens, shape.head_dim)
-            for _ in range(_ROOMS):
-                keys, values = mx.zeros(size), mx.zeros(size)
-                mx.eval(keys, values)
-                self._free.append(Room(keys, values))
+        ops = WaitingOps(self._crew)
         if not self._is_last:
             self._decoder.store(self._ids, ops, self._attend, self._write)
             return
@@ -172,40 +152,13 @@ class AsideChunk:
 
     def _attend(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         q, own = self._write(layer, qkv)
-        shape, keys, values = layer.shape, own.keys, own.values
-        room = self._next_room() if self.begin else None
-        if room is not None:
-            host_view(room.keys)[:, self._earlier :] = host_view(own.keys)
-            host_view(room.values)[:, self._earlier :] = host_view(own.values)
-            first = self._earlier - room.seen
-            keys, values = room.keys[:, first:], room.values[:, first:]
-        out = attend_in_blocks(q, keys, values, shape.scale, shape.window, self._crew, helps_slowly=are_two())
-        if room is not None:
-            self._free.append(room)
-        return out
-
-    def _next_room(self) -> Room:
-        while self._owner.is_alive():
-            with suppress(Empty):
-                room = self._filled.get(timeout=_LOOK)
-                if room is not None:
-                    return room
-                break
-        raise _Abandoned
-
-
-def _earlier(layer: AttentionLayer, begin: int) -> int:
-    """How many tokens before token `begin` it sees, or those behind it."""
-    window = layer.shape.window
-    return begin if window is None else min(begin, window - 1)
-
-
-def _copy(stored: Floats, spans: Sequence[Span], rows: Floats) -> None:
-    """What `spans` of a pool hold, to `rows`."""
-    begin = 0
-    for span in spans:
-        rows[:, begin : begin + span.length] = stored[:, span.begin : span.end]
-        begin += span.length
+        keys, values = [host_view(own.keys)], [host_view(own.values)]
+        if earlier := self._seen.pop(layer.index, None):
+            keys, values = earlier.rows(earlier.keys) + keys, earlier.rows(earlier.values) + values
+        shape = layer.shape
+        return attend_in_blocks(
+            q, keys, values, shape.scale, shape.window, self._crew, helps_slowly=are_two()
+        )
 
 
 def _begin(crew: Crew) -> None:
@@ -228,7 +181,14 @@ class Aside:
 
     def begin(self, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
         """Begin a chunk behind the tokens of `table`; see AsideChunk."""
-        chunk = AsideChunk(self._decoder, self._crew, ids, table.length, is_last=is_last)
+        begin, earlier = table.length, dict[int, Earlier]()
+        table.is_read = True
+        for layer in self._decoder.attention if begin else ():
+            window = layer.shape.window
+            first = 0 if window is None else max(0, begin - window + 1)
+            spans = self._pager.spans(table, first, begin)
+            earlier[layer.index] = Earlier(*self._arena.on_host(layer.index), spans)
+        chunk = AsideChunk(self._decoder, self._crew, ids, begin, earlier, is_last=is_last)
         self._thread.submit(chunk.run)
         return chunk
 
@@ -239,18 +199,18 @@ class Aside:
         if self._is_shared and not chunk.is_through:
             self._crew.hold()
 
-    def exchange(self, chunk: AsideChunk, table: PageTable) -> int:
-        """Store what was computed since, and hand over what comes next.
+    def store(self, chunk: AsideChunk, table: PageTable) -> None:
+        """Store what was computed since, in its pages; on the engine's thread, while no step is in flight."""
+        spans = self._pager.spans(table, chunk.begin, chunk.begin + chunk.tokens)
+        for rows in chunk.take():
+            for pool, new in zip(self._arena.on_host(rows.layer), (rows.keys, rows.values), strict=True):
+                _write(pool, spans, host_view(new))
+        table.is_read = not chunk.is_through
 
-        On the engine's thread, while no step is in flight.
 
-        Returns:
-            The layers that were stored; their pages are written with the next step.
-        """
-        taken = chunk.take()
-        if taken:
-            spans = self._pager.spans(table, chunk.begin, chunk.begin + chunk.tokens)
-            for rows in taken:
-                self._arena.write_layer(rows.layer, rows.keys, rows.values, spans)
-        chunk.fill(self._arena, self._pager, table)
-        return len(taken)
+def _write(pool: Floats, spans: Sequence[Span], rows: Floats) -> None:
+    """Rows (kv_heads, tokens, head_dim) to the slots of `spans`, in order."""
+    begin = 0
+    for span in spans:
+        pool[:, span.begin : span.end] = rows[:, begin : begin + span.length]
+        begin += span.length

@@ -93,8 +93,7 @@ class FunctionalSteps:
             filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
         self.wait_for_aside(filling, seconds)
         chunk = filling.aside
-        if self._aside.exchange(chunk, part.table):
-            self.written = tuple(self._model.arena.written())
+        self._aside.store(chunk, part.table)
         filling.layer = chunk.layers
         if not chunk.is_through:
             return None

@@ -6,7 +6,7 @@ its queries see, and has a megabyte of scores in memory however many these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import mlx.core as mx
@@ -45,8 +45,8 @@ _FEW = 256
 
 def attend_in_blocks(
     q: mx.array,
-    keys: mx.array,
-    values: mx.array,
+    keys: Sequence[Floats],
+    values: Sequence[Floats],
     scale: float,
     window: int | None,
     crew: Crew,
@@ -57,7 +57,8 @@ def attend_in_blocks(
 
     Args:
         q: float32 (heads, tokens, head_dim), of the last tokens of the sequence.
-        keys, values: float32 (kv_heads, n, head_dim), of its last n >= tokens: all that the queries see.
+        keys, values: float32 (kv_heads, some, head_dim), one behind the other those of its last n >= tokens:
+            all that the queries see.
         window: None for all.
         crew: shares the queries.
         helps_slowly: whether who helps has less of a processor, and so begins with smaller pieces: at the end
@@ -67,13 +68,14 @@ def attend_in_blocks(
         (tokens, heads · head_dim), evaluated.
     """
     heads, tokens, head_dim = q.shape
-    kv_heads, seen, _ = keys.shape
+    kv_heads, seen = len(keys[0]), sum(part.shape[1] for part in keys)
     group = heads // kv_heads
     is_few = tokens * group < _FEW
     result = mx.zeros((tokens, heads * head_dim))
     q = q.reshape(kv_heads, group, tokens, head_dim) * scale
-    mx.eval(q, keys, values, result)
-    queries, key_rows, value_rows = host_view(q), *_rows(keys, values, with_ones=not is_few)
+    mx.eval(q, result)
+    in_a_row = _in_a_row if is_few else _with_ones
+    queries, key_rows, value_rows = host_view(q), in_a_row(keys), in_a_row(values)
     outs = host_view(result).reshape(tokens, kv_heads, group, head_dim, copy=False)
     query = 2 * group * seen * head_dim  # multiplications that it takes
     # As many queries as give each thread some pieces, or as are worth one, and as are quick together.
@@ -114,17 +116,19 @@ def _blocks(tokens: int, count: int, *, helps_slowly: bool) -> list[slice]:
     ]
 
 
-def _rows(keys: mx.array, values: mx.array, *, with_ones: bool) -> tuple[Floats, Floats]:
-    """Where they lie, evaluated; or copies as _with_ones makes them."""
-    pair = host_view(keys), host_view(values)
-    return (_with_ones(pair[0]), _with_ones(pair[1])) if with_ones else pair
+def _in_a_row(parts: Sequence[Floats]) -> Floats:
+    """Some (kv_heads, n, head_dim) one behind the other; one alone where it lies."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def _with_ones(rows: Floats) -> Floats:
-    """A copy of (kv_heads, n, head_dim) with _BEHIND more columns, of which the first has ones."""
-    kv_heads, count, head_dim = rows.shape
+def _with_ones(parts: Sequence[Floats]) -> Floats:
+    """A copy of them one behind the other, with _BEHIND more columns, of which the first has ones."""
+    kv_heads, _, head_dim = parts[0].shape
+    count, begin = sum(part.shape[1] for part in parts), 0
     out = np.zeros((kv_heads, count, head_dim + _BEHIND), np.float32)
-    out[..., :head_dim] = rows
+    for part in parts:
+        out[:, begin : begin + part.shape[1], :head_dim] = part
+        begin += part.shape[1]
     out[..., head_dim] = 1
     return out
 

@@ -12,6 +12,7 @@ from itertools import takewhile
 import mlx.core as mx
 
 from engine.crew import Crew
+from engine.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
@@ -116,7 +117,9 @@ class FunctionalStep:
         shape, visible = layer.shape, part.sees(layer.shape.window)
         keys, values = self._arena.read_layer(layer.index, visible.spans)
         if self._crew is not None and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
-            return attend_in_blocks(q.squeeze(0), keys, values, shape.scale, shape.window, self._crew)
+            mx.eval(keys, values)
+            there = [host_view(keys)], [host_view(values)]
+            return attend_in_blocks(q.squeeze(0), *there, shape.scale, shape.window, self._crew)
         if visible.mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)

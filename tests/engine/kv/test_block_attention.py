@@ -32,6 +32,11 @@ def random(*shape: int, seed: int, size: float = 1.0) -> mx.array:
     return mx.array((size * np.random.default_rng(seed).standard_normal(shape)).astype(np.float32))
 
 
+def parted(*arrays: mx.array) -> list[list[np.ndarray]]:
+    """Each of (heads, n, head_dim) in two parts, one of a third of it."""
+    return [np.array_split(np.array(array), [array.shape[1] // 3], axis=1) for array in arrays]
+
+
 def expected(q: mx.array, keys: mx.array, values: mx.array, window: int | None) -> np.ndarray:
     """All of it at once, in float64."""
     q64, k64, v64 = (np.array(each, dtype=np.float64) for each in (q, keys, values))
@@ -51,7 +56,7 @@ def assert_right(
     q = random(heads, tokens, DIM, seed=1, size=size)
     keys = random(KV_HEADS, history + tokens, DIM, seed=2, size=size)
     values = random(KV_HEADS, history + tokens, DIM, seed=3)
-    found = np.array(attend_in_blocks(q, keys, values, SCALE, window, CREW))
+    found = np.array(attend_in_blocks(q, *parted(keys, values), SCALE, window, CREW))
     assert np.abs(found - expected(q, keys, values, window)).max() <= most
 
 
@@ -91,7 +96,7 @@ def test_where_keys_are_met_in_parts(
 @pytest.mark.parametrize("size", [1, 3])
 def test_by_any_number_of_threads(size: int) -> None:
     q, keys, values = (random(2, 700, DIM, seed=seed) for seed in (1, 2, 3))
-    found = np.array(attend_in_blocks(q, keys, values, SCALE, None, Crew(size)))
+    found = np.array(attend_in_blocks(q, *parted(keys, values), SCALE, None, Crew(size)))
     assert np.abs(found - expected(q, keys, values, None)).max() <= 1e-5
 
 
@@ -106,7 +111,7 @@ def test_scores_of_ten_thousand_stay_finite() -> None:
 def test_what_is_not_finite_stays_in_its_row() -> None:
     q, keys, values = (random(2, 64, DIM, seed=seed) for seed in (1, 2, 3))
     q[0, 5, 0] = float("inf")
-    found = np.isfinite(np.array(attend_in_blocks(q, keys, values, SCALE, None, CREW))).all(axis=-1)
+    found = np.isfinite(np.array(attend_in_blocks(q, *parted(keys, values), SCALE, None, CREW))).all(axis=-1)
     assert [int(token) for token in np.flatnonzero(~found)] == [5]
 
 
@@ -120,7 +125,7 @@ def test_what_scores_take_does_not_grow_with_the_keys(monkeypatch: pytest.Monkey
     monkeypatch.setattr(block_attention, "_hide", note)
     q = random(4, 600, DIM, seed=1)
     keys, values = (random(KV_HEADS, 5000, DIM, seed=seed) for seed in (2, 3))
-    attend_in_blocks(q, keys, values, SCALE, None, CREW)
+    attend_in_blocks(q, *parted(keys, values), SCALE, None, CREW)
     assert SCORES // 4 < max(sizes) <= SCORES
 
 
@@ -158,7 +163,7 @@ def test_scores_of_earlier_keys_may_be_so_much_larger_that_exponentials_overflow
     q, values = random(4, 300, DIM, seed=1), random(KV_HEADS, 1500, DIM, seed=3)
     keys = np.array(random(KV_HEADS, 1500, DIM, seed=2))
     keys[:, 650] *= 300
-    found = np.array(attend_in_blocks(q, mx.array(keys), values, SCALE, window, CREW))
+    found = np.array(attend_in_blocks(q, *parted(mx.array(keys), values), SCALE, window, CREW))
     exact = expected(q, mx.array(keys), values, window)
     assert np.isfinite(found).all()
     assert np.abs(found - exact).max() <= 2e-4  # a score of 300 is off by 3e-5
@@ -169,9 +174,9 @@ def test_queries_that_are_not_finite_spoil_no_others(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(block_attention, "SCORES", KEYS * 2 * QUERIES)
     q = np.array(random(4, 300, DIM, seed=1))
     keys, values = random(KV_HEADS, 700, DIM, seed=2), random(KV_HEADS, 700, DIM, seed=3)
-    right = np.array(attend_in_blocks(mx.array(q), keys, values, SCALE, None, CREW))
+    right = np.array(attend_in_blocks(mx.array(q), *parted(keys, values), SCALE, None, CREW))
     q[1, 7] = np.nan
-    found = np.array(attend_in_blocks(mx.array(q), keys, values, SCALE, None, CREW))
+    found = np.array(attend_in_blocks(mx.array(q), *parted(keys, values), SCALE, None, CREW))
     assert np.isnan(found[7, DIM : 2 * DIM]).all()
     found[7, DIM : 2 * DIM] = right[7, DIM : 2 * DIM]
     np.testing.assert_allclose(found, right, atol=2e-6)
@@ -182,7 +187,7 @@ def test_queries_that_are_not_finite_spoil_no_others(monkeypatch: pytest.MonkeyP
 def test_smaller_pieces_for_those_who_help_slowly_are_the_same(tokens: int, window: int | None) -> None:
     q, keys, values = (random(2, tokens + 70, DIM, seed=seed) for seed in (1, 2, 3))
     q = q[:, 70:]
-    found = np.array(attend_in_blocks(q, keys, values, SCALE, window, CREW, helps_slowly=True))
+    found = np.array(attend_in_blocks(q, *parted(keys, values), SCALE, window, CREW, helps_slowly=True))
     assert np.abs(found - expected(q, keys, values, window)).max() <= 1e-5
 
 
