@@ -15,14 +15,10 @@ from threading import Barrier, Event, Lock, local
 from typing import TypeVar
 
 from engine.blas import numpy_on_one_thread
-from engine.processors import step_back, usable
+from engine.processors import run_when_idle, usable
 
 NAME = "mlxr-crew"
 """What its threads are called, but the one that asks."""
-
-NICER = 19
-"""By how much they leave the processors to others, all that there is: nobody waits long for them, and who
-computes an answer's token on their processor has it again at the next tick (docs/cache-measured.md)."""
 
 _HELD = 0.1
 """Seconds: who is held for longer has been forgotten, or is beside a model whose steps take as long."""
@@ -37,7 +33,7 @@ _thread = local()
 
 def _begin() -> None:
     """Of no crew: its threads would keep it, and so never end."""
-    step_back(NAME, NICER)
+    run_when_idle(NAME)
     _thread.is_helper = True
 
 

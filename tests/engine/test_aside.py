@@ -12,10 +12,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import (
-    EngineSettings,
-    crew,
-)
+from engine import EngineSettings
 from engine.aside import NICER
 from engine.blas import LOADED, one_thread
 from engine.chunking import ChunkSizer
@@ -115,20 +112,22 @@ def test_one_that_is_dropped_leaves_the_thread_to_the_next(model: LoadedModel) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a single thread step back")
 def test_its_threads_leave_the_processors_to_others(model: LoadedModel) -> None:
-    def threads() -> dict[int, int]:
-        """How nice they are, by their ids."""
-        nice = dict[int, int]()
+    def threads() -> dict[int, tuple[int, int]]:
+        """How nice they are, and how the system shares processors with them, by their ids."""
+        places = dict[int, tuple[int, int]]()
         for path in Path("/proc/self/task").iterdir():
             with suppress(ProcessLookupError):  # an earlier test's may end meanwhile
-                nice[int(path.name)] = os.getpriority(os.PRIO_PROCESS, int(path.name))
-        return nice
+                id_ = int(path.name)
+                places[id_] = os.getpriority(os.PRIO_PROCESS, id_), os.sched_getscheduler(id_)
+        return places
 
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     runner, before = stepped(model), threads()
     through(runner, filling(model, PageTable(), prompt()[:100]))
-    new = [nice for id_, nice in threads().items() if id_ not in before]
-    assert new.count(usual + NICER) >= 2  # its own, and the one in which MLX computes for it
-    assert new.count(usual + crew.NICER) >= 1
+    new = [place for id_, place in threads().items() if id_ not in before]
+    usual_share = os.sched_getscheduler(0)
+    assert new.count((usual + NICER, usual_share)) >= 2  # its own, and the one in which MLX computes for it
+    assert new.count((usual, os.SCHED_IDLE)) >= 1  # who helps
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 

@@ -10,7 +10,7 @@ from threading import Barrier, Event, current_thread, get_native_id, main_thread
 import numpy as np
 import pytest
 
-from engine.crew import NICER, Crew
+from engine.crew import Crew
 
 
 def kept_by(crew: Crew, pieces: int, compute: Callable[[int], int], most: int = 8) -> dict[int, int]:
@@ -150,11 +150,8 @@ def test_who_is_forgotten_goes_on() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a single thread step back")
 def test_its_threads_leave_the_processors_to_others() -> None:
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    assert meeting(Crew(2), lambda: os.getpriority(os.PRIO_PROCESS, get_native_id())) == {
-        usual,
-        usual + NICER,
-    }
+    usual = os.sched_getscheduler(0)
+    assert meeting(Crew(2), lambda: os.sched_getscheduler(0)) == {usual, os.SCHED_IDLE}
 
 
 def test_products_of_numpy_use_the_thread_that_asks() -> None:
