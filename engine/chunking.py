@@ -26,7 +26,7 @@ _APART = 16
 host may be slower than a moment ago."""
 _ASIDE, _ASIDE_SECONDS = 2048, 4.0
 """Most tokens of a chunk on a thread of its own, and for how long alone."""
-_ASIDE_PACE = 1.45
+_ASIDE_PACE = 1.4
 """How many times as long as alone answers' steps take beside it at least: what they leave of their processor
 is the prompt's."""
 _FEWEST_STEPS = 8
