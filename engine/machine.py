@@ -11,6 +11,14 @@ import mlx.core as mx
 from engine import blas
 from engine.settings import choose_executor
 
+KEPT = 8
+"""One part of so many of the memory that models may share is what MLX may keep for reuse.
+
+Chunks of 4,096 tokens of TinyLlama behind 12,000 leave arrays of up to 8 GB on an H100, where MLX computes
+attention; with a sixteenth prompts alone were 5 % slower there, with an eighth and a fourth not to be told
+apart (2026-11-26).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class MachineReport:
@@ -59,6 +67,16 @@ def memory_bytes() -> int:
             if isinstance(size, int) and size > 0:
                 return size
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def limit_kept_memory() -> None:
+    """Of what arrays leave MLX keeps at most an eighth of `memory_bytes` for the next ones, from now on.
+
+    By itself it keeps on a GPU what all of it leaves free: in minutes of prompts without a rest 54 of an
+    H100's 80 GB, and of a Mac's memory what other programs need.
+    """
+    if device_kind() != "CPU":  # there it keeps 32 MB
+        mx.set_cache_limit(memory_bytes() // KEPT)
 
 
 def compute_dtype(stored: str | None) -> mx.Dtype:

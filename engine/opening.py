@@ -13,7 +13,7 @@ from engine.errors import EngineClosed, ModelError
 from engine.events import Event
 from engine.fit import Tenant, check_weights, pages_beside_draft
 from engine.loading.model import LoadedModel, load_model
-from engine.machine import memory_bytes
+from engine.machine import limit_kept_memory, memory_bytes
 from engine.model_events import LoadProgress
 from engine.serving import Serving
 from engine.settings import EngineSettings
@@ -36,6 +36,7 @@ def open_model(
             raise EngineClosed("the engine was shut down while the model was loading")
         emit(LoadProgress(command.id, done, total))
 
+    limit_kept_memory()
     try:
         own = own_settings(command, settings)
         model = load_model(Path(command.path), own, progress)

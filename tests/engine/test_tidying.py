@@ -13,6 +13,7 @@ from engine.commands import Generate, LoadModel
 from engine.events import Stats
 from engine.kv.coding import Plane
 from engine.kv.ssd_folder import SsdFolder
+from engine.machine import memory_bytes
 from engine.model_events import ModelReady
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER, STUCK_AFTER
@@ -472,3 +473,18 @@ def test_growth_that_breaks_loses_pages_and_no_answer(
     again, report = model.ask("b", long_prompt(0, 40))
     assert report.cached_tokens == 0
     assert again.tokens == first.tokens
+
+
+@pytest.mark.parametrize("kind", ["CPU", "Metal"])
+def test_on_a_gpu_an_eighth_of_the_memory_is_kept_for_reuse_at_most(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = mx.set_cache_limit(1 << 25)
+    monkeypatch.setattr("engine.machine.device_kind", lambda: kind)
+    try:
+        with running_engine(EngineSettings()) as listener:
+            listener.submit(LoadModel("load", str(write_random_model(tmp_path / "model"))))
+            assert isinstance(listener.end_of("load"), ModelReady)
+        assert mx.set_cache_limit(1 << 25) == (1 << 25 if kind == "CPU" else memory_bytes() // 8)
+    finally:
+        mx.set_cache_limit(usual)
