@@ -53,7 +53,8 @@ class Filling:
     aside: AsideChunk | None = None
 
     def drop(self) -> None:
-        """Nobody goes on with it."""
+        """Nobody goes on with it: what is still computed of its pages is not wanted."""
+        self.part.table.is_read = False
         if self.aside is not None:
             self.aside.abandon()
 

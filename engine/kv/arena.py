@@ -29,7 +29,7 @@ from engine.kv.page_data import Array, PageData
 from engine.kv.page_table import PageCopy as PageCopied
 from engine.kv.page_table import Span
 from engine.kv.pool_memory import PoolMemory, page_spans
-from engine.kv.pool_spans import bits, gather, write
+from engine.kv.pool_spans import bits, copy, gather, write
 from engine.machine import device_kind
 from metal.constants import device_integers
 from metal.page_copy import PageCopy
@@ -264,10 +264,7 @@ class Arena:
     def _copy(self, copied: PageCopied) -> None:
         source, target = (page * self.page_size for page in (copied.source, copied.target))
         for pools in self._pools.values():
-            parts = [mx.contiguous(pool[:, source : source + self.page_size]) for pool in pools]
-            mx.eval(parts)  # a view of a pool in flight would make its next write copy the whole pool
-            for layer, part in enumerate(parts):
-                pools[layer][:, target : target + self.page_size] = part
+            copy(pools, source, target, self.page_size)
 
     def _pools_of(self, name: str) -> list[list[mx.array]]:
         """Of keys or of values: the pools of each plane."""

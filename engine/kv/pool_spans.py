@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
+from engine.host_view import host_view
 from engine.kv.page_table import Span
+from engine.machine import device_kind
 
 
 def gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
@@ -22,6 +24,24 @@ def write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Spa
         end = begin + span.length
         pools[layer][:, span.begin : span.end] = rows[:, begin:end]
         begin = end
+
+
+def copy(pools: list[mx.array], source: int, target: int, slots: int) -> None:
+    """Put so many slots from `source` on, of each pool, into those from `target` on.
+
+    On a CPU in place: MLX would copy pools that a prompt's thread reads (engine/aside.py).
+    """
+    new, old = slice(target, target + slots), slice(source, source + slots)
+    if device_kind() == "CPU":
+        mx.eval(pools)
+        for pool in pools:
+            rows = host_view(bits(pool))
+            rows[:, new] = rows[:, old]
+        return
+    parts = [mx.contiguous(pool[:, old]) for pool in pools]
+    mx.eval(parts)  # a view of a pool in flight would make its next write copy the whole pool
+    for layer, part in enumerate(parts):
+        pools[layer][:, new] = part
 
 
 def bits(array: mx.array) -> mx.array:

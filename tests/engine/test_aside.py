@@ -104,7 +104,9 @@ def test_one_that_is_dropped_leaves_the_thread_to_the_next(model: LoadedModel) -
     runner.prefill(first, ids[:50])
     dropped = filling(model, first, ids[50:150])
     assert runner.advance_aside(dropped) is None  # it waits for earlier tokens of its layers
+    assert first.is_read
     dropped.drop()
+    assert not first.is_read
     model.memory.free(first)
     logits = through(runner, filling(model, second, ids[:40]))
     assert_close(logits[0], our_logits(model, ids[:40], 40)[-1])

@@ -10,6 +10,7 @@ from engine.errors import EngineError
 from engine.kv.arena import Arena
 from engine.kv.page_table import PageCopy, Span
 from engine.kv.takes_pages import takes_pages
+from engine.machine import device_kind
 
 LAYERS, HEADS, DIM, SIZE = 2, 3, 32, 16
 BITS = pytest.mark.parametrize("bits", [None, 8, 4])
@@ -148,6 +149,24 @@ def test_released_memory_comes_back_empty(bits: int | None) -> None:
     assert arena.pages == 0
     arena.reserve(1, limit=4)
     assert np.array(arena.read_layer(0, [Span(0, 2)])[0]).tolist() == np.zeros((HEADS, 2, DIM)).tolist()
+
+
+@pytest.mark.skipif(device_kind() != "CPU", reason="only there threads read pools meanwhile")
+@BITS
+def test_a_page_is_copied_where_it_lies_though_others_read_the_pools(bits: int | None) -> None:
+    arena, rng = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits), np.random.default_rng(0)
+    arena.reserve(64, limit=64)
+    for layer in range(LAYERS):
+        arena.write_layer(layer, *some(rng, SIZE), [Span(SIZE, 2 * SIZE)])
+    mx.eval(arena.state())
+    views = [np.array(array, copy=False) for array in arena.state()]
+    arena.copy(PageCopy(1, 3))
+    for layer in range(LAYERS):
+        old, new = (arena.read_layer(layer, [Span(page * SIZE, (page + 1) * SIZE)]) for page in (1, 3))
+        assert mx.array_equal(old[0], new[0])
+        assert mx.array_equal(old[1], new[1])
+        assert mx.any(new[0] != 0)
+    assert [view.ctypes.data for view in views] == [_address(array) for array in arena.state()]
 
 
 def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
