@@ -20,6 +20,7 @@ from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from engine.parts import Filling, Part, token_ids, wanted_rows
 from engine.processors import usable
+from metal.decode_attention import MAX_TOKENS
 
 
 class FunctionalSteps:
@@ -58,8 +59,9 @@ class FunctionalSteps:
             tokens: of all parts, one part after the other, uint32 (Σ tokens,).
             is_decode: whether its launches count.
         """
-        if is_decode and self.host is not None:
-            logits = self.host(parts, tokens)
+        is_short = all(part.tokens <= MAX_TOKENS for part in parts) and any(part.rows for part in parts)
+        if self.host is not None and is_short:
+            logits = self.host(parts, tokens, is_decode=is_decode)
             self.written = (logits,)
             return logits
         model, kernels = self._model, self._model.kernels

@@ -34,18 +34,22 @@ class HostSteps:
             HOST + part for part in ("embed", *PARTS * len(model.decoder.attention), "logits")
         )
 
-    def __call__(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
-        """Float32 logits (tokens, vocab) of parts whose rows are all wanted and whose pages are there.
+    def __call__(self, parts: Sequence[Part], tokens: mx.array, *, is_decode: bool = True) -> mx.array:
+        """Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part.
 
         Args:
-            parts: their tables do not get longer here.
-            tokens: of all parts, one part after the other, uint32 (tokens,).
+            parts: whose pages are there already; their tables do not get longer here.
+            tokens: of all parts, one part after the other, uint32 (Σ tokens,).
+            is_decode: whether its launches count.
         """
-        self._launches.update(self._step)
+        if is_decode:
+            self._launches.update(self._step)
         # A request ends where its logits are found not to be finite.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             hidden = self._model.decoder.hidden(tokens, self.ops, self.attend(parts))
-            return self._model.decoder.logits(hidden, self.ops)
+            rows = _wanted(parts)
+            wanted = hidden if len(rows) == len(hidden) else hidden[rows]
+            return self._model.decoder.logits(wanted, self.ops)
 
     def attend(self, parts: Sequence[Part]) -> HostAttention:
         """Attention of a step of these parts, whose pages are there already."""
@@ -58,3 +62,12 @@ class HostSteps:
         mx.eval(logits)
         rows = host_view(logits)
         return mx.array(rows.argmax(axis=-1).astype(np.uint32)), mx.array(masses(rows))
+
+
+def _wanted(parts: Sequence[Part]) -> list[int]:
+    """Of rows, one for each token of the parts, those whose logits are wanted."""
+    rows, end = list[int](), 0
+    for part in parts:
+        end += part.tokens
+        rows += range(end - part.rows, end)
+    return rows

@@ -11,7 +11,7 @@ from typing import cast
 
 from engine.cost_fit import CostFit, Features
 
-VERSION = 6
+VERSION = 7
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
@@ -22,7 +22,7 @@ SHORT = 8
 
 _PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
 
-_WIDTHS = {"chunk": 4, "long": 4, "short": 3, "restore": 2, "returned": 2}
+_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "restore": 2, "returned": 2}
 _HISTORY = 4096.0  # tokens of a long chat
 
 
@@ -41,7 +41,7 @@ class Rates:
         self._few = few
         doubted = (0.0, 0.0, 8 * _HISTORY, _HISTORY)
         self._chunks, self._longer = CostFit(doubted), CostFit(doubted)
-        self._short = CostFit((0.0, 0.0, _HISTORY))
+        self._short = CostFit((0.0, 0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
         self._refusals = 0
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
@@ -63,7 +63,7 @@ class Rates:
         if tokens > SHORT:
             self._add_chunk(tokens, context, seconds)
         else:
-            self._short.add(_few(steps, context), seconds)
+            self._short.add(_few(steps, tokens, context), seconds)
 
     def restored(self, nbytes: int, seconds: float) -> None:
         """Reading `nbytes` of pages back from SSD took `seconds`."""
@@ -133,7 +133,7 @@ class Rates:
 
     def _work_seconds(self, new_tokens: int, cached: int, steps: int) -> float | None:
         """What computing takes by all that was measured, at the pace of then."""
-        few = self._short.seconds(_few(steps, cached)) if new_tokens <= SHORT else None
+        few = self._short.seconds(_few(steps, new_tokens, cached)) if new_tokens <= SHORT else None
         return self.prefill_seconds(max(1, new_tokens), cached) if few is None else few
 
     def _add_chunk(self, tokens: int, context: int, seconds: float) -> None:
@@ -189,9 +189,9 @@ def _chunk(tokens: int, context: int) -> Features:
     return 1.0, float(tokens), tokens * (context + tokens / 2), float(context)
 
 
-def _few(steps: int, context: int) -> Features:
-    """The steps that a few tokens take, and what they look back on."""
-    return 1.0, float(steps), float(context)
+def _few(steps: int, tokens: int, context: int) -> Features:
+    """The steps that a few tokens take, these, and what they look back on."""
+    return 1.0, float(steps), float(tokens), float(context)
 
 
 def _checked(features: Sequence[float], width: int) -> Features:

@@ -30,7 +30,11 @@ def loaded(folder: Path, *, bits: int | None = None, family: str = "llama", **co
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
 @pytest.mark.parametrize("counts", [(1,), (1, 1, 1), (4,), (3, 3)])
-def test_they_give_what_mlx_s_operations_give(counts: tuple[int, ...], family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [0, 1])
+def test_they_give_what_mlx_s_operations_give(
+    counts: tuple[int, ...], rows: int, family: str, tmp_path: Path
+) -> None:
+    """`rows` of logits of each, 0 for all: of a prompt's last few tokens only one is wanted."""
     window = {"sliding_window": 32} if family == "mistral" else {}
     model = loaded(tmp_path, family=family, **window)
     runner, tables = Runner(model), [PageTable() for _ in counts]
@@ -44,7 +48,11 @@ def test_they_give_what_mlx_s_operations_give(counts: tuple[int, ...], family: s
     hidden = model.decoder.hidden(tokens, BuiltinOps(), attend)
     theirs = model.decoder.logits(hidden, BuiltinOps())
     mx.eval(theirs)
-    assert_close(runner.step([Part(t, n, n) for t, n in zip(tables, counts, strict=True)], tokens), theirs)
+    parts = [Part(t, n, rows or n) for t, n in zip(tables, counts, strict=True)]
+    ends = np.cumsum(counts)
+    wanted = [row for end, part in zip(ends, parts, strict=True) for row in range(end - part.rows, end)]
+    assert_close(runner.step(parts, tokens), theirs[mx.array(wanted)])
+    assert bool(runner.launches) == (rows == 0 or set(counts) == {1})  # the end of a prompt is no decode step
 
 
 @pytest.mark.usefixtures("settled_memory")
