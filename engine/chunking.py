@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
 from statistics import median
 
-from engine.slices import DISPATCH_SECONDS, Size, SliceSizer
-from engine.ways import Way, Ways
+from engine.slices import DISPATCH_SECONDS, Pace, Size, SliceSizer
+from engine.ways import BETTER, Way, Ways
 
 COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples."""
@@ -59,21 +60,29 @@ class ChunkSizer:
     then. Beside running answers there are two ways (engine/ways.py). A step computes a slice of a long chunk,
     one layer at least, apart from the answers' tokens: good where a product of few rows costs nearly as much
     as one of many. Or a few tokens of the prompt are rows of the answers' own products: good where these wait
-    for the weights to be read.
+    for the weights to be read. That one compiles, where kernels are compiled, and is slow on many machines:
+    then it is tried only where it was measured at rest, and promises more.
     """
 
-    def __init__(self, most: int, page_size: int, layers: int, longest: int = 0) -> None:
+    def __init__(
+        self,
+        most: int,
+        page_size: int,
+        layers: int,
+        longest: int = 0,
+        mixed_times: Callable[[], Mapping[int, float] | None] = lambda: None,
+    ) -> None:
         """Chunks have `most` tokens, whole pages where possible, in a model of so many `layers`.
 
         Where they go through it beside answers, some layers at a time, they may have `longest`, if that is
-        more.
+        more. `mixed_times`: see MixedCosts; None where it costs nothing to try.
         """
         self._most, self._page_size, self._layers = most, page_size, layers
         self._longest = max(most, longest)
         self._rates = deque[float](maxlen=_RATES_KEPT)
         self._slices = SliceSizer(self._sizes())
         self._mixed = SliceSizer(self._mixed_sizes(), more=0.0)
-        self._ways = Ways()
+        self._ways, self._mixed_times = Ways(), mixed_times
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
         self._medians = dict[int, float]()
@@ -93,7 +102,7 @@ class ChunkSizer:
             alone = int(self.rate * DISPATCH_SECONDS) if self._rates else _FIRST_PAGES * self._page_size
             alone = max(alone, COMMON) if self._rates else alone
             return self._cut(begin, remaining, self._whole(alone, self._most))
-        if self._ways.is_mixed:
+        if self._mixes:
             return min(remaining, self._size(self._mixed, answers).tokens)
         return self._cut(begin, remaining, self._size(self._slices, answers).tokens)
 
@@ -125,7 +134,7 @@ class ChunkSizer:
 
     def way(self, tokens: int, answers: int) -> Way:
         """How the next chunk, of so many tokens, goes beside so many answers on the same thread."""
-        return Way.MIXED if self._ways.is_mixed and answers > 0 and tokens > 1 else Way.APART
+        return Way.MIXED if self._mixes and answers > 0 and tokens > 1 else Way.APART
 
     def layers(self, tokens: int, left: int, answers: int = 0) -> int:
         """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
@@ -158,7 +167,8 @@ class ChunkSizer:
                 sizer.took(Size(tokens, round(share * self._layers)), seconds, alone, self._token())
                 may = self._slices.may(alone)
                 mixed, apart = self._mixed.pace(alone, may), self._slices.pace(alone, may)
-                self._ways.took(is_mixed=is_mixed, mixed=mixed, apart=apart)
+                may_try = self._mixes or self._is_promising(alone, may, apart)
+                self._ways.took(is_mixed=is_mixed, mixed=mixed, apart=apart, may_try=may_try)
         elif tokens * share >= min(self._page_size, 8):
             self._rates.append(tokens * share / seconds)
 
@@ -173,6 +183,21 @@ class ChunkSizer:
         if is_due:
             self._since_alone = 0
         return is_due
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether a prompt goes with answers' tokens; not with kernels that are new since that was found."""
+        return self._ways.is_mixed and self._mixed_times() != {}
+
+    def _is_promising(self, alone: float, may: float, apart: Pace | None) -> bool:
+        """Whether a prompt may go faster so than `apart`, in steps of about `may` seconds."""
+        times = self._mixed_times()
+        if times is None:
+            return True
+        works = [
+            self._layers * tokens / (ratio * alone) for tokens, ratio in times.items() if ratio * alone <= may
+        ]
+        return max(works, default=0.0) > BETTER * (apart.work if apart is not None else 0.0)
 
     def _size(self, sizer: SliceSizer, answers: int) -> Size:
         return sizer.next(self._alone(answers) or 0.0, self._token())

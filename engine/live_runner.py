@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -75,6 +75,10 @@ class LiveRunner:
     def is_warm(self, tokens: int, length: int) -> bool:
         """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""
         return self._warmth.is_warm(tokens, length)
+
+    def mixed_times(self) -> Mapping[int, float] | None:
+        """What was measured of steps that take a prompt's tokens along: see Warmth."""
+        return self._warmth.mixed_times
 
     def warm_next(self) -> None:
         """Compile one more kind of step; for when there is no request."""

@@ -71,12 +71,9 @@ class Serving:
         longest = (_LAYERED if model.config.largest_window is None else 1) * settings.prefill_chunk
         self._live = LiveRunner(model, emit, STEPS, longest, settings.cache)
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
-        self._batcher = Batcher(
-            self._memory,
-            model.pager,
-            ChunkSizer(settings.prefill_chunk, settings.page_size, model.config.layers, longest),
-            self._live.is_warm,
-        )
+        chunk, page = settings.prefill_chunk, settings.page_size
+        chunks = ChunkSizer(chunk, page, model.config.layers, longest, self._live.mixed_times)
+        self._batcher = Batcher(self._memory, model.pager, chunks, self._live.is_warm)
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
         self._tidying = Tidying(model)

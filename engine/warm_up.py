@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import mlx.core as mx
 
@@ -27,6 +27,7 @@ from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
+from engine.mixed_costs import MixedCosts
 from engine.parts import Part
 from engine.runner import Runner
 from engine.sampling import Sampler
@@ -72,11 +73,17 @@ class Warmth:
             self._waiting.extend(_chunks(self._kernels, chunk, min(MET_AT_REST, model.info.context_length)))
         self._waiting.extend((tokens, length) for length in lengths for tokens in steps[1:])
         self._compiled = set[tuple[int, int]]()  # tokens, and the length that stands for others
+        self._mixed = MixedCosts(runner, model) if self._kernels is not None and chunk else None
 
     @property
     def cold(self) -> int:
         """How many kinds of steps are to be compiled still."""
-        return len(self._waiting)
+        return len(self._waiting) + (self._mixed is not None and not self._mixed.is_done)
+
+    @property
+    def mixed_times(self) -> Mapping[int, float] | None:
+        """See MixedCosts, as far as it was measured; None where nothing compiles."""
+        return None if self._mixed is None else self._mixed.times
 
     def is_warm(self, tokens: int, length: int) -> bool:
         """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""
@@ -100,11 +107,13 @@ class Warmth:
             longest = max(longest, time.perf_counter() - step)
 
     def next(self) -> None:
-        """Compile one more kind of step, or a few where they take a moment.
+        """Compile one more kind of step, or a few where they take a moment; at last measure mixed ones.
 
         Raises what a step may raise; that kind stays cold then.
         """
         began = time.perf_counter()
+        if not self._waiting and self._mixed is not None:
+            self._mixed.next()
         while self._waiting:
             tokens, length = self._waiting.popleft()
             warm_step(self._runner, self._model, tokens, length)

@@ -13,7 +13,7 @@ _OTHERS = 200
 """Steps that are not in the way that is tried, after which the trial is over."""
 _RESTS = 40, 1500
 """Steps before the first trial, and between others."""
-_BETTER = 1.05
+BETTER = 1.05
 """How many times as fast the other way must be."""
 
 
@@ -40,15 +40,18 @@ class Ways:
     _steps: int = 0
     _others: int = 0
 
-    def took(self, *, is_mixed: bool, mixed: Pace | None, apart: Pace | None) -> None:
-        """A step was done in one of the ways; the paces of both, as far as they are known."""
+    def took(self, *, is_mixed: bool, mixed: Pace | None, apart: Pace | None, may_try: bool = True) -> None:
+        """A step was done in one of the ways; the paces of both, as far as they are known.
+
+        `may_try`: whether the other one may be tried now.
+        """
         if is_mixed == self.is_mixed:
             self._steps += 1
         else:  # of a chunk that was begun before, or that is too short to be mixed
             self._others += 1
         ours, other = (mixed, apart) if self.is_mixed else (apart, mixed)
         if not self._is_trial:
-            if self._steps >= self.rest:
+            if may_try and self._steps >= self.rest:
                 self._turn(is_trial=True)
         elif self._steps >= _TRIAL or self._others >= _OTHERS or (ours is not None and not ours.fits):
             self._judge(ours, other)
@@ -56,7 +59,7 @@ class Ways:
     def _judge(self, tried: Pace | None, before: Pace | None) -> None:
         """The trial is over."""
         self.rest = _RESTS[1]
-        if tried is not None and tried.fits and (before is None or tried.work > _BETTER * before.work):
+        if tried is not None and tried.fits and (before is None or tried.work > BETTER * before.work):
             self._is_trial, self._steps, self._others = False, 0, 0
         else:
             self._turn(is_trial=False)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
-from statistics import median, quantiles
+from statistics import median
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chunking import COMMON, ChunkSizer, common_chunks, is_common
-from engine.slices import BESIDE, DISPATCH_SECONDS, Pace
-from engine.ways import Way, Ways
-
-LAYERS = 16
+from engine.slices import BESIDE, DISPATCH_SECONDS
+from tests.engine.simulated_machine import LAYERS, Machine, Step, beside, fill, known, seconds
 
 
 def test_the_first_chunk_is_small_and_the_next_follow_the_rate() -> None:
@@ -121,90 +117,6 @@ def test_one_slow_chunk_makes_no_small_ones() -> None:
     assert sizer.next(2048, 8192) == 256
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What a step takes on it beside answers: `alone` for them, and more for what it computes of a prompt.
-
-    Attributes:
-        token: seconds of a prompt's token in all layers, also alone.
-        slice, layer: seconds for each slice, and for each of its layers, whatever is in it.
-        hidden: seconds of a prompt's products that cost nothing where answers go through them too.
-    """
-
-    alone: float
-    token: float
-    slice: float = 0.0
-    layer: float = 0.0
-    hidden: float = 0.0
-
-    def seconds(self, tokens: int, layers: int, *, is_mixed: bool) -> float:
-        work = self.token * tokens * layers / LAYERS
-        if is_mixed:
-            work = max(0.0, work - self.hidden)
-        return self.alone + self.slice + self.layer * layers + work
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step that a prompt was computed in, and what it took without noise."""
-
-    begin: int
-    tokens: int
-    layers: int
-    is_mixed: bool
-    seconds: float
-
-
-Cost = Callable[[int, int, bool], float]
-"""What a step of so many tokens and layers really takes, mixed or not."""
-
-
-def fill(
-    sizer: ChunkSizer, length: int, cost: Cost, answers: int = 1, all_layers: int = LAYERS
-) -> Iterator[Step]:
-    """The steps of a prompt of so many tokens, each as it is done and learned from."""
-    begin = 0
-    while begin < length:
-        size, done = sizer.next(begin, length - begin, answers), 0
-        way = sizer.way(size, answers)
-        is_mixed = way is Way.MIXED
-        while done < all_layers:
-            layers = all_layers if is_mixed else sizer.layers(size, all_layers - done, answers)
-            seconds = cost(size, layers, is_mixed)
-            sizer.filled(size, layers / all_layers, seconds, answers, way)
-            yield Step(begin, size, layers, is_mixed, seconds)
-            done += layers
-        begin += size
-
-
-def known(machine: Machine, answers: int = 1) -> ChunkSizer:
-    """That has met a prompt and answers alone on that machine."""
-    sizer = ChunkSizer(2048, 16, LAYERS)
-    sizer.filled(2048, 1.0, machine.slice + LAYERS * machine.layer + 2048 * machine.token)
-    for _ in range(5):
-        sizer.decoded(answers, machine.alone)
-    return sizer
-
-
-def beside(machine: Machine, steps: int, answers: int = 1) -> list[Step]:
-    """So many steps of a long prompt on that machine and some noise, which what is returned is without."""
-    noise = random.Random(0)
-
-    def cost(tokens: int, layers: int, is_mixed: bool) -> float:
-        held_up = 20 if noise.random() < 0.05 else 1
-        return machine.seconds(tokens, layers, is_mixed=is_mixed) * noise.uniform(0.9, 1.1) * held_up
-
-    taken = islice(fill(known(machine, answers), 1_000_000_000, cost, answers), steps)
-    return [
-        replace(step, seconds=machine.seconds(step.tokens, step.layers, is_mixed=step.is_mixed))
-        for step in taken
-    ]
-
-
-def seconds(steps: Iterable[Step]) -> list[float]:
-    return [step.seconds for step in steps]
-
-
 def test_where_layers_cost_more_than_tokens_chunks_are_longer_beside_answers() -> None:
     """A host that launches while the device computes: one layer of 4,096 tokens fits, not two of 2,048."""
     sizer = ChunkSizer(2048, 16, LAYERS, 4096)
@@ -258,33 +170,6 @@ def test_where_a_slice_just_does_not_fit_little_more_is_taken() -> None:
     assert median(step.seconds for step in taken) <= 1.05 * (alone + fixed)
 
 
-@pytest.mark.parametrize(
-    "machine",
-    [
-        pytest.param(Machine(alone=0.020, token=0.0006, hidden=0.018), id="a Mac and a model of a billion"),
-        pytest.param(
-            Machine(alone=0.060, token=0.004, hidden=0.050, layer=0.0001), id="two cores of a server"
-        ),
-    ],
-)
-def test_a_prompt_goes_with_answers_that_wait_for_their_weights(machine: Machine) -> None:
-    """Then it keeps most of its speed alone, and no step takes much more than twice the answers' own."""
-    steps = beside(machine, steps=600)
-    assert max(seconds(steps)) <= 2.4 * machine.alone
-    settled = [step for step in steps[200:] if step.is_mixed]
-    assert len(settled) >= 0.9 * len(steps[200:])
-    speed = sum(step.tokens for step in settled) / sum(seconds(settled))
-    assert speed >= 0.7 / machine.token
-
-
-def test_where_that_is_slow_it_is_seldom_tried() -> None:
-    """A step through all layers takes 11 ms more there, whatever is in it."""
-    machine = Machine(alone=0.0014, token=0.0000125, layer=0.0005)
-    steps = beside(machine, steps=4000)
-    assert sum(step.is_mixed for step in steps) <= 30
-    assert quantiles(seconds(steps), n=100)[-1] <= 2.4 * machine.alone
-
-
 def test_a_host_that_gets_slower_leaves_slices_thick() -> None:
     """As on H200s, where all steps take longer for seconds; those without a prompt show that too."""
     machine, pace, alone = Machine(alone=0.0014, token=0.00002), 1.0, 0
@@ -310,14 +195,6 @@ def test_answers_that_are_slow_themselves_leave_room_for_a_prompt() -> None:
     """Where a token takes longer than a step should, steps take a quarter more and not the least there is."""
     steps = beside(Machine(alone=0.3, token=0.004), steps=300)
     assert median(step.tokens * step.layers for step in steps[100:]) >= 0.12 * 0.3 / 0.004 * LAYERS
-
-
-def test_a_way_that_cannot_be_taken_is_not_waited_for() -> None:
-    """Where steps of a trial are not mixed after all, it ends."""
-    ways = Ways()
-    for _ in range(1000):
-        ways.took(is_mixed=False, mixed=None, apart=Pace(1.0, fits=True))
-    assert not ways.is_mixed
 
 
 def test_what_a_slow_time_has_shown_does_not_last() -> None:

@@ -16,6 +16,7 @@ from engine.foresight import Foresight
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
+from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from engine.processors import usable
@@ -94,6 +95,7 @@ def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(ChunkSizer, "filled", note)
     monkeypatch.setattr(Runner, "has_aside", False)
     monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(is_mixed=True, rest=1 << 40))
+    monkeypatch.setattr(LiveRunner, "mixed_times", lambda _: None)
     return mixed
 
 

@@ -1,0 +1,86 @@
+"""How much longer an answer's step takes with some of a prompt's tokens among its rows; measured at rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+import mlx.core as mx
+
+from engine.kv.page_table import PageTable
+from engine.loading.model import LoadedModel
+from engine.parts import Part
+from engine.runner import Runner
+
+LONGEST = 1.9
+"""Times the answer's own step: tokens with which it takes longer are the most that are measured."""
+
+_MOST = 512
+"""Tokens that are measured."""
+_BEHIND = 2048
+"""Tokens before the answer's, and before the prompt's, where the model takes as many."""
+_STEPS = 3
+"""Sent behind each other, as a device works on one while the host builds the next."""
+_ROUNDS = 3
+
+
+class MixedCosts:
+    """Measures them for more and more tokens of a prompt.
+
+    Attributes:
+        times: by their number, how many times as long the step takes.
+    """
+
+    def __init__(self, runner: Runner, model: LoadedModel) -> None:
+        self._runner, self._model = runner, model
+        self._next = model.pager.page_size
+        self._behind = min(_BEHIND, model.info.context_length - _MOST)
+        self.times = dict[int, float]()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to be measured."""
+        return self._behind <= 0 or self._next > _MOST
+
+    def next(self) -> None:
+        """Measure the next number of tokens; nothing of it is counted. Raises what a step may raise."""
+        tokens, self._next = self._next, 2 * self._next
+        runner = self._runner
+        before, count, table = runner.launches.copy(), runner.tokens, PageTable()
+        try:
+            self._model.memory.grow(table, 1)  # all pages are this one: what comes out means nothing
+            self.times[tokens] = self._ratio(table.pages[0], tokens)
+        finally:
+            self._model.memory.free(table)
+            runner.launches.clear()
+            runner.launches.update(before)
+            runner.tokens = count
+        if self.times[tokens] > LONGEST:
+            self._next = _MOST + 1
+
+    def _ratio(self, page: int, tokens: int) -> float:
+        def part(new: int, rows: int) -> Part:
+            pages = self._model.pager.pages_for(self._behind + new)
+            return Part(PageTable([page] * pages, self._behind), new, rows)
+
+        def alone() -> None:
+            mx.async_eval(self._runner.step([part(1, 1)], mx.zeros(1, mx.uint32)))
+
+        def mixed() -> None:
+            parts = [part(1, 1), part(tokens, 0)]
+            mx.async_eval(self._runner.step(parts, mx.zeros(1 + tokens, mx.uint32)))
+
+        ratios = list[float]()
+        for number in range(1 + _ROUNDS):
+            ratio = self._seconds(mixed) / self._seconds(alone)
+            if number:  # the first ones compile
+                ratios.append(ratio)
+        return median(ratios)
+
+    def _seconds(self, step: Callable[[], None]) -> float:
+        began = time.perf_counter()
+        for _ in range(_STEPS):
+            step()
+        mx.eval(self._runner.results)
+        return time.perf_counter() - began

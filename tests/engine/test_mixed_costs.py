@@ -1,0 +1,79 @@
+"""What a prompt's tokens cost among an answer's: measured at rest, without a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import EngineSettings
+from engine.kv.pager import OutOfPages
+from engine.loading.model import LoadedModel, load_model
+from engine.mixed_costs import LONGEST, MixedCosts
+from engine.parts import Part
+from engine.runner import Runner
+from tests.engine.parity import our_greedy, prompt
+from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
+
+
+def loaded(folder: Path, executor: str, context: int = 2048, pages: int | None = None) -> LoadedModel:
+    write_random_model(
+        folder,
+        head_dim=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_hidden_layers=2,
+        max_position_embeddings=context,
+    )
+    settings = EngineSettings(executor=executor, cache=BUILD.parent, kv_pages=pages)
+    return load_model(folder, settings, lambda done, total: None)
+
+
+@pytest.mark.parametrize("executor", ["reference", "emulated"])
+def test_more_and_more_tokens_are_measured_until_they_take_long(executor: str, tmp_path: Path) -> None:
+    model = loaded(tmp_path, executor)
+    expected = our_greedy(model, prompt()[:40], 16, 8)
+    runner = Runner(model)
+    runner.launches["decode_attention"], runner.tokens = 5, 3
+    costs = MixedCosts(runner, model)
+    while not costs.is_done:
+        costs.next()
+    assert list(costs.times) == [16 << power for power in range(len(costs.times))]
+    *shorter, longest = costs.times.values()
+    assert all(0 < ratio <= LONGEST for ratio in shorter)
+    assert longest > LONGEST or max(costs.times) == 512
+    assert (dict(runner.launches), runner.tokens) == ({"decode_attention": 5}, 3)
+    assert model.pager.pages_used == 0
+    assert our_greedy(model, prompt()[:40], 16, 8) == expected
+
+
+def test_what_is_measured_is_an_answer_with_and_without_a_prompt_behind_long_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, seen, step = loaded(tmp_path, "reference"), list[list[tuple[int, int, int]]](), Runner.step
+
+    def note(self: Runner, parts: list[Part], *rest: object) -> object:
+        seen.append([(part.table.length, part.tokens, part.rows) for part in parts])
+        return step(self, parts, *rest)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Runner, "step", note)
+    MixedCosts(Runner(model), model).next()
+    assert {len(parts) for parts in seen} == {1, 2}
+    assert all(parts == [(1536, 1, 1), (1536, 16, 0)][: len(parts)] for parts in seen)
+
+
+def test_without_a_page_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:
+    model = loaded(tmp_path, "reference", pages=1)
+    table = model.memory.begin([1], None)
+    model.memory.grow(table, 1)
+    costs = MixedCosts(Runner(model), model)
+    with pytest.raises(OutOfPages):
+        costs.next()
+    assert costs.times == {}
+    model.memory.free(table)
+
+
+def test_a_short_context_has_no_long_prompts(tmp_path: Path) -> None:
+    model = loaded(tmp_path, "reference", context=512)
+    assert MixedCosts(Runner(model), model).is_done
