@@ -21,9 +21,9 @@ from engine.warm_up import IsWarm
 _CATCH_UP = 64
 """Tokens of a long prompt that are looked through with each token of the answer, so that none waits."""
 
-_BRIEF = 0.001
-"""Seconds of a plain step below which looking at its token takes a noticeable part of it: 6 to 9 µs, met
-beside steps of 0.3 ms, as little of what it needs is in the processor's caches."""
+_BRIEF = 0.003
+"""Seconds of a plain step below which looking at its token takes a noticeable part of it: 6 to 9 µs beside
+steps of 0.3 ms on a GPU, 17 to 22 beside 1.3 on a CPU, as little of that is in the processor's caches."""
 
 _RESTS = 3
 """Such steps that are not looked at, behind one at which nothing was foretold: to look at four tokens at once
@@ -129,7 +129,7 @@ class Speculation:
     @property
     def may_rest(self) -> bool:
         """Whether the next tokens need no look at once: nothing is foretold, and steps are brief."""
-        if self._step is not _Step.AHEAD or self._taken is None or self._lookup.match:
+        if self._step not in (_Step.AHEAD, _Step.LONE) or self._taken is None or self._lookup.match:
             return False
         return self._model is None and self._costs.lookup.plain_seconds < _BRIEF
 
@@ -138,7 +138,7 @@ class Speculation:
 
         Args:
             seconds: what the step took that was read; None where nobody can know.
-            steps: as many were read since the last call, all but the first of them sent ahead.
+            steps: as many were read since the last call, all but the first of them sent as this one.
         """
         sequence = self._sequence
         self._learn(seconds, steps)
