@@ -23,7 +23,7 @@ _SLOW = 1.2
 """How many times as long as it may a step with the thinnest slice takes, where all of MORE may be added;
 up to there less of it, and nothing where the thinnest slice fits: gaps that it keeps short stay short."""
 
-_FIRST = 0.5
+_FIRST = 0.85
 """Of what would fill a step at the rate of prompts alone: the first slice."""
 _SURE = 10
 """Steps after which a size may be left for a smaller one, and FEW for a larger one: a host that is slow for a

@@ -50,7 +50,7 @@ def test_a_prompt_alone_that_was_quicker_than_thought_makes_the_next_slices_thic
     for _ in range(20):
         sizer.took(thin, ALONE + 0.0013, ALONE, slow_token)
     assert sizer.next(ALONE, slow_token).tokens <= 64
-    assert sizer.next(ALONE, TOKEN).tokens == 1024
+    assert sizer.next(ALONE, TOKEN).tokens == 2048
 
 
 def test_one_layer_that_cost_next_to_nothing_does_not_bring_many() -> None:
