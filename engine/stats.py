@@ -17,7 +17,7 @@ class Pulse:
     def __init__(self) -> None:
         self._tokens: deque[float] = deque()
         self._gaps: deque[float] = deque(maxlen=GAPS_KEPT)
-        self._sent = float("-inf")
+        self._sent = self._told = float("-inf")
 
     def token(self, now: float) -> None:
         """A token was decoded."""
@@ -39,13 +39,15 @@ class Pulse:
         """Whether INTERVAL has passed since the last `sent`."""
         return now - self._sent >= INTERVAL
 
-    def sent(self, now: float) -> None:
-        """A Stats event went out."""
+    def sent(self, now: float, *, tells_rate: bool) -> None:
+        """A Stats event went out; `tells_rate`: with a rate of tokens."""
         self._sent = now
+        if tells_rate:
+            self._told = now
 
     def is_untold(self, first: float, last: float) -> bool:
-        """Whether tokens of an answer came since the last `sent`, all of it, from `first` to `last`."""
-        return self._sent < first < last
+        """Whether an answer with tokens from `first` to `last` has a rate, and none was told since."""
+        return self._told < first < last
 
     def decode_tps(self, now: float) -> float:
         """Tokens per second over the last WINDOW; 0 with fewer than two."""

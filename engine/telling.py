@@ -89,13 +89,14 @@ class Teller:
         """Stats, single pages where somebody watches them, and chats where they have moved."""
         now, running, model = time.perf_counter(), self._batcher.running, self._model
         launches, tokens = self._live.launches, max(1, self._live.tokens)
-        self._pulse.sent(now)
+        decode_tps = self._pulse.decode_tps(now) if running else 0.0
+        self._pulse.sent(now, tells_rate=decode_tps > 0)
         self._emit(
             Stats(
                 active_id=running[0].request.id if running else "",
                 queued=self._batcher.waiting,
                 context_tokens=sum(sequence.table.length for sequence in running),
-                decode_tps=self._pulse.decode_tps(now) if running else 0.0,
+                decode_tps=decode_tps,
                 prefill_tps=self._batcher.chunks.rate,
                 pages_used=model.pager.pages_used,
                 total_pages=model.pager.total_pages,

@@ -52,6 +52,17 @@ def test_one_gap_is_all_percentiles_and_none_are_nothing() -> None:
 def test_it_is_due_ten_times_a_second() -> None:
     pulse = Pulse()
     assert pulse.due(0.0)
-    pulse.sent(0.0)
+    pulse.sent(0.0, tells_rate=False)
     assert not pulse.due(0.09)
     assert pulse.due(0.11)
+
+
+def test_an_answer_is_untold_until_a_rate_was_sent_since_it_began() -> None:
+    pulse = Pulse()
+    pulse.sent(0.5, tells_rate=True)  # of an answer before it
+    assert pulse.is_untold(1.0, 1.05)
+    pulse.sent(1.001, tells_rate=False)  # it had one token
+    assert pulse.is_untold(1.0, 1.05)
+    assert not pulse.is_untold(1.0, 1.0)
+    pulse.sent(1.02, tells_rate=True)
+    assert not pulse.is_untold(1.0, 1.05)

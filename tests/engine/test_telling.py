@@ -18,6 +18,7 @@ from engine.runner import Runner
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
+from engine.stats import Pulse
 from tests.fakes.random_model import VOCAB, write_random_model
 
 PROMPTS = {"a": tuple(range(3, 100)), "b": tuple(range(60, 90))}
@@ -121,3 +122,18 @@ def test_an_answer_that_is_quicker_than_the_pulse_is_told_once_while_it_runs(
     running = [stats for stats in model.run() if stats.decode_tps > 0]
     assert len(running) == 1  # when the first of both ends
     assert max(request.generated_tokens for request in running[0].requests) == 20
+
+
+def test_so_is_one_of_which_a_pulse_met_its_first_token(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, token = list[float](), Pulse.token
+    monkeypatch.delitem(PROMPTS, "b")
+
+    def note(self: Pulse, now: float) -> None:
+        tokens.append(now)
+        token(self, now)
+
+    monkeypatch.setattr(Pulse, "token", note)
+    monkeypatch.setattr(Pulse, "due", lambda *_: len(tokens) == 1)
+    assert [stats for stats in model.run() if stats.decode_tps > 0]
