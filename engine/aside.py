@@ -25,6 +25,8 @@ from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host
 from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
+from engine.kv.pool_spans import write
+from engine.kv.window import first_seen
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
 from engine.layers.host_math import Floats
@@ -184,9 +186,7 @@ class Aside:
         begin, earlier = table.length, dict[int, Earlier]()
         table.is_read = True
         for layer in self._decoder.attention if begin else ():
-            window = layer.shape.window
-            first = 0 if window is None else max(0, begin - window + 1)
-            spans = self._pager.spans(table, first, begin)
+            spans = self._pager.spans(table, first_seen(begin, layer.shape.window), begin)
             earlier[layer.index] = Earlier(*self._arena.on_host(layer.index), spans)
         chunk = AsideChunk(self._decoder, self._crew, ids, begin, earlier, is_last=is_last)
         self._thread.submit(chunk.run)
@@ -204,13 +204,5 @@ class Aside:
         spans = self._pager.spans(table, chunk.begin, chunk.begin + chunk.tokens)
         for rows in chunk.take():
             for pool, new in zip(self._arena.on_host(rows.layer), (rows.keys, rows.values), strict=True):
-                _write(pool, spans, host_view(new))
+                write(pool, host_view(new), spans)
         table.is_read = not chunk.is_through
-
-
-def _write(pool: Floats, spans: Sequence[Span], rows: Floats) -> None:
-    """Rows (kv_heads, tokens, head_dim) to the slots of `spans`, in order."""
-    begin = 0
-    for span in spans:
-        pool[:, span.begin : span.end] = rows[:, begin : begin + span.length]
-        begin += span.length

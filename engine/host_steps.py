@@ -14,7 +14,7 @@ from engine.kv.host_attention import HostAttention
 from engine.launch_names import HOST
 from engine.layers.host_ops import HostOps
 from engine.loading.model import LoadedModel
-from engine.parts import Part
+from engine.parts import Part, wanted
 
 PARTS = ("project", "attend", "add", "gated", "add")
 """Of a layer in a step: see LinearOps and Attend."""
@@ -47,9 +47,8 @@ class HostSteps:
         # A request ends where its logits are found not to be finite.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             hidden = self._model.decoder.hidden(tokens, self.ops, self.attend(parts))
-            rows = _wanted(parts)
-            wanted = hidden if len(rows) == len(hidden) else hidden[rows]
-            return self._model.decoder.logits(wanted, self.ops)
+            rows = np.concatenate([hidden[each] for each in wanted(parts)])
+            return self._model.decoder.logits(rows, self.ops)
 
     def attend(self, parts: Sequence[Part]) -> HostAttention:
         """Attention of a step of these parts, whose pages are there already."""
@@ -62,12 +61,3 @@ class HostSteps:
         mx.eval(logits)
         rows = host_view(logits)
         return mx.array(rows.argmax(axis=-1).astype(np.uint32)), mx.array(masses(rows))
-
-
-def _wanted(parts: Sequence[Part]) -> list[int]:
-    """Of rows, one for each token of the parts, those whose logits are wanted."""
-    rows, end = list[int](), 0
-    for part in parts:
-        end += part.tokens
-        rows += range(end - part.rows, end)
-    return rows

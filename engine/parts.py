@@ -69,14 +69,19 @@ def are_mixed(parts: Sequence[Part]) -> bool:
     return len(parts) > 1 and parts[-1].tokens > 1 and all(part.tokens == 1 for part in parts[:-1])
 
 
-def wanted_rows(parts: Sequence[Part], rows: mx.array) -> mx.array:
-    """Of `rows`, one for each token of the parts, those whose logits are wanted."""
-    if all(part.rows == part.tokens for part in parts):
-        return rows
-    kept: list[mx.array] = []
-    end = 0
+def wanted(parts: Sequence[Part]) -> list[slice]:
+    """Of rows, one for each token of the parts, those whose logits are wanted: the last of each part."""
+    slices, end = list[slice](), 0
     for part in parts:
         end += part.tokens
         if part.rows:
-            kept.append(rows[end - part.rows : end])
+            slices.append(slice(end - part.rows, end))
+    return slices
+
+
+def wanted_rows(parts: Sequence[Part], rows: mx.array) -> mx.array:
+    """Those of `rows` that are `wanted`, of at least one."""
+    if all(part.rows == part.tokens for part in parts):
+        return rows
+    kept = [rows[each] for each in wanted(parts)]
     return kept[0] if len(kept) == 1 else mx.concatenate(kept)

@@ -156,7 +156,7 @@ class Arena:
         """Store (kv_heads, tokens, head_dim) keys and values in the slots of `spans`, in order."""
         for name, rows in ((KEYS, keys), (VALUES, values)):
             for pools, coded in zip(self._pools_of(name), self.coding.encode(rows), strict=True):
-                write(pools, layer, coded, spans)
+                write(pools[layer], coded, spans)
 
     def write_slots(self, layer: int, keys: mx.array, values: mx.array, slots: mx.array) -> None:
         """Store (tokens, kv_heads, head_dim) keys and values in as many slots, int32 (tokens,)."""

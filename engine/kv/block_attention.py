@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.crew import Crew
 from engine.host_view import host_view
+from engine.kv.window import first_seen
 from engine.layers.host_math import Floats
 
 ROWS = 512
@@ -87,7 +88,7 @@ def attend_in_blocks(
         head, rows = parts[piece]
         end = seen - tokens + rows.stop
         own = queries[head, :, rows]
-        first = 0 if window is None else max(0, end - own.shape[1] + 1 - window)
+        first = first_seen(end - own.shape[1], window)
         return meet(own, key_rows[head, first:end], value_rows[head, first:end], window)
 
     def keep(piece: int, out: Floats) -> None:

@@ -18,6 +18,7 @@ from engine.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
+from engine.kv.window import first_seen
 from engine.layers import host_math
 from engine.layers.attention import AttentionLayer
 from engine.layers.host_math import Floats
@@ -136,7 +137,7 @@ class _Part:
         """In layers of that shape."""
         window = shape.window
         if window not in self._seen:
-            first = self._first(window)
+            first = first_seen(self.start, window)
             hidden = self._hidden(first, window) if self.tokens > 1 else None
             length = self.start + self.tokens - first
             pieces = slots(self.spans(window), most_keys(self.tokens * shape.group))
@@ -145,10 +146,7 @@ class _Part:
 
     def spans(self, window: int | None) -> list[Span]:
         """The slots of what it sees in layers with that window."""
-        return self._pager.spans(self._table, self._first(window), self.start + self.tokens)
-
-    def _first(self, window: int | None) -> int:
-        return 0 if window is None else max(0, self.start - window + 1)
+        return self._pager.spans(self._table, first_seen(self.start, window), self.start + self.tokens)
 
     def _hidden(self, first: int, window: int | None) -> NDArray[np.bool_]:
         own = np.arange(self.start, self.start + self.tokens)[:, None, None]

@@ -19,6 +19,7 @@ from engine.kv.arena_pools import ArenaPools
 from engine.kv.page_table import NO_PAGE, PageTable
 from engine.kv.pager import Pager
 from engine.kv.step import causal_mask
+from engine.kv.window import first_seen
 from engine.layers.attention import Attend, AttentionLayer
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
@@ -241,7 +242,7 @@ class InPlacePrefill:
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
         """See Attend."""
         index, shape = layer.index, layer.shape
-        first = 0 if shape.window is None else max(0, self._begin - shape.window + 1)
+        first = first_seen(self._begin, shape.window)
         kernels = self._kernels[shape]
         pools = self._pools.layer(index)
         arguments = (qkv, self._angles, self._slots, pools)

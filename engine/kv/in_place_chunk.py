@@ -15,6 +15,7 @@ import numpy as np
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
 from engine.kv.page_table import NO_PAGE, PageCopy, PageTable
+from engine.kv.window import first_seen
 from engine.layers.attention import AttentionLayer, ProjectingAttend, Projection
 from engine.layers.linear import Linear
 from engine.layers.norm import RMSNorm
@@ -60,7 +61,7 @@ class ChunkForm:
 
     def first(self, window: int | None) -> int:
         """The first token that it sees."""
-        return 0 if window is None else max(0, self.begin - window + 1)
+        return first_seen(self.begin, window)
 
     @property
     def shape(self) -> ChunkShape:

@@ -1,14 +1,20 @@
-"""Spans of slots in one of the arena's arrays, by MLX's own operations."""
+"""Spans of slots in one of the arena's arrays, by MLX's own operations or where they lie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.host_view import host_view
 from engine.kv.page_table import Span
 from engine.machine import device_kind
+
+Rows = TypeVar("Rows", mx.array, NDArray[np.float32])
+"""MLX's, or where they lie in the host's memory."""
 
 
 def gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
@@ -17,12 +23,12 @@ def gather(pool: mx.array, spans: Sequence[Span]) -> mx.array:
     return views[0] if len(views) == 1 else mx.concatenate(views, axis=1)
 
 
-def write(pools: list[mx.array], layer: int, rows: mx.array, spans: Sequence[Span]) -> None:
-    """Put `rows` (kv_heads, tokens, width) into `spans` of the pool of `layer`, in order."""
+def write(pool: Rows, rows: Rows, spans: Sequence[Span]) -> None:
+    """Put `rows` (kv_heads, tokens, width) into `spans` of a pool (kv_heads, slots, width), in order."""
     begin = 0
     for span in spans:
         end = begin + span.length
-        pools[layer][:, span.begin : span.end] = rows[:, begin:end]
+        pool[:, span.begin : span.end] = rows[:, begin:end]
         begin = end
 
 

@@ -9,6 +9,7 @@ from engine.common_length import common_length
 from engine.kv.node import Node
 from engine.kv.page_table import NO_PAGE
 from engine.kv.trail import Trail
+from engine.kv.window import first_seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Matching:
 
     def first_seen(self, length: int) -> int:
         """The first page that a continuation behind `length` tokens sees: 0 without a sliding window."""
-        return 0 if self._window is None else max(0, length - self._window + 1) // self._page_size
+        return first_seen(length, self._window) // self._page_size
 
     def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
         """The nodes of whole pages within the first `limit` tokens; only a window lets a page be gone."""

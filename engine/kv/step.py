@@ -19,6 +19,7 @@ from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
 from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
 from engine.kv.together import MOST_FOLDED, Beside
+from engine.kv.window import first_seen
 from engine.layers.attention import AttentionLayer
 from engine.layers.host_math import FEWEST
 from engine.layers.rope import Angles, Rope
@@ -161,17 +162,15 @@ class _Part:
 
     def spans(self, window: int | None) -> list[Span]:
         """The slots of what it sees in layers with that window."""
-        return self._pager.spans(self._table, self._first(window), self.start + self.tokens)
-
-    def _first(self, window: int | None) -> int:
-        return 0 if window is None else max(0, self.start - window + 1)
+        first = first_seen(self.start, window)
+        return self._pager.spans(self._table, first, self.start + self.tokens)
 
     def _see(self, window: int | None) -> Visible:
         spans = self.spans(window)
         if self.tokens == 1:
             return Visible(spans, None)
         end = self.start + self.tokens
-        return Visible(spans, causal_mask(self.start, end, self._first(window), window))
+        return Visible(spans, causal_mask(self.start, end, first_seen(self.start, window), window))
 
 
 def _mask_kind(mask: mx.array | str | None) -> int:
