@@ -8,9 +8,9 @@ from statistics import median
 
 import mlx.core as mx
 
-from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel
 from engine.parts import Part
+from engine.rehearsal import Stage, rehearsal
 from engine.runner import Runner
 
 LONGEST = 1.9
@@ -44,25 +44,16 @@ class MixedCosts:
         return self._behind <= 0 or self._next > _MOST
 
     def next(self) -> None:
-        """Measure the next number of tokens; nothing of it is counted. Raises what a step may raise."""
+        """Measure the next number of tokens. Raises what a step may raise."""
         tokens, self._next = self._next, 2 * self._next
-        runner = self._runner
-        before, count, table = runner.launches.copy(), runner.tokens, PageTable()
-        try:
-            self._model.memory.grow(table, 1)  # all pages are this one: what comes out means nothing
-            self.times[tokens] = self._ratio(table.pages[0], tokens)
-        finally:
-            self._model.memory.free(table)
-            runner.launches.clear()
-            runner.launches.update(before)
-            runner.tokens = count
+        with rehearsal(self._runner, self._model) as stage:
+            self.times[tokens] = self._ratio(stage, tokens)
         if self.times[tokens] > LONGEST:
             self._next = _MOST + 1
 
-    def _ratio(self, page: int, tokens: int) -> float:
+    def _ratio(self, stage: Stage, tokens: int) -> float:
         def part(new: int, rows: int) -> Part:
-            pages = self._model.pager.pages_for(self._behind + new)
-            return Part(PageTable([page] * pages, self._behind), new, rows)
+            return Part(stage.table(self._behind, new), new, rows)
 
         def alone() -> None:
             mx.async_eval(self._runner.step([part(1, 1)], mx.zeros(1, mx.uint32)))

@@ -4,10 +4,10 @@ A GPU compiles a kernel at its first launch, anew for each number of tokens in a
 that are cut otherwise: tens of milliseconds by Metal, about a second by NVIDIA's compiler, for each of some
 eight kernels. What every answer needs first, a prompt and a step of one token, is compiled when the model is
 loaded. The rest (longer tables, chunks of long prompts where attention is made ready for each of their
-lengths, steps that check drafts) follows at once where all of it takes a moment; else while the engine rests,
-one step after the other with a pause between them, so that a request waits for one of them at most. Until
-then nothing is guessed that would launch it: an answer loses nothing by that but the guess, where a longer
-load would be everybody's.
+lengths, steps that check drafts, those of several answers) follows at once where all of it takes a moment;
+else while the engine rests, one step after the other with a pause between them, so that a request waits for
+one of them at most. Until then nothing is guessed that would launch it: an answer loses nothing by that but
+the guess, where a longer load would be everybody's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
 from engine.mixed_costs import MixedCosts
 from engine.parts import Part
+from engine.rehearsal import rehearsal
 from engine.runner import Runner
 from engine.sampling import Sampler
 from engine.sampling_params import SamplingParams
@@ -73,12 +74,14 @@ class Warmth:
             self._waiting.extend(_chunks(self._kernels, chunk, min(MET_AT_REST, model.info.context_length)))
         self._waiting.extend((tokens, length) for length in lengths for tokens in steps[1:])
         self._compiled = set[tuple[int, int]]()  # tokens, and the length that stands for others
+        self._batches = deque(range(2, MAX_TOKENS + 1) if self._kernels is not None and chunk else ())
         self._mixed = MixedCosts(runner, model) if self._kernels is not None and chunk else None
 
     @property
     def cold(self) -> int:
         """How many kinds of steps are to be compiled still."""
-        return len(self._waiting) + (self._mixed is not None and not self._mixed.is_done)
+        is_mixed_due = self._mixed is not None and not self._mixed.is_done
+        return len(self._waiting) + len(self._batches) + is_mixed_due
 
     @property
     def mixed_times(self) -> Mapping[int, float] | None:
@@ -112,12 +115,15 @@ class Warmth:
         Raises what a step may raise; that kind stays cold then.
         """
         began = time.perf_counter()
-        if not self._waiting and self._mixed is not None:
+        if not self._waiting and not self._batches and self._mixed is not None:
             self._mixed.next()
-        while self._waiting:
-            tokens, length = self._waiting.popleft()
-            warm_step(self._runner, self._model, tokens, length)
-            self._compiled.add((tokens, length))
+        while self._waiting or self._batches:
+            if self._waiting:
+                tokens, length = self._waiting.popleft()
+                warm_step(self._runner, self._model, tokens, length)
+                self._compiled.add((tokens, length))
+            else:
+                warm_batch(self._runner, self._model, self._batches.popleft())
             if time.perf_counter() >= began + A_MOMENT_S:
                 return
 
@@ -150,21 +156,21 @@ def warm_step(runner: Runner, model: LoadedModel, tokens: int, length: int) -> N
     Of as few as a draft has, also the check. All pages of the sequence are one and the same: what comes out
     means nothing. Raises OutOfPages where there is not even that one.
     """
-    before, steps = runner.launches.copy(), runner.tokens
-    table = PageTable()
-    try:
-        model.memory.grow(table, 1)
-        long = PageTable(table.pages * model.pager.pages_for(length), length - tokens)
+    with rehearsal(runner, model) as stage:
         rows = tokens if tokens <= MAX_TOKENS else 0
-        logits = runner.fill(Part(long, tokens, rows), [0] * tokens, may_trace=True)
+        part = Part(stage.table(length - tokens, tokens), tokens, rows)
+        logits = runner.fill(part, [0] * tokens, may_trace=True)
         if rows:
             _check(runner, logits, tokens - 1)
         mx.eval(runner.results)
-    finally:
-        model.memory.free(table)
-        runner.launches.clear()
-        runner.launches.update(before)
-        runner.tokens = steps
+
+
+def warm_batch(runner: Runner, model: LoadedModel, sequences: int) -> None:
+    """A step of one token of so many short sequences, and the greedy choice; as `warm_step`."""
+    with rehearsal(runner, model) as stage:
+        parts = [Part(stage.table(0, 1)) for _ in range(sequences)]
+        logits = runner.step(parts, mx.zeros(sequences, mx.uint32))
+        mx.eval(runner.pick(logits), runner.results)
 
 
 def _check(runner: Runner, logits: mx.array, drafted: int) -> None:
