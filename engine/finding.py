@@ -67,6 +67,7 @@ class Finding:
             settings.page_size,
             FEW_ROWS if model.kernels is not None else 0,
         )
+        model.arena.grew = self._foresight.grew
 
     def restore(self, sequence: Sequence, runner: Runner, *, is_alone: bool) -> bool:
         """Read the next of its pages back from SSD, where that is quicker than computing them.
@@ -129,14 +130,19 @@ class Finding:
             stored = read = 0
         return Reused(cached, stored, read)
 
-    def predict(self, request: Request, reused: Reused, ahead: Iterable[Sequence]) -> Predicted:
-        """Of it, were it sent now behind the prompts of `ahead`; `reused` is what it would find."""
+    def predict(self, request: Request, reused: Reused, ahead: Iterable[Sequence], pages: int) -> Predicted:
+        """Of it, were it sent now behind the prompts of `ahead`.
+
+        `reused`: what it would find. `pages`: that KV memory has to have for it.
+        """
         prompt = len(request.prompt)
         if reused.stored:
             self._memory.fetch(request.prompt)  # it is likely to be sent
         self._asked = _Asked(request) if reused.stored and self._is_its_own(request) else None
         begin, reason = self._miss(request, reused.tokens)
-        seconds = self._first_token(prompt, reused.tokens, reused.read, ahead)
+        arena, total = self._model.arena, self._model.pager.total_pages
+        grown = arena.pages_for(pages, total) * arena.page_bytes if pages > arena.pages else 0
+        seconds = self._first_token(prompt, reused.tokens, reused.read, ahead, grown)
         return Predicted(request.id, prompt, reused.cached, reused.stored, seconds, begin, reason)
 
     def reading(self, request: Request, reused: Reused) -> float:
@@ -159,7 +165,7 @@ class Finding:
         if not request.came_alone or report is None:
             return
         restored = report.restored_tokens
-        cached, seconds = report.cached_tokens + restored, clock.first_token - clock.taken_up
+        cached, seconds = report.cached_tokens + restored, clock.first_token - clock.taken_up - clock.growth
         new = len(request.prompt) - cached
         steps = self._steps(cached, new)
         if not restored:
@@ -189,9 +195,10 @@ class Finding:
         self._foresight.save()
 
     def _first_token(
-        self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence] = ()
+        self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence] = (), grown_bytes: int = 0
     ) -> float | None:
-        return self._foresight.first_token(prompt, reused, read, ahead, self._steps(reused, prompt - reused))
+        steps = self._steps(reused, prompt - reused)
+        return self._foresight.first_token(prompt, reused, read, ahead, steps, grown_bytes)
 
     def _read_some(self, table: PageTable, tokens: tuple[int, ...], chat: str, is_alone: bool) -> int:
         """The tokens gained."""

@@ -86,6 +86,10 @@ class Foresight:
         read = self._bytes(tokens)
         self._learn(lambda rates: rates.restored(read, seconds))
 
+    def grew(self, nbytes: int, seconds: float) -> None:
+        """See Rates."""
+        self._learn(lambda rates: rates.grew(nbytes, seconds))
+
     def should_restore(self, tokens: int, context: int, read: int) -> bool:
         """Whether reading `read` tokens' pages is no slower than computing `tokens` behind `context`.
 
@@ -96,7 +100,13 @@ class Foresight:
         return restore is None or compute is None or restore <= compute
 
     def first_token(
-        self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence], steps: int
+        self,
+        prompt: int,
+        reused: int,
+        read: int,
+        ahead: Iterable[Sequence],
+        steps: int,
+        grown_bytes: int = 0,
     ) -> float | None:
         """Seconds until the first token of a prompt sent now; None until this machine was measured.
 
@@ -105,13 +115,19 @@ class Foresight:
                 from SSD.
             ahead: whose prompts are computed before it.
             steps: that compute what is not reused.
+            grown_bytes: of KV memory, where it has to grow first.
         """
         waits = [self._rates.prefill_seconds(other.pending, other.table.length) for other in ahead]
         known = [seconds for seconds in waits if seconds is not None]
         if len(known) < len(waits):
             return None
         return self._rates.first_token_seconds(
-            prompt - reused, reused, steps, sum(known), restored_bytes=self._bytes(read)
+            prompt - reused,
+            reused,
+            steps,
+            sum(known),
+            restored_bytes=self._bytes(read),
+            grown_bytes=grown_bytes,
         )
 
     def _learn(self, lesson: _Lesson) -> None:

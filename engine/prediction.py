@@ -11,7 +11,7 @@ from typing import cast
 
 from engine.cost_fit import CostFit, Features
 
-VERSION = 7
+VERSION = 8
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
@@ -22,7 +22,7 @@ SHORT = 8
 
 _PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
 
-_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "restore": 2, "returned": 2}
+_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "restore": 2, "returned": 2, "growth": 2}
 _HISTORY = 4096.0  # tokens of a long chat
 
 
@@ -43,6 +43,7 @@ class Rates:
         self._chunks, self._longer = CostFit(doubted), CostFit(doubted)
         self._short = CostFit((0.0, 0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
+        self._growth = CostFit(fewest=1)
         self._refusals = 0
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
@@ -92,6 +93,10 @@ class Rates:
         if self._refusals % _REFUSALS == 0:
             self._returned.forget()
 
+    def grew(self, nbytes: int, seconds: float) -> None:
+        """KV memory grew to `nbytes`, which took `seconds`."""
+        self._growth.add((1.0, float(nbytes)), seconds)
+
     def prefill_seconds(self, tokens: int, context: int) -> float | None:
         """What `tokens` prompt tokens behind `context` others take."""
         if tokens <= 0:
@@ -115,6 +120,7 @@ class Rates:
         queue_seconds: float = 0.0,
         *,
         restored_bytes: int = 0,
+        grown_bytes: int = 0,
     ) -> float | None:
         """From now to the first token of a prompt; None until what it needs was measured.
 
@@ -124,12 +130,14 @@ class Rates:
             steps: that compute the new ones; of a few, their number is what counts.
             queue_seconds: until its turn.
             restored_bytes: of cached pages that are read back first.
+            grown_bytes: of KV memory that has to grow first; taken to cost nothing before one has.
         """
         work = self._work_seconds(new_tokens, cached, steps)
         restore = self.restore_seconds(restored_bytes)
         if work is None or restore is None:
             return None
-        return queue_seconds + restore + self._pace() * work
+        growth = self._growth.seconds((1.0, float(grown_bytes))) if grown_bytes else None
+        return queue_seconds + restore + (growth or 0.0) + self._pace() * work
 
     def _work_seconds(self, new_tokens: int, cached: int, steps: int) -> float | None:
         """What computing takes by all that was measured, at the pace of then."""
@@ -178,6 +186,7 @@ class Rates:
             "short": self._short,
             "restore": self._restore,
             "returned": self._returned,
+            "growth": self._growth,
         }
 
 

@@ -27,7 +27,8 @@ from engine.ways import Way
 class Clock:
     """Moments of a request, in seconds of time.perf_counter; 0 where not yet reached.
 
-    It was `taken_up` once the engine's thread had done what came before it, such as loading the model.
+    It was `taken_up` once the engine's thread had done what came before it, such as loading the model; for
+    `growth` seconds since then it waited for KV memory to grow.
     """
 
     arrived: float
@@ -35,6 +36,7 @@ class Clock:
     prefill_began: float = 0.0
     first_token: float = 0.0
     last_token: float = 0.0
+    growth: float = 0.0
 
 
 @dataclass(slots=True, eq=False)

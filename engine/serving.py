@@ -134,7 +134,7 @@ class Serving:
         """Nobody has asked for anything for so long; what a prompt was predicted to find may be read back."""
         if self._finding.may_recall and not self._tidying.builds:
             self._finding.recall(self._live.runner)
-        elif not self._warming.warm(idle_seconds):
+        elif self._tidying.builds or not self._warming.warm(idle_seconds):
             self._tidying.tidy(idle_seconds)
             if idle_seconds >= SPILL_AFTER:
                 self._finding.save()
@@ -161,10 +161,10 @@ class Serving:
         turn = request.sequences[0].turn
         ahead = [other for other in self._batcher if other.turn <= turn and other.pending > 1]
         self._warming.expect()
-        predicted = self._finding.predict(request, reused, ahead)
+        pages = self._memory.pages_built_for(request.prompt, min(request.most_tokens, ANSWER_ROOM))
+        predicted = self._finding.predict(request, reused, ahead, pages)
         if predicted.restored_tokens:
-            answer = min(request.most_tokens, ANSWER_ROOM)
-            self._tidying.expect(self._memory.pages_built_for(request.prompt, answer))
+            self._tidying.expect(pages)
         return predicted
 
     def release(self, chat: str) -> None:
@@ -251,11 +251,14 @@ class Serving:
         """
         sequence.begun_at = sequence.table.length
         self._finding.let_go()
-        answer = sequence.request.most_tokens - len(sequence.generated)
+        request, began, pages = sequence.request, time.perf_counter(), self.model.arena.pages
+        answer = request.most_tokens - len(sequence.generated)
         self._memory.prepare(sequence.table, sequence.length + min(answer, ANSWER_ROOM))
-        if not sequence.request.clock.prefill_began:
-            sequence.request.clock.prefill_began = time.perf_counter()
-            sequence.request.launched_before = self._live.launches
+        if self.model.arena.pages != pages:
+            request.clock.growth += time.perf_counter() - began
+        if not request.clock.prefill_began:
+            request.clock.prefill_began = time.perf_counter()
+            request.launched_before = self._live.launches
 
     def _restore_some(self) -> _Found | None:
         """Read pages back from SSD for a sequence that has just begun; returns what it has at the end."""

@@ -13,8 +13,9 @@ as `pools`, with their fences.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -25,20 +26,17 @@ from numpy.typing import NDArray
 from engine.host_view import host_view
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.coding import Plane, coding, head_bytes
+from engine.kv.growth import grown
 from engine.kv.page_data import Array, PageData
 from engine.kv.page_table import PageCopy as PageCopied
 from engine.kv.page_table import Span
 from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.kv.pool_spans import bits, copy, gather, write
-from engine.machine import device_kind
 from metal.constants import device_integers
 from metal.page_copy import PageCopy
 from metal.pools import FENCE
 
 KEYS, VALUES = "keys", "values"
-
-_BESIDE = mx.new_thread_local_stream(mx.cpu)
-"""A thread of MLX's on a CPU, beside the one that computes."""
 
 
 class Arena:
@@ -49,6 +47,7 @@ class Arena:
 
     Attributes:
         coding: how keys and values are stored.
+        grew: told of each growth: the bytes of all arrays then, and the seconds it took.
     """
 
     def __init__(
@@ -70,6 +69,7 @@ class Arena:
         self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pair, _arrays: []
         self._due: PageCopied | None = None
         self._shows_views = False
+        self.grew: Callable[[int, float], None] = lambda _bytes, _seconds: None
         self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
         self.release()
 
@@ -136,12 +136,20 @@ class Arena:
             return
         self.synchronize()
         self._hide()
-        self._pages = min(limit, max(pages + pages // 16, 2 * self._pages, 1024 // self.page_size))
+        began, self._pages = time.perf_counter(), self.pages_for(pages, limit)
+        build = [partial(self._pool, plane) for plane in self._planes.values()]
         for layer in range(self._layers):
             olds = [pools[layer] for pools in self._pools.values()]
-            for pools, grown in zip(self._pools.values(), self._grown(olds), strict=True):
-                pools[layer] = grown
+            for pools, new in zip(self._pools.values(), grown(olds, build), strict=True):
+                pools[layer] = new
         self._show()
+        self.grew(self._pages * self.page_bytes, time.perf_counter() - began)
+
+    def pages_for(self, pages: int, limit: int) -> int:
+        """How many there are once `reserve` was asked for so many."""
+        if pages <= self._pages:
+            return self._pages
+        return min(limit, max(pages + pages // 16, 2 * self._pages, 1024 // self.page_size))
 
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
@@ -269,27 +277,6 @@ class Arena:
     def _pools_of(self, name: str) -> list[list[mx.array]]:
         """Of keys or of values: the pools of each plane."""
         return [self._pools[name + plane.suffix] for plane in self.coding.planes]
-
-    def _grown(self, olds: Sequence[mx.array]) -> list[mx.array]:
-        """A layer's pools in their new size, with what `olds` hold."""
-        if device_kind() == "CPU":
-            return self._grown_on_host(olds)
-        pools = [self._pool(plane) for plane in self._planes.values()]
-        for old, pool in zip(olds, pools, strict=True):
-            pool[:, : old.shape[1]] = old
-        mx.eval(pools)
-        return pools
-
-    def _grown_on_host(self, olds: Sequence[mx.array]) -> list[mx.array]:
-        """The same, built by two threads: memory that the system gives for the first time takes long."""
-        pools: list[mx.array] = []
-        for index, plane in enumerate(self._planes.values()):
-            with mx.stream(_BESIDE) if index % 2 else nullcontext():
-                pools.append(self._pool(plane))
-        mx.eval(pools)
-        for old, pool in zip(olds, pools, strict=True):
-            host_view(bits(pool))[:, : old.shape[1]] = host_view(bits(old))
-        return pools
 
     def _pool(self, plane: Plane) -> mx.array:
         return mx.zeros((self._kv_heads, self._pages * self.page_size, plane.width), dtype=plane.dtype)

@@ -197,6 +197,20 @@ def test_a_first_token_comes_behind_the_queue_what_is_read_back_and_the_prompt(l
     assert learned.first_token_seconds(0, 300) == pytest.approx(truth(1, 300), rel=0.01)
 
 
+def test_memory_that_has_to_grow_is_waited_for_and_unknown_before_it_did(learned: Rates) -> None:
+    plain = learned.first_token_seconds(100, 0)
+    assert plain is not None
+    assert learned.first_token_seconds(100, 0, grown_bytes=10**8) == plain
+    for nbytes in (1 << 22, 1 << 23, 1 << 26):
+        learned.grew(nbytes, 0.001 + nbytes / 4e9)
+    growth = 0.001 + 10**8 / 4e9
+    assert learned.first_token_seconds(100, 0, grown_bytes=10**8) == pytest.approx(plain + growth, rel=0.05)
+    assert learned.first_token_seconds(100, 0) == plain
+    again = Rates.from_json(learned.to_json("here"), "here")
+    assert again is not None
+    assert again.first_token_seconds(100, 0, grown_bytes=10**8) == pytest.approx(plain + growth, rel=0.05)
+
+
 def test_nothing_is_told_before_it_is_measured() -> None:
     rates = Rates()
     told = (rates.prefill_seconds(9, 0), rates.first_token_seconds(9, 0), rates.restore_seconds(9))
@@ -260,7 +274,7 @@ def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
 def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> None:
     text = learned.to_json("a")
     data = json.loads(text)
-    bad = ["", "[]", "null", text[:-9], text.replace('"version": 7', '"version": 6')]
+    bad = ["", "[]", "null", text[:-9], text.replace('"version": 8', '"version": 7')]
     bad += [
         json.dumps(data | {"long": value}) for value in (3, [[1]], [[[1, 2, 3], 4]], [[[1, -5, 2, 0], 3]])
     ]

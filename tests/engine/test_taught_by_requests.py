@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,43 @@ def test_who_waited_for_another_to_end_teaches_nothing_as_a_whole(
     assert [new for _, new, _ in lessons] == [len(PROMPT)]
     model.ask("alone", long_prompt(2, 14))
     assert lessons[-1][:2] == ("answered", len(long))
+
+
+def test_growing_memory_is_no_cost_of_the_prompt_and_foretold(
+    tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, slow = Model(tmp_path, None), 0.3
+    model.ask("first", PROMPT)
+    model.ask("another", long_prompt(2, 20))
+    reserve, arena = model.model.arena.reserve, model.model.arena
+
+    def slowly(pages: int, limit: int) -> None:
+        before = arena.pages
+        reserve(pages, limit)
+        if arena.pages != before:
+            time.sleep(slow)
+            arena.grew(arena.pages * arena.page_bytes, slow)
+
+    monkeypatch.setattr(arena, "reserve", slowly)
+    long = long_prompt(1, 60)
+    lessons.clear()
+    pages = arena.pages
+    model.ask("grows", long)
+    assert arena.pages > pages
+    ((_, new, seconds),) = lessons
+    assert new == len(long)
+    assert seconds < slow
+    grown = Foresight.first_token  # with what growing took, where there is no room
+    seen = list[int]()
+
+    def noted(self: Foresight, *known: Any, **_: Any) -> float | None:
+        seen.append(known[-1])
+        return grown(self, *known)
+
+    monkeypatch.setattr(Foresight, "first_token", noted)
+    model.serving.predict(model.request("?", PROMPT))
+    model.serving.predict(model.request("??", long_prompt(3, 60)))
+    assert seen == [0, 2 * arena.pages * arena.page_bytes]
 
 
 def test_a_models_first_request_says_nothing_of_restoring(

@@ -151,6 +151,17 @@ def test_released_memory_comes_back_empty(bits: int | None) -> None:
     assert np.array(arena.read_layer(0, [Span(0, 2)])[0]).tolist() == np.zeros((HEADS, 2, DIM)).tolist()
 
 
+def test_growth_is_told_with_all_bytes_and_as_it_was_foretold() -> None:
+    arena, told = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), list[tuple[int, float]]()
+    arena.grew = lambda nbytes, seconds: told.append((nbytes, seconds))
+    for pages in (3, 2, 200, 201):
+        foretold = arena.pages_for(pages, 300)
+        arena.reserve(pages, 300)
+        assert arena.pages == foretold
+    assert [nbytes for nbytes, _ in told] == [pages * arena.page_bytes for pages in (64, 212)]
+    assert all(seconds > 0 for _, seconds in told)
+
+
 @pytest.mark.skipif(device_kind() != "CPU", reason="only there threads read pools meanwhile")
 @BITS
 def test_a_page_is_copied_where_it_lies_though_others_read_the_pools(bits: int | None) -> None:
@@ -172,7 +183,7 @@ def test_a_page_is_copied_where_it_lies_though_others_read_the_pools(bits: int |
 def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("engine.kv.arena.device_kind", lambda: "CUDA")
+    monkeypatch.setattr("engine.kv.growth.device_kind", lambda: "CUDA")
     rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
     arena.work_in_place([], by_views=True)
     held = arena.pools  # by who computes a chunk in many steps
