@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 import sentencepiece
 
+from engine.benchmark_tokenizer import whole_vocabulary
 from metal.block_types import BlockType
 from metal.random_weight import random_blocks
 
@@ -35,7 +36,7 @@ def write_block_shape(
         shape: the model's.
         block_type: of every matrix; see `metal.random_weight` for what its blocks hold.
         context: tokens that the model must hold; the shape's own context where that is longer.
-        tokenizer: a folder whose `tokenizer.model` has at most `shape.vocab` pieces.
+        tokenizer: a folder whose `tokenizer.model` has at most `shape.vocab` pieces; others are added.
         seed: of the weights.
 
     Raises ValueError when rows of the shape are no whole number of blocks.
@@ -44,7 +45,7 @@ def write_block_shape(
 
     writer = gguf.GGUFWriter(file, shape.family)
     _add_shape(writer, shape, max(shape.context, context))
-    _add_tokenizer(writer, tokenizer)
+    _add_tokenizer(writer, whole_vocabulary(tokenizer, shape.vocab))
     kind = gguf.GGMLQuantizationType[block_type.name]
     for name, rows, width in _tensors(shape):
         if rows:
@@ -77,8 +78,8 @@ def _add_shape(writer: GGUFWriter, shape: BenchShape, context: int) -> None:
     writer.add_layer_norm_rms_eps(1e-5)
 
 
-def _add_tokenizer(writer: GGUFWriter, tokenizer: Path) -> None:
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer / "tokenizer.model"))
+def _add_tokenizer(writer: GGUFWriter, model: bytes) -> None:
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
     ids = range(pieces.get_piece_size())
     writer.add_tokenizer_model("llama")
     writer.add_token_list([pieces.id_to_piece(token) for token in ids])

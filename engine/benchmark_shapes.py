@@ -17,6 +17,7 @@ from typing import Literal
 import mlx.core as mx
 
 from engine.benchmark_blocks import write_block_shape
+from engine.benchmark_tokenizer import whole_vocabulary
 from metal.block_types import Q4_K, Q6_K, Q8_0, BlockType
 
 Quant = Literal["none", "q4", "q8", "q4_k", "q6_k", "q8_0"]
@@ -26,7 +27,6 @@ _BITS: Mapping[Quant, int] = MappingProxyType({"q4": 4, "q8": 8})
 _BLOCKS: Mapping[Quant, BlockType] = MappingProxyType({"q4_k": Q4_K, "q6_k": Q6_K, "q8_0": Q8_0})
 QUANTS: tuple[Quant, ...] = ("none", *_BITS, *_BLOCKS)
 _PEERS: Mapping[Quant, Quant] = MappingProxyType({"q4_k": "q4", "q6_k": "q8", "q8_0": "q8"})
-_TOKENIZER_FILES = ("tokenizer.model", "tokenizer_config.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,8 @@ def write_shape(
 
     Args:
         context: tokens that the model must hold; the shape's own context where that is longer.
-        tokenizer: a model folder whose sentencepiece tokenizer has at most `shape.vocab` pieces.
+        tokenizer: a model folder whose sentencepiece tokenizer has at most `shape.vocab` pieces; others are
+            added.
         seed: of the weights.
 
     Raises ValueError when the shape's rows are no whole number of blocks.
@@ -127,8 +128,8 @@ def write_shape(
         write_block_shape(file, shape, _BLOCKS[quant], context, tokenizer, seed)
         return file
     (folder / "config.json").write_text(json.dumps(shape.config(quant, context), indent=1))
-    for name in _TOKENIZER_FILES:
-        shutil.copyfile(tokenizer / name, folder / name)
+    (folder / "tokenizer.model").write_bytes(whole_vocabulary(tokenizer, shape.vocab))
+    shutil.copyfile(tokenizer / "tokenizer_config.json", folder / "tokenizer_config.json")
     weight_map: dict[str, str] = {}
     for number, layer in enumerate((None, *range(shape.layers))):
         file = f"model-{number + 1:05d}-of-{shape.layers + 1:05d}.safetensors"

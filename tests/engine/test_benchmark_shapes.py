@@ -9,8 +9,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 from gguf import GGUFReader
+from sentencepiece import SentencePieceProcessor
 
-from engine import SHAPES, Generate, Peer, Quant, write_shape
+from engine import SHAPES, Generate, Peer, Quant, SamplingParams, TextChunk, write_shape
+from engine.benchmark_tokenizer import whole_vocabulary
 from tests.fakes.listener import running_engine
 
 GUIDE = Path(__file__).parents[2] / "resources" / "guide" / "model"
@@ -55,6 +57,29 @@ def test_a_shape_in_blocks_is_a_gguf_file_that_runs(tmp_path: Path, quant: Quant
     assert file.stat().st_size == pytest.approx(SHAPES["guide-like"].file_bytes(quant), rel=0.05)
     formats = {str(tensor.tensor_type.name) for tensor in GGUFReader(file).tensors}  # pyright: ignore[reportUnknownMemberType]
     assert formats == {quant.upper(), "F32"}
+
+
+@pytest.mark.parametrize("quant", ["none", "q8_0"])
+def test_every_token_has_a_text_and_texts_are_cut_as_before(tmp_path: Path, quant: Quant) -> None:
+    small = replace(SHAPES["guide-like"], layers=1, vocab=5000)
+    model = write_shape(tmp_path, small, quant, 700, GUIDE)
+    bias = tuple((token, 100.0) for token in (3072, 4000, 4999))
+    with running_engine() as listener:
+        listener.load(model)
+        listener.submit(
+            Generate("new", tokens=PROMPT, max_tokens=20, sampling=SamplingParams(logit_bias=bias))
+        )
+        told = listener.finished("new")
+    assert told.text.split() == [f"w{token}" for token in told.tokens]
+    chunks = [event for event in listener.events if isinstance(event, TextChunk)]
+    assert [chunk.generated_tokens for chunk in chunks] == list(range(1, 21))
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    plain, whole = (
+        SentencePieceProcessor(model_proto=proto)
+        for proto in ((GUIDE / "tokenizer.model").read_bytes(), whole_vocabulary(GUIDE, small.vocab))
+    )
+    assert whole.get_piece_size() == 5000
+    assert whole.encode(text) == plain.encode(text)
 
 
 def test_rows_that_no_block_fits_are_refused(tmp_path: Path) -> None:
