@@ -51,7 +51,7 @@ def growth(folder: Path, shape: BenchShape, quant: str, run: int) -> tuple[int, 
 
 def test_a_model_larger_than_the_bound_passes_through(tmp_path: Path) -> None:
     """With runs, and so a bound, of a 32nd, to be quick."""
-    shape = BenchShape("llama", 2, 512, 1408, 8, 4, 32000, 512)
+    shape = BenchShape("llama", 2, 512, 10240, 8, 4, 3072, 512)
     grown, source, result = growth(tmp_path, shape, "q8", RUN_BYTES // 32)
     assert min(source, result) > 3 * MOST_MEMORY // 32
     assert grown <= MOST_MEMORY // 32
