@@ -23,6 +23,7 @@ _BEHIND = 2048
 _STEPS = 3
 """Sent behind each other, as a device works on one while the host builds the next."""
 _ROUNDS = 3
+"""That count: each is a call, as a request may come that would wait."""
 
 
 class MixedCosts:
@@ -37,6 +38,7 @@ class MixedCosts:
         self._next = model.pager.page_size
         self._behind = min(_BEHIND, model.info.context_length - _MOST)
         self.times = dict[int, float]()
+        self._ratios = list[float]()
 
     @property
     def is_done(self) -> bool:
@@ -44,12 +46,20 @@ class MixedCosts:
         return self._behind <= 0 or self._next > _MOST
 
     def next(self) -> None:
-        """Measure the next number of tokens. Raises what a step may raise."""
-        tokens, self._next = self._next, 2 * self._next
+        """Measure once more, as often as it takes to know the next number of tokens.
+
+        Raises what a step may raise; nothing more is measured then.
+        """
+        tokens, self._next = self._next, _MOST + 1
         with rehearsal(self._runner, self._model) as stage:
-            self.times[tokens] = self._ratio(stage, tokens)
-        if self.times[tokens] > LONGEST:
-            self._next = _MOST + 1
+            self._ratios.append(self._ratio(stage, tokens))
+        if len(self._ratios) <= _ROUNDS:
+            self._next = tokens
+            return
+        self.times[tokens] = median(self._ratios[1:])  # the first one compiles
+        self._ratios.clear()
+        if self.times[tokens] <= LONGEST:
+            self._next = 2 * tokens
 
     def _ratio(self, stage: Stage, tokens: int) -> float:
         def part(new: int, rows: int) -> Part:
@@ -62,12 +72,7 @@ class MixedCosts:
             parts = [part(1, 1), part(tokens, 0)]
             mx.async_eval(self._runner.step(parts, mx.zeros(1 + tokens, mx.uint32)))
 
-        ratios = list[float]()
-        for number in range(1 + _ROUNDS):
-            ratio = self._seconds(mixed) / self._seconds(alone)
-            if number:  # the first ones compile
-                ratios.append(ratio)
-        return median(ratios)
+        return self._seconds(mixed) / self._seconds(alone)
 
     def _seconds(self, step: Callable[[], None]) -> float:
         began = time.perf_counter()

@@ -115,15 +115,15 @@ class Warmth:
         Raises what a step may raise; that kind stays cold then.
         """
         began = time.perf_counter()
-        if not self._waiting and not self._batches and self._mixed is not None:
-            self._mixed.next()
-        while self._waiting or self._batches:
+        while self.cold:
             if self._waiting:
                 tokens, length = self._waiting.popleft()
                 warm_step(self._runner, self._model, tokens, length)
                 self._compiled.add((tokens, length))
-            else:
+            elif self._batches:
                 warm_batch(self._runner, self._model, self._batches.popleft())
+            elif self._mixed is not None:
+                self._mixed.next()
             if time.perf_counter() >= began + A_MOMENT_S:
                 return
 

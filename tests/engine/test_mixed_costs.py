@@ -58,7 +58,9 @@ def test_what_is_measured_is_an_answer_with_and_without_a_prompt_behind_long_tex
         return step(self, parts, *rest)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(Runner, "step", note)
-    MixedCosts(Runner(model), model).next()
+    costs = MixedCosts(Runner(model), model)
+    costs.next()
+    assert (len(seen), costs.times) == (6, {})  # a request waits for no more
     assert {len(parts) for parts in seen} == {1, 2}
     assert all(parts == [(1536, 1, 1), (1536, 16, 0)][: len(parts)] for parts in seen)
 
@@ -70,7 +72,7 @@ def test_without_a_page_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> N
     costs = MixedCosts(Runner(model), model)
     with pytest.raises(OutOfPages):
         costs.next()
-    assert costs.times == {}
+    assert (costs.times, costs.is_done) == ({}, True)  # or it were tried for ever
     model.memory.free(table)
 
 

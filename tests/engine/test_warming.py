@@ -306,6 +306,7 @@ def test_no_answer_waits_for_a_compiler_because_others_come_or_end(tmp_path: Pat
     assert list(device.gpu.compiled) == compiled
 
 
+@pytest.mark.usefixtures("slow_compiler")
 def test_prompts_go_with_answers_only_where_that_was_measured_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
