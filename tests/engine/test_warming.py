@@ -12,15 +12,12 @@ import pytest
 
 from engine import EngineSettings, Event, Finished, Generate, SamplingParams, Stats
 from engine.accepting import accept_command
-from engine.chunking import ChunkSizer
 from engine.loading.model import LoadedModel, load_model
-from engine.mixed_costs import MixedCosts
 from engine.runner import Runner
 from engine.serving import Serving
 from engine.speculation.model_drafter import DraftModel
 from engine.warm_up import warm_step
 from engine.warming import PAUSE_S, TYPING_S
-from engine.ways import Way, Ways
 from tests.engine.first_launches import FirstLaunches
 from tests.engine.watched import guess_always
 from tests.fakes.random_model import write_random_model
@@ -293,36 +290,3 @@ def test_what_is_compiled_at_rest_is_not_counted_and_nothing_is_kept(tmp_path: P
         stats.pages_used,
         stats.cached_pages,
     )
-
-
-@pytest.mark.usefixtures("slow_compiler")
-def test_no_answer_waits_for_a_compiler_because_others_come_or_end(tmp_path: Path) -> None:
-    """Of 3, 5, 6 and 7 answers products are kernels of their own: 2.6 s of a running answer on an H100."""
-    device = Device(tmp_path)
-    device.ask()
-    device.rest()
-    compiled = list(device.gpu.compiled)
-    device.ask_at_once([20 + 5 * number for number in range(12)])
-    assert list(device.gpu.compiled) == compiled
-
-
-@pytest.mark.usefixtures("slow_compiler")
-def test_prompts_go_with_answers_only_where_that_was_measured_at_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It compiles what nothing else needs, which took 6.1 s of a running answer on an H100."""
-    mixed, filled = list[int](), ChunkSizer.filled
-
-    def note(self: ChunkSizer, tokens: int, *rest: Any) -> None:
-        mixed.extend([tokens] * (rest[-1] is Way.MIXED))
-        filled(self, tokens, *rest)
-
-    monkeypatch.setattr(ChunkSizer, "filled", note)
-    monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(rest=1))
-    monkeypatch.setattr(MixedCosts, "_ratio", lambda *_: 0.001)  # promises the most there is
-    device = Device(tmp_path)
-    device.ask_beside(tuple(range(3, 250)) * 4)
-    assert not mixed
-    device.rest()
-    device.ask_beside(tuple(range(250, 3, -1)) * 4)
-    assert mixed
