@@ -99,7 +99,7 @@ def send(
         decoding: room in pages is there. Those whose last token is in `before`, not read yet, come first.
         filling: whose chunk that is, and `layers`, how many of them at most; all where it is mixed.
         before: the step that is in flight.
-        patience: seconds to wait for a chunk on a thread of its own, until some of it is computed.
+        patience: seconds to wait for a chunk in a process of its own, until some of it is computed.
     """
     began = time.perf_counter()
     heads, parts = list(decoding), list[mx.array]()

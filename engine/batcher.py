@@ -125,7 +125,7 @@ class Batcher:
     def pace(self, runner: Runner, sent: Sent) -> None:
         """A step was read: wait until it is time for its tokens, where they have to come evenly.
 
-        Beside a chunk on a thread of its own, which has the processors meanwhile.
+        Beside a chunk in a process of its own, which has the processors meanwhile.
         """
         sequence = self._scheduler.filling
         filling = None if sequence is None or not sequence.goes(Way.ASIDE) else sequence.filling

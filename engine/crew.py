@@ -15,13 +15,14 @@ from threading import Barrier, Event, Lock, local
 from typing import TypeVar
 
 from engine.blas import numpy_on_one_thread
+from engine.gate import Gate
 from engine.processors import run_when_idle, usable
 
 NAME = "mlxr-crew"
 """What its threads are called, but the one that asks."""
 
 _HELD = 0.1
-"""Seconds: who is held for longer has been forgotten, or is beside a model whose steps take as long."""
+"""Seconds: where the gate is closed for longer, steps take as long, or who closed it is gone."""
 
 MOST = 6
 """Threads: more wait for Python's lock. Of 16 cores 16 took thrice as long as 6, 12 twice (2026-11-26)."""
@@ -49,11 +50,10 @@ class Crew:
         size: threads, the one that asks included.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, gate: Gate | None = None) -> None:
+        """`gate`: at which those that help wait while it is closed; None for none."""
+        self.size, self._gate = size, gate
         self._helpers = ThreadPoolExecutor(max(1, size - 1), NAME, _begin)
-        self._may_go_on = Event()
-        self.release()
         if size > 1:
             numpy_on_one_thread()
 
@@ -64,18 +64,10 @@ class Crew:
             self._helpers.submit(all_there.wait)
         all_there.wait()
 
-    def hold(self) -> None:
-        """Who helps stops at the next part of its piece: somebody needs the processor."""
-        self._may_go_on.clear()
-
-    def release(self) -> None:
-        """Who helps goes on."""
-        self._may_go_on.set()
-
     def give_way(self) -> None:
-        """Between parts of a piece, of a millisecond or two: waits while who helps is held."""
-        if getattr(_thread, "is_helper", False) and not self._may_go_on.wait(_HELD):
-            self.release()
+        """Between parts of a piece, of a millisecond or two: who helps waits while the gate is closed."""
+        if self._gate is not None and getattr(_thread, "is_helper", False):
+            self._gate.wait(_HELD)
 
     def each(
         self, pieces: int, compute: Callable[[int], Piece], keep: Callable[[int, Piece], None], *, most: int
@@ -116,7 +108,7 @@ class Crew:
         helping = [self._helpers.submit(run, numbers.pop) for _ in range(min(self.size, pieces, most) - 1)]
         began = time.perf_counter()
         run(numbers.popleft)
-        if helping and self._may_go_on.is_set():  # who has its processor will be through by then
+        if helping:  # who has its processor will be through by then
             all_kept.wait((time.perf_counter() - began) * self.size / pieces / 2)
         for piece in range(pieces):
             if not kept[piece]:

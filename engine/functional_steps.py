@@ -19,7 +19,6 @@ from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from engine.parts import Filling, Part, token_ids, wanted_rows
-from engine.processors import usable
 from metal.decode_attention import MAX_TOKENS
 
 
@@ -44,12 +43,13 @@ class FunctionalSteps:
         self._is_cpu = device_kind() == "CPU"
         self.host = HostSteps(model, self.launches) if self._is_cpu and model.kernels is None else None
         self._no_logits = mx.zeros((0, model.config.vocab_size))
-        self._aside = Aside(model.decoder, model.arena, model.pager, crew)
+        self._aside = Aside(model.decoder, model.arena, model.pager, crew.size)
 
     @property
     def has_aside(self) -> bool:
-        """Whether prompts may have a thread of their own."""
-        return self.host is not None and not self._model.arena.is_quantised and usable() > 1
+        """Whether prompts may have processes of their own."""
+        is_plain = self.host is not None and not self._model.arena.is_quantised
+        return is_plain and self._aside.is_possible
 
     def __call__(self, parts: Sequence[Part], tokens: mx.array, *, is_decode: bool) -> mx.array:
         """Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.
@@ -95,19 +95,19 @@ class FunctionalSteps:
             filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
         self.wait_for_aside(filling, seconds)
         chunk = filling.aside
-        self._aside.store(chunk, part.table)
+        self._aside.store(chunk, part.table, is_awaited=seconds == 0)
         filling.layer = chunk.layers
         if not chunk.is_through:
             return None
         part.table.length += part.tokens
         if chunk.hidden is None:
             return self._no_logits
-        return self._model.decoder.logits(wanted_rows([part], chunk.hidden), self._ops)
+        return self._model.decoder.logits(chunk.hidden, self._ops)
 
     def wait_for_aside(self, filling: Filling, seconds: float) -> None:
         """See Runner."""
         if filling.aside is not None and seconds > 0:
-            self._aside.wait(filling.aside, seconds)
+            filling.aside.wait(seconds)
 
     def attend(self, parts: Sequence[Part]) -> FunctionalStep:
         """Attention of a step of these parts, whose pages are there already."""

@@ -41,7 +41,7 @@ class Filling:
         layer: how many layers it is through.
         x: what came out of the last of these, (tokens, width); None before the first.
         attend: its attention; None before the first layer.
-        aside: how far it is on a thread of its own; None before it began there.
+        aside: how far it is in a process of its own; None before it began there.
     """
 
     part: Part

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import get_native_id
 
@@ -59,27 +60,39 @@ def are_two() -> bool:
     return usable() == 2
 
 
-@contextmanager
-def kept_apart(names: Collection[str], others: Collection[str]) -> Generator[None]:
-    """Of two processors threads of these names run on one meanwhile, and the others on the other.
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Processors, by their numbers: of two one each, of more than two all for both.
 
-    Who waits for another of its own kind then runs at once when that one waits. Of more than two there is
-    room for all; and where the system forbids it they run as before.
+    Who waits for another of its own kind then runs at once when that one waits.
+
+    Attributes:
+        answers: for who computes these, and for who helps with a prompt.
+        prompt: for its own thread.
+        both: all of them.
     """
-    if sys.platform != "linux" or not are_two():
-        yield
-        return
-    processors = os.sched_getaffinity(os.getpid())
-    _keep(names, [min(processors)])
-    _keep(others, [max(processors)])
-    try:
-        yield
-    finally:
-        _keep({*names, *others}, processors)
+
+    answers: frozenset[int]
+    prompt: frozenset[int]
+    both: frozenset[int]
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether who helps with a prompt has only what answers leave of their processor."""
+        return self.answers != self.prompt
 
 
-def _keep(names: Collection[str], processors: Iterable[int]) -> None:
+def halves() -> Halves:
+    """Of those that the process may use; on Linux."""
+    both = frozenset(os.sched_getaffinity(os.getpid()))
+    if len(both) != 2:
+        return Halves(both, both, both)
+    return Halves(frozenset([min(both)]), frozenset([max(both)]), both)
+
+
+def keep(name: str, processors: Iterable[int]) -> None:
+    """Threads of that name run on these processors from now on; where the system forbids it, as before."""
     for task in _TASKS.iterdir():
         with suppress(OSError):  # it may be over by now
-            if (task / "comm").read_text().strip() in names:
+            if (task / "comm").read_text().strip() == name:
                 os.sched_setaffinity(int(task.name), processors)

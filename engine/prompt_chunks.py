@@ -13,15 +13,15 @@ from engine.warm_up import STEPS, IsWarm
 from engine.ways import Way
 
 FEWEST_ASIDE = 64
-"""Tokens of a prompt that are worth a thread of their own."""
+"""Tokens of a prompt that are worth a process of their own."""
 _PATIENCE = 0.05
-"""Seconds to wait for a chunk on a thread of its own, where there is nothing else to do."""
+"""Seconds to wait for a chunk in a process of its own, where there is nothing else to do."""
 _MANY_STEPS = 8
 """Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
 
 class PromptChunks:
-    """Cuts prompts, and says how much of a chunk a step computes; one has the thread beside answers."""
+    """Cuts prompts, and says how much of a chunk a step computes; one is computed beside answers."""
 
     def __init__(self, sizer: ChunkSizer, is_warm: IsWarm) -> None:
         """`is_warm`: of steps of a sequence alone; a prompt's last few tokens make no others."""
@@ -44,7 +44,7 @@ class PromptChunks:
         part = Part(sequence.table, size, rows=int(size == sequence.pending))
         sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
         if way is Way.ASIDE:
-            self._leave_thread_to(sequence)
+            self._leave_place_to(sequence)
 
     def ended(self, sequence: Sequence) -> None:
         """It has no more chunks."""
@@ -71,7 +71,7 @@ class PromptChunks:
         return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
 
     def patience(self, filling: Sequence | None, answers: int) -> float:
-        """Seconds that the next step waits for a chunk on its own thread: there is nothing else to do."""
+        """Seconds that the next step waits for a chunk in its own process: there is nothing else to do."""
         return _PATIENCE if filling is not None and filling.goes(Way.ASIDE) and not answers else 0.0
 
     def pace(self, answers: int) -> float:
@@ -86,7 +86,7 @@ class PromptChunks:
         self._aside_at = now + wait
         return wait
 
-    def _leave_thread_to(self, sequence: Sequence) -> None:
+    def _leave_place_to(self, sequence: Sequence) -> None:
         """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""
         before, self._aside = self._aside, sequence
         if before is not None and before is not sequence and before.goes(Way.ASIDE):

@@ -74,7 +74,7 @@ class Runner:
 
     @property
     def has_aside(self) -> bool:
-        """Whether prompts may have a thread of their own: it reads what answers have evaluated."""
+        """Whether prompts may have processes of their own: they read what answers have evaluated."""
         return self._kernels is None and self._functional.has_aside and self.tokens > 0
 
     @property
@@ -190,7 +190,7 @@ class Runner:
         return self._logits([part], filling.x)
 
     def advance_aside(self, filling: Filling, seconds: float = 0.0) -> mx.array | None:
-        """Go on with a chunk on a thread of its own, and wait `seconds` for it at most; as `advance`."""
+        """Go on with a chunk in a process of its own, and wait `seconds` for it at most; as `advance`."""
         return self._functional.advance_aside(filling, seconds)
 
     def wait_for_aside(self, filling: Filling, seconds: float) -> None:

@@ -22,7 +22,7 @@ class Way(Enum):
 
     APART = "in products of its own, some layers a step"
     MIXED = "all layers in one step, in the same products as answers' tokens"
-    ASIDE = "on a thread of its own; a step stores what came of it"
+    ASIDE = "in a process of its own; a step stores what came of it"
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ def write(pool: Rows, rows: Rows, spans: Sequence[Span]) -> None:
 def copy(pools: list[mx.array], source: int, target: int, slots: int) -> None:
     """Put so many slots from `source` on, of each pool, into those from `target` on.
 
-    On a CPU in place: MLX would copy pools that a prompt's thread reads (engine/aside.py).
+    On a CPU in place: MLX would copy pools that the host sees.
     """
     new, old = slice(target, target + slots), slice(source, source + slots)
     if device_kind() == "CPU":

@@ -1,19 +1,27 @@
-"""A prompt's chunk on a thread of its own, beside answers of others."""
+"""A prompt's chunk in a process of its own, beside answers of others."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import json
+import mmap
 import os
 import random
-import sys
-from contextlib import suppress
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine import EngineSettings
-from engine.aside import NICER
+import engine.aside_process
+from engine import EngineSettings, crew
+from engine.aside import AsideBroke, AsideChunk
+from engine.aside_memory import ChunkMemory
+from engine.aside_process import NAME, NICER
 from engine.blas import LOADED, one_thread
 from engine.chunking import ChunkSizer
 from engine.kv.page_table import PageTable
@@ -98,39 +106,90 @@ def test_beside_steps_of_others_it_gives_the_same_as_at_once(
     assert_close(steps[-1], our_logits(model, ids[: 10 + len(steps)], 10 + len(steps))[-1:])
 
 
-def test_one_that_is_dropped_leaves_the_thread_to_the_next(model: LoadedModel) -> None:
+def test_one_that_is_dropped_leaves_the_processors_to_the_next(model: LoadedModel) -> None:
     ids = prompt()
     runner, first, second = stepped(model), PageTable(), PageTable()
     runner.prefill(first, ids[:50])
     dropped = filling(model, first, ids[50:150])
     assert runner.advance_aside(dropped) is None  # it waits for earlier tokens of its layers
-    assert first.is_read
     dropped.drop()
-    assert not first.is_read
     model.memory.free(first)
     logits = through(runner, filling(model, second, ids[:40]))
     assert_close(logits[0], our_logits(model, ids[:40], 40)[-1])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a single thread step back")
-def test_its_threads_leave_the_processors_to_others(model: LoadedModel) -> None:
-    def threads() -> dict[int, tuple[int, int]]:
-        """How nice they are, and how the system shares processors with them, by their ids."""
-        places = dict[int, tuple[int, int]]()
-        for path in Path("/proc/self/task").iterdir():
-            with suppress(ProcessLookupError):  # an earlier test's may end meanwhile
-                id_ = int(path.name)
-                places[id_] = os.getpriority(os.PRIO_PROCESS, id_), os.sched_getscheduler(id_)
-        return places
+def in_its_process(monkeypatch: pytest.MonkeyPatch, tell: Callable[[], object], file: Path) -> None:
+    """What `tell` says in the middle of a layer, as JSON in `file`: what runs there has no other way."""
+    attend = engine.aside_process.attend_in_blocks
 
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    runner, before = stepped(model), threads()
-    through(runner, filling(model, PageTable(), prompt()[:100]))
-    new = [place for id_, place in threads().items() if id_ not in before]
-    usual_share = os.sched_getscheduler(0)
-    assert new.count((usual + NICER, usual_share)) >= 2  # its own, and the one in which MLX computes for it
-    assert new.count((usual, os.SCHED_IDLE)) >= 1  # who helps
+    def telling(*arguments: object, **more: object) -> mx.array:
+        file.write_text(json.dumps(tell()))
+        return attend(*arguments, **more)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", telling)
+
+
+def test_its_threads_leave_the_processors_to_others(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def threads() -> list[tuple[str, int, int]]:
+        """What they are called, how nice they are, and how the system shares processors with them."""
+        tasks = list(Path("/proc/self/task").iterdir())
+        names = [(task / "comm").read_text().strip() for task in tasks]
+        ids = [int(task.name) for task in tasks]
+        return [
+            (name, os.getpriority(os.PRIO_PROCESS, id_), os.sched_getscheduler(id_))
+            for name, id_ in zip(names, ids, strict=True)
+        ]
+
+    usual, told = os.getpriority(os.PRIO_PROCESS, 0), tmp_path / "threads"
+    in_its_process(monkeypatch, threads, told)
+    through(stepped(model), filling(model, PageTable(), prompt()[:100]))
+    found = [tuple(each) for each in json.loads(told.read_text())]
+    assert found.count((NAME, usual + NICER, os.SCHED_OTHER)) >= 2  # its first, and MLX's for it
+    assert (crew.NAME, usual, os.SCHED_IDLE) in [(name, usual, share) for name, _, share in found]
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
+
+
+def test_it_holds_none_of_the_engine_s_files(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever waits for the other end of one to be closed would wait for the chunk."""
+
+    def files() -> list[str]:
+        there = [
+            file for file in Path("/proc/self/fd").iterdir() if file.is_symlink()
+        ]  # no more: what listed
+        return [str(file.readlink()).split(":")[0] for file in there]
+
+    told = tmp_path / "files"
+    in_its_process(monkeypatch, files, told)
+    with (tmp_path / "held").open("w"):
+        through(stepped(model), filling(model, PageTable(), prompt()[:40]))
+    assert Counter(json.loads(told.read_text())) == {"/dev/null": 3, "anon_inode": 1, "pipe": 1}
+
+
+def test_who_asked_and_is_gone_is_noticed_at_the_next_layer(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is left of a chunk keeps no processor when the app was killed."""
+    may_go_on, attend = mmap.mmap(-1, 1), engine.aside_process.attend_in_blocks
+
+    def waiting(*arguments: object, **more: object) -> mx.array:
+        while not may_go_on[0]:
+            time.sleep(0.001)
+        return attend(*arguments, **more)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", waiting)
+    monkeypatch.setattr(AsideChunk, "watch", lambda _: None)
+    chunk = filling(model, PageTable(), prompt()[:100])
+    stepped(model).advance_aside(chunk)
+    assert chunk.aside is not None
+    os.close(chunk.aside._told_at)
+    may_go_on[0] = 1
+    _, status = os.waitpid(chunk.aside._process, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert "BrokenPipeError" in chunk.aside._memory.failure
 
 
 def test_only_plain_pages_of_a_model_that_has_run_here_are_for_it(tmp_path: Path) -> None:
@@ -147,11 +206,65 @@ def test_what_its_thread_raises_is_raised_where_it_is_waited_for(
     def broken(*_: object, **_more: object) -> mx.array:
         raise MemoryError("no memory")
 
-    monkeypatch.setattr("engine.aside.attend_in_blocks", broken)
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", broken)
     runner, table = stepped(model), PageTable()
     chunk = filling(model, table, prompt()[:40])
-    with pytest.raises(MemoryError, match="no memory"):
+    with pytest.raises(AsideBroke, match="MemoryError: no memory"):
         through(runner, chunk)
+
+
+def test_one_whose_process_is_killed_says_so(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object, **_more: object) -> mx.array:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", killed)
+    runner, table = stepped(model), PageTable()
+    with pytest.raises(AsideBroke, match="ended with -9"):
+        through(runner, filling(model, table, prompt()[:40]))
+    monkeypatch.undo()
+    model.memory.free(table)
+    logits = through(runner, filling(model, PageTable(), prompt()[:40]))
+    assert_close(logits[0], our_logits(model, prompt()[:40], 40)[-1])
+
+
+@pytest.mark.parametrize("refused", ["os.fork", "mmap.mmap"])
+def test_where_the_system_has_none_for_it_there_is_none_any_more(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def no(*_: object) -> int:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    runner, table, files = stepped(model), PageTable(), len(list(Path("/proc/self/fd").iterdir()))
+    assert runner.has_aside
+    monkeypatch.setattr(refused, no)
+    with pytest.raises(OSError, match="no more processes"):
+        runner.advance_aside(filling(model, table, prompt()[:40]))
+    assert not runner.has_aside
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+
+def test_what_it_came_to_is_shared_and_takes_no_memory_when_it_is_forgotten(model: LoadedModel) -> None:
+    layers = model.decoder.attention
+    memory = ChunkMemory(layers, 50, 48)
+    if not (process := os.fork()):
+        for layer in layers:
+            for rows in memory.rows(layer.index):
+                rows[:] = 1 + layer.index
+        memory.hidden[:] = 9
+        memory.failure = "it broke é" + 5000 * "x"
+        os._exit(0)
+    os.waitpid(process, 0)
+    shape = (layers[0].shape.kv_heads, 50, layers[0].shape.head_dim)
+    for layer in layers:
+        assert [rows.shape for rows in memory.rows(layer.index)] == [shape, shape]
+        assert all((rows == 1 + layer.index).all() for rows in memory.rows(layer.index))
+    assert memory.hidden.shape == (1, 48)
+    assert (memory.hidden == 9).all()
+    assert memory.failure.startswith("it broke éx")
+    memory.forget(1)
+    assert [bool(memory.rows(layer.index)[0].any()) for layer in layers] == [True, False, True]
+    assert (memory.hidden == 9).all()
 
 
 @pytest.mark.skipif(LOADED is None, reason="OpenBLAS is not here")

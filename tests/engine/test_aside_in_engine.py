@@ -1,16 +1,16 @@
-"""A prompt's chunk on a thread of its own, in an engine: what people see of it, and of what goes wrong."""
+"""A prompt's chunk in a process of its own, in an engine: what people see of it, and of what goes wrong."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
-import sys
+import signal
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Event
 
 import mlx.core as mx
 import pytest
@@ -25,13 +25,16 @@ from engine import (
     SamplingParams,
     TextChunk,
     UnloadModel,
+    aside_process,
     crew,
 )
 from engine.aside import Aside, AsideChunk
 from engine.batch import Sent
 from engine.commands import Lane
+from engine.kv.page_table import PageTable
 from engine.layers.attention import AttentionLayer
-from engine.processors import ENGINE_THREAD, kept_apart
+from engine.processors import ENGINE_THREAD
+from engine.prompt_chunks import _PATIENCE
 from engine.step_results import StepResults
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
@@ -58,20 +61,41 @@ def asked(name: str, tokens: int, answer: int, lane: Lane = "api") -> Generate:
 CHAT, LONG = asked("chat", 10, 500, "window"), asked("long prompt", 300, 5)
 
 
-def slow_layers(monkeypatch: pytest.MonkeyPatch, first: Callable[[], object] | None = None) -> list[int]:
-    """Each layer on the thread takes 0.03 s longer, the very first `first`; their chunks' first tokens."""
-    write, begun = AsideChunk._write, list[int]()
+class Slow:
+    """Each layer in a process takes longer; which chunks these were of, and what is done when one begins."""
 
-    def slow(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
-        begun.append(self.begin)
-        if first is not None and len(begun) == 1:
-            first()
-        else:
-            time.sleep(0.03)
-        return write(self, layer, qkv)
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        file: Path,
+        at_first: Callable[[], object] | None = None,
+        *,
+        is_stuck: bool = False,
+    ) -> None:
+        """`at_first`: done when the first chunk has begun. `is_stuck`: that one ends when it is killed."""
+        self._file, self._chunks = file, 0
+        write, begin = aside_process._Chunk._write, Aside.begin
 
-    monkeypatch.setattr(AsideChunk, "_write", slow)
-    return begun
+        def slow(chunk: aside_process._Chunk, layer: AttentionLayer, qkv: mx.array) -> object:
+            with file.open("a") as begun:
+                begun.write(f"{chunk._work.begin} ")
+            time.sleep(10 * PATIENCE if is_stuck and self._chunks == 1 else 0.03)
+            return write(chunk, layer, qkv)
+
+        def counted(aside: Aside, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
+            self._chunks += 1
+            chunk = begin(aside, table, ids, is_last=is_last)
+            if at_first is not None and self._chunks == 1:
+                at_first()
+            return chunk
+
+        monkeypatch.setattr(aside_process._Chunk, "_write", slow)
+        monkeypatch.setattr(Aside, "begin", counted)
+
+    @property
+    def begun(self) -> list[int]:
+        """The first token of its chunk, for each layer."""
+        return [int(begin) for begin in self._file.read_text().split()]
 
 
 def assert_right(model: Checked, command: Generate, end: Finished) -> None:
@@ -95,9 +119,9 @@ def is_computed(event: object) -> bool:
 
 
 def test_a_chat_goes_on_while_a_long_prompt_is_computed(
-    checked: Checked, monkeypatch: pytest.MonkeyPatch
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    begun = slow_layers(monkeypatch)
+    slow = Slow(monkeypatch, tmp_path / "begun")
     with beside(checked, LONG) as listener:
         for command in (LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
@@ -105,48 +129,47 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
         last = listener.events.index(listener.end_of(LONG.id))
         written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
         assert sum(event.id == CHAT.id for event in written) > 3
-    assert begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
+    assert slow.begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
 
 
-def threads(name: str) -> list[set[int]]:
-    """The processors of those that have the name."""
-    processors = list[set[int]]()
-    for task in Path("/proc/self/task").iterdir():
+def threads(process: int, name: str) -> list[list[int]]:
+    """The processors of those of a process that have the name."""
+    processors = list[list[int]]()
+    for task in Path(f"/proc/{process}/task").iterdir():
         with suppress(OSError):  # it may be over by now
             if (task / "comm").read_text().strip() == name:
-                processors.append(os.sched_getaffinity(int(task.name)))
+                processors.append(sorted(os.sched_getaffinity(int(task.name))))
     return processors
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
 def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
-    checked: Checked, monkeypatch: pytest.MonkeyPatch, two: set[int]
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two: set[int]
 ) -> None:
-    write, seen, its = AsideChunk._write, list[list[set[int]]](), list[set[int]]()
-    are_let_go = Event()
+    write, file = aside_process._Chunk._write, tmp_path / "seen"
 
-    @contextmanager
-    def watched(*names: Collection[str]) -> Iterator[None]:
-        are_let_go.clear()
-        with kept_apart(*names):
-            yield
-        are_let_go.set()
-
-    monkeypatch.setattr("engine.aside.kept_apart", watched)
-
-    def noted(self: AsideChunk, layer: AttentionLayer, qkv: mx.array) -> object:
-        seen.append([*threads(ENGINE_THREAD), *threads(crew.NAME)])
-        its.append(os.sched_getaffinity(0))
+    def noted(self: aside_process._Chunk, layer: AttentionLayer, qkv: mx.array) -> object:
+        wanted = (os.getppid(), ENGINE_THREAD), (os.getpid(), crew.NAME), (os.getpid(), aside_process.NAME)
+        while not (engines := threads(*wanted[0])) or len(engines[0]) > 1:
+            time.sleep(0.001)  # the engine's are kept to one when this has begun
+        with file.open("a") as seen:
+            seen.write(json.dumps([threads(*each) for each in wanted]) + "\n")
         return write(self, layer, qkv)
 
-    monkeypatch.setattr(AsideChunk, "_write", noted)
+    monkeypatch.setattr(aside_process._Chunk, "_write", noted)
     with beside(checked, LONG) as listener:
         listener.finished(LONG.id)
-        assert all(len(each) >= 3 for each in seen)  # the engine's and MLX's for it, and who helps
-        assert are_let_go.wait(PATIENCE)  # a chunk is through a little before
-        assert {min(two)} == set().union(*(processors for each in seen for processors in each))
-        assert {max(two)} == set().union(*its)
-        assert all(processors == two for name in (ENGINE_THREAD, crew.NAME) for processors in threads(name))
+        seen = [json.loads(line) for line in file.read_text().splitlines()]
+        assert len(seen) == 2 * 3
+        for engines, helpers, its in seen:
+            assert len(engines) >= 2  # and MLX's for it
+            assert len(its) >= 2
+            assert all(processors == [min(two)] for processors in (*engines, *helpers))
+            assert all(processors == [max(two)] for processors in its)
+        assert any(helpers for _, helpers, _ in seen)
+        until = time.monotonic() + PATIENCE
+        while any(processors != sorted(two) for processors in threads(os.getpid(), ENGINE_THREAD)):
+            assert time.monotonic() < until  # a chunk is through a little before they are let go
+            time.sleep(0.01)
 
 
 @pytest.mark.parametrize("processors", [2, 3])
@@ -164,13 +187,14 @@ def test_answers_that_are_quick_wait_for_it_before_their_tokens_are_told(
         method = getattr(owner, name)
 
         def note(self: object, *arguments: object) -> object:
-            done.append(name)
+            if arguments[:1] != (_PATIENCE,):  # there is no answer any more
+                done.append(name)
             return method(self, *arguments)
 
         monkeypatch.setattr(owner, name, note)
 
     noted(Sent, "read")
-    noted(Aside, "wait")
+    noted(AsideChunk, "wait")
     noted(StepResults, "_accept")
     monkeypatch.setattr("engine.chunking._ASIDE_PACE", 20.0)  # however busy the machine is
     with beside(checked, LONG) as listener:
@@ -183,10 +207,10 @@ def test_answers_that_are_quick_wait_for_it_before_their_tokens_are_told(
 
 @pytest.mark.parametrize("ends", ["the prompt", "the chat"])
 def test_either_may_be_cancelled_in_the_middle(
-    ends: str, checked: Checked, monkeypatch: pytest.MonkeyPatch
+    ends: str, checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gone, stays = (LONG, CHAT) if ends == "the prompt" else (CHAT, LONG)
-    slow_layers(monkeypatch, lambda: listener.submit(Cancel(gone.id)))
+    Slow(monkeypatch, tmp_path / "begun", lambda: listener.submit(Cancel(gone.id)), is_stuck=gone is LONG)
     with beside(checked, LONG) as listener:
         assert listener.finished(gone.id).reason == "cancelled"
         assert_right(checked, stays, listener.finished(stays.id))
@@ -195,52 +219,55 @@ def test_either_may_be_cancelled_in_the_middle(
         assert_right(checked, again, listener.finished(again.id))
 
 
-def test_who_goes_before_takes_the_thread(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, abandon, is_dropped = asked("first", 400, 3, "window"), AsideChunk.abandon, Event()
-
-    def drop(self: AsideChunk) -> None:
-        is_dropped.set()
-        abandon(self)
-
-    def ask_and_wait() -> None:
-        listener.submit(first)
-        is_dropped.wait(PATIENCE)
-
-    monkeypatch.setattr(AsideChunk, "abandon", drop)
-    begun = slow_layers(monkeypatch, ask_and_wait)
+def test_who_goes_before_takes_the_processors(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = asked("first", 400, 3, "window")
+    slow = Slow(monkeypatch, tmp_path / "begun", lambda: listener.submit(first), is_stuck=True)
     with beside(checked, LONG) as listener:
         for command in (first, LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
         ended = [event.id for event in listener.events if isinstance(event, Finished)]
         assert ended.index(first.id) < ended.index(LONG.id)
-    assert begun.count(0) < 9  # of the chunk that was dropped not every layer was computed
+    assert slow.begun.count(0) < 9  # of the chunk that was dropped not every layer was computed
 
 
-def test_where_the_thread_breaks_nobody_loses_a_token(
-    checked: Checked, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["it raises", "it is killed"])
+def test_where_the_process_breaks_nobody_loses_a_token(
+    how: str, checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    broken = list[int]()
-
-    def once(*arguments: object, **more: object) -> mx.array:
-        broken.append(1)
+    def broken(*_: object, **_more: object) -> mx.array:
+        (tmp_path / "broken").touch()
+        if how == "it is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         raise RuntimeError("the device was lost")
 
-    monkeypatch.setattr("engine.aside.attend_in_blocks", once)
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", broken)
     with beside(checked, LONG) as listener:
         for command in (LONG, CHAT):
             assert_right(checked, command, listener.finished(command.id))
-    assert broken
+    assert (tmp_path / "broken").exists()
 
 
-def test_unloading_waits_for_no_chunk(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    is_gone, was_gone = Event(), SimpleQueue[bool]()
+def test_where_there_is_no_process_for_it_nobody_loses_a_token(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for = list[int]()
 
-    def unload_and_wait() -> None:
-        listener.submit(UnloadModel())
-        was_gone.put(is_gone.wait(PATIENCE))
+    def no() -> int:
+        asked_for.append(1)
+        raise OSError(errno.EAGAIN, "no more processes")
 
-    slow_layers(monkeypatch, unload_and_wait)
+    monkeypatch.setattr("os.fork", no)
+    with beside(checked, LONG) as listener:
+        for command in (LONG, CHAT):
+            assert_right(checked, command, listener.finished(command.id))
+    assert len(asked_for) == 1
+
+
+def test_unloading_waits_for_no_chunk(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Slow(monkeypatch, tmp_path / "begun", lambda: listener.submit(UnloadModel()), is_stuck=True)
     with beside(checked, LONG) as listener:
         listener.wait(lambda event: isinstance(event, ModelUnloaded))
-        is_gone.set()
-    assert was_gone.get(timeout=PATIENCE)

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from engine.crew import Crew
+from engine.gate import Gate
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="gates are Linux's")
 
 
 def kept_by(crew: Crew, pieces: int, compute: Callable[[int], int], most: int = 8) -> dict[int, int]:
@@ -118,16 +121,18 @@ def test_what_broke_for_a_helper_alone_is_computed_again() -> None:
     assert kept_by(Crew(2), 4, compute) == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
-def test_who_helps_stops_between_parts_while_held(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_linux
+def test_who_helps_stops_between_parts_while_the_gate_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.crew._HELD", 60.0)
-    crew, at_it, went_on, parts = Crew(2), Event(), Event(), list[int]()
+    gate = Gate()
+    crew, at_it, went_on, parts = Crew(2, gate), Event(), Event(), list[int]()
 
     def compute(piece: int) -> int:
         if current_thread() is main_thread():
             at_it.wait(60)
             crew.give_way()  # it is the others who are held
             return piece
-        crew.hold()
+        gate.close()
         at_it.set()
         crew.give_way()
         parts.append(piece)
@@ -136,15 +141,17 @@ def test_who_helps_stops_between_parts_while_held(monkeypatch: pytest.MonkeyPatc
 
     assert kept_by(crew, 2, compute) == {0: 0, 1: 1}
     before = len(parts)
-    crew.release()
+    gate.open()
     assert went_on.wait(60)
     assert (before, len(parts)) == (0, 1)
 
 
+@on_linux
 def test_who_is_forgotten_goes_on() -> None:
-    crew = Crew(2)
+    gate = Gate()
+    crew = Crew(2, gate)
     crew.start()
-    crew.hold()
+    gate.close()
     assert meeting(crew, get_native_id) - {get_native_id()}
 
 
