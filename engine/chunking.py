@@ -26,12 +26,13 @@ _APART = 16
 """Steps beside answers after which there is one without a prompt: by what those take slices are judged, and a
 host may be slower than a moment ago."""
 _ASIDE, _ASIDE_SECONDS = 2048, 4.0
-"""Most tokens of a chunk on a thread of its own, and for how long alone."""
-_ASIDE_PACE = 1.4
+"""Most tokens of a chunk in a process of its own, and for how long alone."""
+_ASIDE_PACE = 1.55
 """How many times as long as alone answers' steps take beside it at least: what they leave of their processor
 is the prompt's."""
-_FEWEST_STEPS = 8
-"""Beside a chunk, of which it is known what they take."""
+_FEWEST_STEPS, _BUSY_KEPT = 8, 300
+"""Beside a chunk, of which it is known what they take, and that are remembered: more than a second, so that
+answers do not wait longer yet where others slow the machine down for one."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -86,7 +87,7 @@ class ChunkSizer:
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
         self._medians = dict[int, float]()
-        self._beside, self._busy = 0, deque[float](maxlen=_STEPS_KEPT)
+        self._beside, self._busy = 0, deque[float](maxlen=_BUSY_KEPT)
 
     @property
     def rate(self) -> float:
@@ -107,7 +108,7 @@ class ChunkSizer:
         return self._cut(begin, remaining, self._size(self._slices, answers).tokens)
 
     def aside(self, remaining: int) -> int:
-        """Tokens of the next chunk of a prompt on a thread of its own, 1 … remaining.
+        """Tokens of the next chunk of a prompt in a process of its own, 1 … remaining.
 
         As many as it takes some seconds for: what another prompt, that goes before it, takes it back from.
         """
