@@ -13,6 +13,7 @@ from engine.events import Event
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
+from engine.mixed_costs import MixedStepBroke
 from engine.model_events import KernelsChosen
 from engine.runner import Runner
 from engine.warm_up import Warmth
@@ -109,6 +110,9 @@ class LiveRunner:
             compile_some()
         except OutOfPages:
             log.info("there was no page for a first step")
+        except MixedStepBroke:  # no request meets one: kernels are as good as they were
+            log.exception("prompts do not go with answers' tokens: a step of both broke at rest")
+            self.drop_pages()
         except Exception as error:  # a request would have met it
             log.exception("a first step broke")
             self.drop_pages()

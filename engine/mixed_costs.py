@@ -26,11 +26,15 @@ _ROUNDS = 3
 """That count: each is a call, as a request may come that would wait."""
 
 
+class MixedStepBroke(Exception):
+    """A step with a prompt's tokens among an answer's broke at rest, by its cause: prompts go apart then."""
+
+
 class MixedCosts:
     """Measures them for more and more tokens of a prompt.
 
     Attributes:
-        times: by their number, how many times as long the step takes.
+        times: by their number, how many times as long the step takes; none where one broke.
     """
 
     def __init__(self, runner: Runner, model: LoadedModel) -> None:
@@ -48,7 +52,7 @@ class MixedCosts:
     def next(self) -> None:
         """Measure once more, as often as it takes to know the next number of tokens.
 
-        Raises what a step may raise; nothing more is measured then.
+        Nothing more is measured after it raises: MixedStepBroke, or what an answer's own step may raise.
         """
         tokens, self._next = self._next, _MOST + 1
         with rehearsal(self._runner, self._model) as stage:
@@ -72,7 +76,12 @@ class MixedCosts:
             parts = [part(1, 1), part(tokens, 0)]
             mx.async_eval(self._runner.step(parts, mx.zeros(1 + tokens, mx.uint32)))
 
-        return self._seconds(mixed) / self._seconds(alone)
+        try:
+            seconds = self._seconds(mixed)
+        except Exception as error:  # such as of a kernel that nothing else needs
+            self.times.clear()
+            raise MixedStepBroke from error
+        return seconds / self._seconds(alone)
 
     def _seconds(self, step: Callable[[], None]) -> float:
         began = time.perf_counter()

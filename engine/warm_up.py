@@ -112,7 +112,7 @@ class Warmth:
     def next(self) -> None:
         """Compile one more kind of step, or a few where they take a moment; at last measure mixed ones.
 
-        Raises what a step may raise; that kind stays cold then.
+        Raises what a step may raise, and that kind stays cold then; or MixedStepBroke.
         """
         began = time.perf_counter()
         while self.cold:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine import EngineSettings
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel, load_model
-from engine.mixed_costs import LONGEST, MixedCosts
-from engine.parts import Part
+from engine.mixed_costs import LONGEST, MixedCosts, MixedStepBroke
+from engine.parts import Part, are_mixed
 from engine.runner import Runner
 from tests.engine.parity import our_greedy, prompt
 from tests.fakes.random_model import write_random_model
@@ -63,6 +66,43 @@ def test_what_is_measured_is_an_answer_with_and_without_a_prompt_behind_long_tex
     assert (len(seen), costs.times) == (6, {})  # a request waits for no more
     assert {len(parts) for parts in seen} == {1, 2}
     assert all(parts == [(1536, 1, 1), (1536, 16, 0)][: len(parts)] for parts in seen)
+
+
+def break_steps(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Sequence[Part]], bool]) -> None:
+    step = Runner.step
+
+    def broken(self: Runner, parts: Sequence[Part], tokens: mx.array) -> mx.array:
+        if fails(parts):
+            raise RuntimeError("no pipeline could be made")
+        return step(self, parts, tokens)
+
+    monkeypatch.setattr(Runner, "step", broken)
+
+
+def test_once_a_mixed_step_has_broken_none_is_known_and_none_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.mixed_costs.LONGEST", math.inf)
+    break_steps(monkeypatch, lambda parts: are_mixed(parts) and parts[-1].tokens == 32)
+    model = loaded(tmp_path, "reference")
+    costs = MixedCosts(Runner(model), model)
+    while not costs.times:
+        costs.next()
+    with pytest.raises(MixedStepBroke):
+        costs.next()
+    assert (costs.times, costs.is_done, model.pager.pages_used) == ({}, True, 0)
+
+
+def test_an_answers_own_step_that_breaks_is_not_taken_for_a_mixed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request would meet it."""
+    break_steps(monkeypatch, lambda parts: not are_mixed(parts))
+    model = loaded(tmp_path, "reference")
+    costs = MixedCosts(Runner(model), model)
+    with pytest.raises(RuntimeError, match="no pipeline could be made"):
+        costs.next()
+    assert costs.is_done
 
 
 def test_without_a_page_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:

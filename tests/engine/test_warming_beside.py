@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from engine.chunking import ChunkSizer
 from engine.mixed_costs import MixedCosts
+from engine.parts import Part, are_mixed
 from engine.ways import Way, Ways
+from tests.engine.test_mixed_costs import break_steps
 from tests.engine.test_warming import Device
 
 
@@ -51,3 +54,35 @@ def test_prompts_go_with_answers_only_where_that_was_measured_at_rest(
     device.rest()
     device.ask_beside(tuple(range(250, 3, -1)) * 4)
     assert mixed
+
+
+@pytest.mark.usefixtures("slow_compiler")
+@pytest.mark.parametrize(
+    ("fails", "stay", "said"),
+    [
+        pytest.param(are_mixed, True, "prompts do not go with answers' tokens", id="an answer and a prompt"),
+        pytest.param(lambda parts: len(parts) == 3, False, "a first step broke", id="three answers"),
+    ],
+)
+def test_kernels_stay_where_only_prompts_among_answers_break_at_rest(
+    fails: Callable[[Sequence[Part]], bool],
+    stay: bool,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No request meets such a step, as none is sent then. Pages are not trusted after either."""
+    break_steps(monkeypatch, fails)
+    monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(rest=1))
+    device = Device(tmp_path)
+    assert device.model.kernels is not None
+    device.model.kernels.choice.is_forced = False  # or they stay whatever breaks
+    device.ask()
+    assert device.model.memory.cached_pages > 0
+    device.rest()
+    assert device.model.memory.cached_pages == 0
+    device.ask_beside(tuple(range(3, 250)) * 4)
+    device.rest()
+    assert (device.model.kernels is not None) is stay
+    assert caplog.text.count(said) == 1
