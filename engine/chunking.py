@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import median
 
-from engine.slices import DISPATCH_SECONDS, Pace, Size, SliceSizer
-from engine.ways import BETTER, Way, Ways
+from engine.slices import DISPATCH_SECONDS, Size, SliceSizer
+from engine.ways import FREE, Mixing, Way, Ways
 
 COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples."""
@@ -71,19 +71,19 @@ class ChunkSizer:
         page_size: int,
         layers: int,
         longest: int = 0,
-        mixed_times: Callable[[], Mapping[int, float] | None] = lambda: None,
+        mixing: Callable[[], Mixing] = lambda: FREE,
     ) -> None:
         """Chunks have `most` tokens, whole pages where possible, in a model of so many `layers`.
 
         Where they go through it beside answers, some layers at a time, they may have `longest`, if that is
-        more. `mixed_times`: see MixedCosts; None where it costs nothing to try.
+        more. `mixing`: whether they may go with answers' tokens, with the kernels of the moment.
         """
         self._most, self._page_size, self._layers = most, page_size, layers
         self._longest = max(most, longest)
         self._rates = deque[float](maxlen=_RATES_KEPT)
         self._slices = SliceSizer(self._sizes())
         self._mixed = SliceSizer(self._mixed_sizes(), more=0.0)
-        self._ways, self._mixed_times = Ways(), mixed_times
+        self._ways, self._mixing = Ways(), mixing
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
         self._medians = dict[int, float]()
@@ -168,7 +168,7 @@ class ChunkSizer:
                 sizer.took(Size(tokens, round(share * self._layers)), seconds, alone, self._token())
                 may = self._slices.may(alone)
                 mixed, apart = self._mixed.pace(alone, may), self._slices.pace(alone, may)
-                may_try = self._mixes or self._is_promising(alone, may, apart)
+                may_try = self._mixes or self._mixing().is_promising(apart, self._layers, alone, may)
                 self._ways.took(is_mixed=is_mixed, mixed=mixed, apart=apart, may_try=may_try)
         elif tokens * share >= min(self._page_size, 8):
             self._rates.append(tokens * share / seconds)
@@ -188,17 +188,7 @@ class ChunkSizer:
     @property
     def _mixes(self) -> bool:
         """Whether a prompt goes with answers' tokens; not with kernels that are new since that was found."""
-        return self._ways.is_mixed and self._mixed_times() != {}
-
-    def _is_promising(self, alone: float, may: float, apart: Pace | None) -> bool:
-        """Whether a prompt may go faster so than `apart`, in steps of about `may` seconds."""
-        times = self._mixed_times()
-        if times is None:
-            return True
-        works = [
-            self._layers * tokens / (ratio * alone) for tokens, ratio in times.items() if ratio * alone <= may
-        ]
-        return max(works, default=0.0) > BETTER * (apart.work if apart is not None else 0.0)
+        return self._ways.is_mixed and self._mixing().is_allowed
 
     def _size(self, sizer: SliceSizer, answers: int) -> Size:
         return sizer.next(self._alone(answers) or 0.0, self._token())

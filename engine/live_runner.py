@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -17,6 +17,7 @@ from engine.mixed_costs import MixedStepBroke
 from engine.model_events import KernelsChosen
 from engine.runner import Runner
 from engine.warm_up import Warmth
+from engine.ways import Mixing
 from metal.first_runs import FirstRuns
 from metal.trial_messages import tells_of_memory
 
@@ -77,9 +78,9 @@ class LiveRunner:
         """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""
         return self._warmth.is_warm(tokens, length)
 
-    def mixed_times(self) -> Mapping[int, float] | None:
-        """What was measured of steps that take a prompt's tokens along: see Warmth."""
-        return self._warmth.mixed_times
+    def mixing(self) -> Mixing:
+        """Whether prompts may go with answers' tokens: see Warmth."""
+        return self._warmth.mixing
 
     def warm_next(self) -> None:
         """Compile one more kind of step; for when there is no request."""

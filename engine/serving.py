@@ -72,7 +72,7 @@ class Serving:
         self._live = LiveRunner(model, emit, STEPS, longest, settings.cache)
         self._warming = Warming([self._live, *([draft_model.live] if draft_model else [])])
         chunk, page = settings.prefill_chunk, settings.page_size
-        chunks = ChunkSizer(chunk, page, model.config.layers, longest, self._live.mixed_times)
+        chunks = ChunkSizer(chunk, page, model.config.layers, longest, self._live.mixing)
         self._batcher = Batcher(self._memory, model.pager, chunks, self._live.is_warm)
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import mlx.core as mx
 
@@ -35,6 +35,7 @@ from engine.sampling import Sampler
 from engine.sampling_params import SamplingParams
 from engine.speculation.draft import LENGTHS, Draft
 from engine.speculation.verify import verify
+from engine.ways import FREE, Mixing
 from metal.decode_attention import MAX_TOKENS
 from metal.padded_attention import FEWEST, product_rows, rounded, rounded_lengths
 
@@ -84,9 +85,9 @@ class Warmth:
         return len(self._waiting) + len(self._batches) + is_mixed_due
 
     @property
-    def mixed_times(self) -> Mapping[int, float] | None:
-        """See MixedCosts, as far as it was measured; None where nothing compiles."""
-        return None if self._mixed is None else self._mixed.times
+    def mixing(self) -> Mixing:
+        """Whether prompts may go with answers' tokens: where kernels compile, as MixedCosts has measured."""
+        return FREE if self._mixed is None else Mixing(self._mixed.times)
 
     def is_warm(self, tokens: int, length: int) -> bool:
         """Whether a step of `tokens` compiles nothing, where its sequence has `length` with them."""

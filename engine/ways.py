@@ -1,7 +1,8 @@
-"""The ways of a prompt beside answers, and whether it goes apart from their tokens or with them."""
+"""The ways of a prompt beside answers: whether it may go with their tokens, and whether it does."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,7 +14,7 @@ _OTHERS = 200
 """Steps that are not in the way that is tried, after which the trial is over."""
 _RESTS = 40, 1500
 """Steps before the first trial, and between others."""
-BETTER = 1.05
+_BETTER = 1.05
 """How many times as fast the other way must be."""
 
 
@@ -23,6 +24,40 @@ class Way(Enum):
     APART = "in products of its own, some layers a step"
     MIXED = "all layers in one step, in the same products as answers' tokens"
     ASIDE = "in a process of its own; a step stores what came of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """Whether a prompt may go MIXED: where that was measured at rest, or costs nothing to try.
+
+    Attributes:
+        times: by tokens of a prompt, how many times as long as without them an answer's step took at rest;
+            empty where none was measured, or one broke.
+        is_free: whether it may be tried as it comes, whatever was measured: nothing is compiled for it.
+    """
+
+    times: Mapping[int, float]
+    is_free: bool = False
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether answers' steps may have any tokens of a prompt."""
+        return self.is_free or bool(self.times)
+
+    def is_promising(self, apart: Pace | None, layers: int, alone: float, may: float) -> bool:
+        """Whether a prompt may go faster so than `apart`, in steps through all `layers`.
+
+        `alone`: seconds of the answers' step without it; `may`: that it may take with it.
+        """
+        if self.is_free:
+            return True
+        seconds = {tokens: ratio * alone for tokens, ratio in self.times.items()}
+        works = [layers * tokens / taken for tokens, taken in seconds.items() if taken <= may]
+        return max(works, default=0.0) > _BETTER * (apart.work if apart is not None else 0.0)
+
+
+FREE = Mixing({}, is_free=True)
+"""Where nothing is compiled."""
 
 
 @dataclass(slots=True)
@@ -59,7 +94,7 @@ class Ways:
     def _judge(self, tried: Pace | None, before: Pace | None) -> None:
         """The trial is over."""
         self.rest = _RESTS[1]
-        if tried is not None and tried.fits and (before is None or tried.work > BETTER * before.work):
+        if tried is not None and tried.fits and (before is None or tried.work > _BETTER * before.work):
             self._is_trial, self._steps, self._others = False, 0, 0
         else:
             self._turn(is_trial=False)

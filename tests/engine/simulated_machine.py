@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from engine.chunking import ChunkSizer
-from engine.ways import Way
+from engine.ways import FREE, Mixing, Way
 
 LAYERS = 16
 
@@ -73,18 +73,16 @@ def fill(
         begin += size
 
 
-def known(machine: Machine, answers: int = 1, times: Mapping[int, float] | None = None) -> ChunkSizer:
-    """That has met a prompt and answers alone on that machine; `times`: of mixed steps, measured at rest."""
-    sizer = ChunkSizer(2048, 16, LAYERS, mixed_times=lambda: times)
+def known(machine: Machine, answers: int = 1, mixing: Mixing = FREE) -> ChunkSizer:
+    """That has met a prompt and answers alone on that machine."""
+    sizer = ChunkSizer(2048, 16, LAYERS, mixing=lambda: mixing)
     sizer.filled(2048, 1.0, machine.slice + LAYERS * machine.layer + 2048 * machine.token)
     for _ in range(5):
         sizer.decoded(answers, machine.alone)
     return sizer
 
 
-def beside(
-    machine: Machine, steps: int, answers: int = 1, times: Mapping[int, float] | None = None
-) -> list[Step]:
+def beside(machine: Machine, steps: int, answers: int = 1, mixing: Mixing = FREE) -> list[Step]:
     """So many steps of a long prompt on that machine and some noise, which what is returned is without."""
     noise = random.Random(0)
 
@@ -92,7 +90,7 @@ def beside(
         held_up = 20 if noise.random() < 0.05 else 1
         return machine.seconds(tokens, layers, is_mixed=is_mixed) * noise.uniform(0.9, 1.1) * held_up
 
-    taken = islice(fill(known(machine, answers, times), 1_000_000_000, cost, answers), steps)
+    taken = islice(fill(known(machine, answers, mixing), 1_000_000_000, cost, answers), steps)
     return [
         replace(step, seconds=machine.seconds(step.tokens, step.layers, is_mixed=step.is_mixed))
         for step in taken
@@ -103,7 +101,7 @@ def seconds(steps: Iterable[Step]) -> list[float]:
     return [step.seconds for step in steps]
 
 
-def mixed_times(machine: Machine) -> Mapping[int, float]:
-    """As they are measured at rest."""
+def measured(machine: Machine) -> Mixing:
+    """What is measured on it at rest."""
     seconds = {tokens: machine.seconds(tokens, LAYERS, is_mixed=True) for tokens in (16, 32, 64, 128)}
-    return {tokens: taken / machine.alone for tokens, taken in seconds.items()}
+    return Mixing({tokens: taken / machine.alone for tokens, taken in seconds.items()})

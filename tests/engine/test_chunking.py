@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.chunking import COMMON, ChunkSizer, common_chunks, is_common
 from engine.slices import BESIDE, DISPATCH_SECONDS
+from engine.ways import Mixing
 from tests.engine.simulated_machine import LAYERS, Machine, Step, beside, fill, known, seconds
 
 
@@ -133,7 +134,7 @@ def test_where_layers_cost_more_than_tokens_chunks_are_longer_beside_answers() -
 
 def test_where_any_slice_is_slow_it_takes_a_quarter_more_for_its_work() -> None:
     machine = Machine(alone=0.0017, slice=0.006, token=0.000008)
-    taken = median(seconds(beside(machine, steps=300, times={})[150:]))
+    taken = median(seconds(beside(machine, steps=300, mixing=Mixing({}))[150:]))
     assert 1.05 * 0.0077 <= taken <= 1.5 * 0.0077
 
 

@@ -8,8 +8,8 @@ from statistics import quantiles
 import pytest
 
 from engine.slices import Pace
-from engine.ways import Ways
-from tests.engine.simulated_machine import MAC, Machine, Step, beside, fill, known, mixed_times, seconds
+from engine.ways import Mixing, Ways
+from tests.engine.simulated_machine import MAC, Machine, Step, beside, fill, known, measured, seconds
 
 
 @pytest.mark.parametrize(
@@ -47,24 +47,24 @@ def test_where_that_is_slow_it_is_seldom_tried() -> None:
     ],
 )
 def test_what_is_slow_at_rest_is_never_tried_beside_answers(machine: Machine) -> None:
-    steps = beside(machine, steps=4000, times=mixed_times(machine))
+    steps = beside(machine, steps=4000, mixing=measured(machine))
     assert not any(step.is_mixed for step in steps)
 
 
 def test_nobody_waits_for_what_was_not_measured_at_rest() -> None:
     """It may compile for seconds: 6.1 s of a running answer were met on an H100."""
-    assert not any(step.is_mixed for step in beside(MAC, steps=600, times={}))
+    assert not any(step.is_mixed for step in beside(MAC, steps=600, mixing=Mixing({})))
 
 
 def test_what_is_quick_at_rest_is_tried_and_stays() -> None:
-    steps = beside(MAC, steps=600, times=mixed_times(MAC))
+    steps = beside(MAC, steps=600, mixing=measured(MAC))
     assert sum(step.is_mixed for step in steps[200:]) >= 0.9 * len(steps[200:])
     assert sum(step.tokens for step in steps[200:]) / sum(seconds(steps[200:])) >= 0.7 / MAC.token
 
 
 def test_other_kernels_are_measured_before_prompts_go_with_answers_again() -> None:
-    times = dict(mixed_times(MAC))
-    sizer = known(MAC, times=times)
+    times = dict(measured(MAC).times)
+    sizer = known(MAC, mixing=Mixing(times))
 
     def cost(tokens: int, layers: int, is_mixed: bool) -> float:
         return MAC.seconds(tokens, layers, is_mixed=is_mixed)
@@ -73,10 +73,9 @@ def test_other_kernels_are_measured_before_prompts_go_with_answers_again() -> No
         return list(islice(fill(sizer, 1_000_000, cost), 200))[-1]
 
     assert last().is_mixed
-    measured = times.copy()
     times.clear()
     assert not last().is_mixed
-    times.update(measured)
+    times.update(measured(MAC).times)
     assert last().is_mixed
 
 

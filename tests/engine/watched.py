@@ -24,7 +24,7 @@ from engine.runner import Runner
 from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
-from engine.ways import Way, Ways
+from engine.ways import FREE, Way, Ways
 
 needs_aside = pytest.mark.skipif(
     device_kind() != "CPU" or usable() < 2, reason="for CPUs with two processors and more"
@@ -95,7 +95,7 @@ def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(ChunkSizer, "filled", note)
     monkeypatch.setattr(Runner, "has_aside", False)
     monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(is_mixed=True, rest=1 << 40))
-    monkeypatch.setattr(LiveRunner, "mixed_times", lambda _: None)
+    monkeypatch.setattr(LiveRunner, "mixing", lambda _: FREE)
     return mixed
 
 
