@@ -13,7 +13,9 @@ from engine.warm_up import STEPS, IsWarm
 from engine.ways import Way
 
 FEWEST_ASIDE = 64
-"""Tokens of a prompt that are worth a process of their own."""
+"""Tokens of a prompt that are worth a process of their own, at least."""
+WORTH_ASIDE_S = 0.1
+"""Seconds that it takes alone, at least: a process takes a third of that until it computes."""
 _PATIENCE = 0.05
 """Seconds to wait for a chunk in a process of its own, where there is nothing else to do."""
 _MANY_STEPS = 8
@@ -32,7 +34,8 @@ class PromptChunks:
     def next(self, runner: Runner, sequence: Sequence, answers: int) -> tuple[int, Way]:
         """Tokens of the next chunk of its prompt beside so many `answers`, and its way through the model."""
         pending = sequence.pending
-        if answers and pending >= FEWEST_ASIDE and runner.has_aside:
+        is_long = pending >= max(FEWEST_ASIDE, WORTH_ASIDE_S * self._sizer.rate)
+        if answers and is_long and runner.has_aside:
             return self._sizer.aside(pending), Way.ASIDE
         begin = sequence.table.length
         size = self._warm(begin, self._sizer.next(begin, pending, answers))

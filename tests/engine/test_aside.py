@@ -13,6 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import mlx.core as mx
 import pytest
@@ -27,6 +29,8 @@ from engine.chunking import ChunkSizer
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Filling, Part
+from engine.prompt_chunks import PromptChunks
+from engine.request import Sequence
 from engine.runner import Runner
 from engine.ways import Way
 from tests.engine.parity import assert_close, our_logits, prompt
@@ -296,6 +300,20 @@ def test_how_many_tokens_go_at_a_time(rate: float, most: int, remaining: int, to
     if rate:
         chunks.filled(512, 1.0, 512 / rate)
     assert chunks.aside(remaining) == tokens
+
+
+@pytest.mark.parametrize(("rate", "fewest"), [(0, 64), (400, 64), (4000, 400)])
+def test_only_a_prompt_that_takes_a_while_is_worth_a_process(
+    model: LoadedModel, rate: float, fewest: int
+) -> None:
+    sizer, runner = ChunkSizer(2048, 16, 4), stepped(model)
+    if rate:
+        sizer.filled(512, 1.0, 512 / rate)
+    chunks = PromptChunks(sizer, lambda _tokens, _length: True)
+    for pending, is_worth_it in ((fewest - 1, False), (fewest, True)):
+        sequence = cast("Sequence", SimpleNamespace(pending=pending, table=PageTable()))
+        assert (chunks.next(runner, sequence, 1)[1] is Way.ASIDE) == is_worth_it
+        assert chunks.next(runner, sequence, 0)[1] is not Way.ASIDE
 
 
 def test_answers_steps_are_left_longer_than_what_they_take_of_late() -> None:

@@ -51,6 +51,11 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     return checked_model(tmp_path_factory.mktemp("models"), "llama", max_position_embeddings=1024)
 
 
+@pytest.fixture(autouse=True)
+def _each_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)
+
+
 def asked(name: str, tokens: int, answer: int, lane: Lane = "api") -> Generate:
     ids = tuple(3 + (7 * place + 31 * len(name) + place // 290) % 290 for place in range(tokens))
     return Generate(
@@ -149,7 +154,7 @@ def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
 
     def noted(self: aside_process._Chunk, layer: AttentionLayer, qkv: mx.array) -> object:
         wanted = (os.getppid(), ENGINE_THREAD), (os.getpid(), crew.NAME), (os.getpid(), aside_process.NAME)
-        while not (engines := threads(*wanted[0])) or len(engines[0]) > 1:
+        while any(len(processors) > 1 for processors in threads(*wanted[0])):
             time.sleep(0.001)  # the engine's are kept to one when this has begun
         with file.open("a") as seen:
             seen.write(json.dumps([threads(*each) for each in wanted]) + "\n")

@@ -124,6 +124,7 @@ def aside_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Aside, "begin", note)
     monkeypatch.setattr("engine.prompt_chunks.FEWEST_ASIDE", 2)
+    monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)
     return chunks
 
 
