@@ -1,0 +1,65 @@
+"""Which prompts have a process of their own beside answers, in which chunks, at which pace of the answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from engine.chunking import ChunkSizer
+from engine.kv.page_table import PageTable
+from engine.prompt_chunks import PromptChunks
+from engine.request import Sequence
+from engine.ways import Way
+from tests.engine.test_aside import loaded, stepped
+from tests.engine.watched import needs_aside
+from tests.fakes.random_model import write_random_model
+
+
+@pytest.mark.parametrize(
+    ("rate", "most", "remaining", "tokens"),
+    [
+        (0, 2048, 4096, 256),
+        (57, 2048, 4096, 256),
+        (200, 2048, 4096, 800),
+        (4000, 2048, 4096, 2048),
+        (400, 2048, 1856, 1856),
+        (400, 2048, 1857, 1600),
+        (4000, 7, 100, 7),
+        (4000, 2048, 65, 65),
+    ],
+)
+def test_how_many_tokens_go_at_a_time(rate: float, most: int, remaining: int, tokens: int) -> None:
+    chunks = ChunkSizer(most, 16, 4)
+    if rate:
+        chunks.filled(512, 1.0, 512 / rate)
+    assert chunks.aside(remaining) == tokens
+
+
+@needs_aside
+@pytest.mark.parametrize(("rate", "fewest"), [(0, 64), (400, 64), (4000, 400)])
+def test_only_a_prompt_that_takes_a_while_is_worth_a_process(
+    tmp_path: Path, rate: float, fewest: int
+) -> None:
+    sizer, runner = ChunkSizer(2048, 16, 4), stepped(loaded(write_random_model(tmp_path / "model")))
+    if rate:
+        sizer.filled(512, 1.0, 512 / rate)
+    chunks = PromptChunks(sizer, lambda _tokens, _length: True)
+    for pending, is_worth_it in ((fewest - 1, False), (fewest, True)):
+        sequence = cast("Sequence", SimpleNamespace(pending=pending, table=PageTable()))
+        assert (chunks.next(runner, sequence, 1)[1] is Way.ASIDE) == is_worth_it
+        assert chunks.next(runner, sequence, 0)[1] is not Way.ASIDE
+
+
+def test_answers_steps_are_left_longer_than_what_they_take_of_late() -> None:
+    chunks = ChunkSizer(2048, 16, 4)
+    assert chunks.aside_seconds(1, 0.010) == 0  # of them nothing is known
+    for seconds in (0.010, 0.012, 0.011):
+        chunks.decoded(1, seconds)
+    assert 0.011 < chunks.aside_seconds(1, 0.050) < 2 * 0.011
+    for _ in range(20):
+        chunks.aside_seconds(1, 0.020)
+    assert 0.020 < chunks.aside_seconds(1, 0.090) < 2 * 0.020  # the chat has grown
+    assert 0.011 < chunks.aside_seconds(2, 0.040) < 2 * 0.011  # what one takes says nothing of two
