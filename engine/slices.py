@@ -32,6 +32,9 @@ _THIN_FRESH = 500
 """Steps for which what is known of the thinnest slice says something of now."""
 _UNDER, _OVER = 0.9, 1.05
 """Of what a step may take: between them slices stay what they are."""
+_DARING = 1.25
+"""Of what a step may take: what a layer more of the most tokens may be expected to make of it, and is tried.
+A device may have time for a part of that while the host builds a step."""
 _HOPELESS = 2.5
 """Of what a step may take: a size is left at once, and no smaller one is tried to see whether it fits."""
 _LEAST, _MOST = 0.5, 8.0
@@ -199,15 +202,23 @@ class SliceSizer:
         return at
 
     def _larger(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
-        """The largest that should fit and is not tired; with room to spare the next, if no layer more."""
+        """The largest that should fit and is not tired; else the next, where there is room to spare.
+
+        Or, if that has a layer more, where it may fit.
+        """
         found, work = at, self._sizes[at].work
         for other in range(at + 1, len(self._sizes)):
             if self._is_tired(other) or self._sizes[other].work > max(_MOST * work, self._sizes[at + 1].work):
                 break
             if takes + self._between(at, other, takes - alone, token) <= may:
                 found = other
-        is_next_dear = at >= self._top or self._is_tired(at + 1)
-        return at + 1 if found == at and takes <= _UNDER * may and not is_next_dear else found
+        if found > at or at + 1 == len(self._sizes) or self._is_tired(at + 1):
+            return found
+        has_room = takes <= _UNDER * may
+        if at >= self._top:
+            expected = takes + token * (self._sizes[at + 1].work - work)
+            has_room = has_room and token > 0 and expected <= _DARING * may
+        return at + 1 if has_room else at
 
     def _between(self, low: int, high: int, added: float, token: float) -> float:
         """Seconds by which a slice of size `high` should take longer; one of the two adds `added` to a step.

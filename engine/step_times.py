@@ -35,9 +35,10 @@ class Reading:
 def step_seconds(sent: Sending, read: Reading, last_read: float, following: Sending | None) -> float | None:
     """Seconds of a step that was read, from the end of the one before it; None where nobody can know.
 
-    Host and device work at the same time, and the slower of them is what a step costs. Building the next
-    step counts for that one; and no step takes less than building it did, also where nothing was left to
-    wait for.
+    Host and device work at the same time, and the slower of them is what a step costs. Where that is the
+    host, which found the step done, its share is building it and all else that is done between two readings,
+    such as telling of tokens; building the next step counts for that one. No step takes less than building
+    it did, also where nothing was left to wait for.
 
     Args:
         sent, read: of the step.
@@ -49,4 +50,6 @@ def step_seconds(sent: Sending, read: Reading, last_read: float, following: Send
         if following.seconds > _LONGER * sent.seconds:
             return None  # it was done at some time while the next was built
         seconds -= following.seconds
+        if sent.ended <= last_read:
+            seconds += sent.seconds
     return max(seconds, sent.seconds)

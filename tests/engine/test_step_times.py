@@ -9,8 +9,11 @@ from engine.step_times import Reading, Sending, step_seconds
 READ = 1e-6  # of results that are there
 
 
-def pipeline(steps: Sequence[tuple[float, float]]) -> list[float | None]:
-    """What is said of steps of (host, device) seconds; each but the first is sent before the last is read."""
+def pipeline(steps: Sequence[tuple[float, float]], telling: float = 0.0) -> list[float | None]:
+    """What is said of steps of (host, device) seconds; each but the first is sent before the last is read.
+
+    `telling`: seconds of the host after each reading.
+    """
     clock, device, last_read = 100.0, 0.0, 0.0
     flying: tuple[Sending, float] | None = None
     said: list[float | None] = []
@@ -28,6 +31,7 @@ def pipeline(steps: Sequence[tuple[float, float]]) -> list[float | None]:
             clock = read.ended
             said.append(step_seconds(sent, read, last_read, following[0] if following else None))
             last_read = clock
+            clock += telling
         flying = following
     return said
 
@@ -49,6 +53,16 @@ def test_a_step_takes_what_the_slower_of_host_and_device_does(steps: list[tuple[
             max(host, device), rel=0.3
         )  # the first waits for both
     assert unknown <= 1
+
+
+def test_what_the_host_does_between_two_readings_is_part_of_a_step_of_a_slow_host() -> None:
+    said = pipeline([(0.0015, 0.0008)] * 20, telling=0.0004)[1:-1]
+    assert said == [pytest.approx(0.0019, rel=0.02)] * 18
+
+
+def test_and_hides_behind_a_slow_device() -> None:
+    said = pipeline([(0.0015, 0.0030)] * 20, telling=0.0004)[1:-1]
+    assert said == [pytest.approx(0.0030, rel=0.02)] * 18
 
 
 def test_the_last_step_of_a_slow_host_is_not_for_nothing() -> None:
