@@ -13,7 +13,10 @@ COMMON = 256
 """Chunks of as many tokens or more are powers of two, and end at multiples."""
 
 LONG = 2048
-"""Prompts of any length are cut into chunks of as many tokens or more, where the machine is fast enough."""
+"""Prompts of any length are cut into chunks of as many tokens or more, where the machine is fast enough.
+
+Of more these are powers of two, or half as many again, and always common: what is left is cut shorter.
+"""
 
 _STEPS_KEPT = 31
 """Of answers alone: a host is slow for a tenth of a second, and quick for another."""
@@ -39,7 +42,7 @@ _FINER = 2
 
 def is_common(begin: int, tokens: int) -> bool:
     """Whether the chunk from token `begin` on is one that many prompts have: one of `common_chunks`."""
-    is_cut = tokens >= COMMON and tokens.bit_count() == 1 and begin % tokens == 0
+    is_cut = tokens >= COMMON and tokens == _common_size(tokens) and begin % tokens == 0
     return is_cut and (begin <= tokens or tokens >= LONG)
 
 
@@ -48,9 +51,19 @@ def common_chunks(most: int, length: int) -> list[tuple[int, int]]:
 
     Of `most` tokens at most: those with which chunks grow to their size, and the long ones behind.
     """
-    sizes = [1 << bits for bits in range(COMMON.bit_length() - 1, most.bit_length())]
+    sizes = list[int]()
+    while most >= COMMON:
+        sizes.insert(0, _common_size(most))
+        most = sizes[0] - 1
     begins = [(begin, size) for size in sizes for begin in range(0, length - size + 1, size)]
     return [(begin, size) for begin, size in begins if is_common(begin, size)]
+
+
+def _common_size(most: int) -> int:
+    """The largest size of common chunks that is at most so much, which is COMMON or more."""
+    power = 1 << (most.bit_length() - 1)
+    between = power + power // 2
+    return between if between % LONG == 0 and between <= most else power
 
 
 class ChunkSizer:
@@ -198,16 +211,18 @@ class ChunkSizer:
         return 1 / (self.rate * self._layers) if self._rates else 0.0
 
     def _cut(self, begin: int, remaining: int, size: int) -> int:
-        """So many tokens, or what is left; long chunks end at multiples."""
+        """So many tokens, or what is left; long chunks end at multiples, and longer ones are common."""
+        while size > LONG and (size > remaining or begin % size):
+            size = _common_size(size - 1)
         if size >= COMMON and size < remaining:
             size -= begin % size
         return max(1, min(size, remaining))
 
     def _whole(self, tokens: int, most: int) -> int:
-        """At most so many tokens that a chunk may have: a power of two from COMMON on, else whole pages."""
+        """At most so many tokens that a chunk may have: of a common one from COMMON on, else whole pages."""
         size = min(tokens, most)
         if size >= COMMON:
-            return 1 << (size.bit_length() - 1)
+            return _common_size(size)
         return size - size % self._page_size if size > self._page_size else size
 
     def _sizes(self) -> list[Size]:

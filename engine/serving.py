@@ -29,7 +29,7 @@ from engine.tidying import SPILL_AFTER, Tidying
 from engine.warm_up import STEPS
 from engine.warming import Warming
 
-_LAYERED = 2
+_LAYERED = 3
 """Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""
 
 ANSWER_ROOM = 512

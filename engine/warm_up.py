@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import mlx.core as mx
 
 from engine.chunk_step import LONGEST, MET_AT_REST
-from engine.chunking import common_chunks
+from engine.chunking import LONG, common_chunks
 from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
 from engine.kv.in_place_chunk import chunk_rows, table_rooms
@@ -187,18 +187,19 @@ def _chunks(kernels: Kernels, most: int, longest: int) -> Iterator[tuple[int, in
     attention = kernels.attention.values()
     if not most or not any(each.rounds for each in attention):
         return
-    # Other numbers of tokens are computed as so many, at lengths rounded up.
-    tokens = [(rows, min(rows - 1, most)) for rows in rounded_lengths(FEWEST, rounded(most))]
+    # Other numbers of tokens, which are no more than LONG, are computed as so many, at lengths rounded up.
+    odd = min(most, LONG)
+    tokens = [(rows, min(rows - 1, odd)) for rows in rounded_lengths(FEWEST, rounded(odd))]
     in_pages = [pair for pair in tokens if all(each.in_pages(pair[1]) is not None for each in attention)]
     few_rows = chunk_rows(1)
-    for rows, few in [(few_rows, min(few_rows - 1, most)), *in_pages] if in_pages else []:
+    for rows, few in [(few_rows, min(few_rows - 1, odd)), *in_pages] if in_pages else []:
         if few <= LONGEST:
             yield from ((few, room) for room in table_rooms(rows, longest))
     if not any(each.pads for each in attention):
         return
     yield from ((size, begin + size) for begin, size in common_chunks(most, longest))
     rows = product_rows(LONGEST + 1)
-    while rows <= most:
+    while rows <= odd:
         yield rows - 1, rows - 1
         rows = product_rows(rows + 1)
     for rows, few in tokens:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chunking import COMMON, ChunkSizer, common_chunks, is_common
+from engine.chunking import COMMON, LONG, ChunkSizer, common_chunks, is_common
 from engine.slices import BESIDE, DISPATCH_SECONDS
 from engine.ways import Mixing
 from tests.engine.simulated_machine import LAYERS, Machine, Step, beside, fill, known, seconds
@@ -61,10 +61,10 @@ def test_where_a_prompt_is_slow_its_chunks_stay_long() -> None:
     assert begin / sum(taken) >= 0.8 / (0.8 / 256 + 0.004)
 
 
-@given(length=st.integers(0, 9000), bits=st.integers(6, 12))
-def test_common_chunks_are_those_that_are_common(length: int, bits: int) -> None:
-    found = common_chunks(1 << bits, length)
-    sizes = [1 << bits for bits in range(bits + 1)]
+@given(length=st.integers(0, 9000), most=st.integers(0, 9000))
+def test_common_chunks_are_those_that_are_common(length: int, most: int) -> None:
+    found = common_chunks(most, length)
+    sizes = [size for size in (*(1 << bits for bits in range(14)), 3072, 6144) if size <= most]
     every = [(begin, size) for size in sizes for begin in range(length - size + 1) if is_common(begin, size)]
     assert sorted(found) == sorted(every)
     assert all(size >= COMMON for _, size in found)
@@ -80,6 +80,23 @@ def test_long_chunks_come_to_where_others_come_to(begin: int, answers: int) -> N
     assert size >= COMMON
     assert size.bit_count() == 1
     assert (begin + first) % size == 0
+
+
+@given(
+    begin=st.integers(0, 20_000), length=st.integers(1, 20_000), longest=st.sampled_from([4096, 6144, 8192])
+)
+def test_of_more_than_so_many_tokens_chunks_are_common(begin: int, length: int, longest: int) -> None:
+    chunks = ChunkSizer(2048, 16, LAYERS, longest)
+    chunks.filled(2048, 1.0, 0.001)
+    chunks.decoded(1, 0.02)
+    taken = list[int]()
+    while length > 0:
+        size = chunks.next(begin, length, 1)
+        assert 1 <= size <= length
+        assert is_common(begin, size) or size < LONG
+        begin, length = begin + size, length - size
+        taken.append(size)
+    assert sum(not size % LONG for size in taken) >= len(taken) - 2  # but at both ends
 
 
 @pytest.mark.parametrize("answers", [1, 8])
