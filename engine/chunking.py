@@ -156,7 +156,8 @@ class ChunkSizer:
         if answers:
             slice_ = self._size(self._slices, answers)
             is_short = tokens < slice_.tokens
-            most = min(left, self._slices.most_layers(tokens) if is_short else slice_.layers)
+            most = self._slices.most_layers(tokens) if is_short else max(1, slice_.work // tokens)
+            most = min(left, most)
         elif self._rates:
             most = min(left, int(_LENIENT * self._layers * self.rate * DISPATCH_SECONDS / tokens))
         elif tokens > self._page_size:
@@ -226,9 +227,14 @@ class ChunkSizer:
         return size - size % self._page_size if size > self._page_size else size
 
     def _sizes(self) -> list[Size]:
-        """Slices to choose from, ascending: a layer of more and more tokens, then more and more layers."""
+        """Slices to choose from, ascending: a layer of more and more tokens, then more and more layers.
+
+        Two layers of fewer tokens come between one and two of the most, where there is such a size.
+        """
         *fewer, most = self._tokens(self._longest)
         layers = [Size(most, layers) for layers in range(1, self._layers + 1)]
+        if self._layers > 1 and fewer and most < 2 * fewer[-1] < 2 * most:
+            layers.insert(1, Size(fewer[-1], 2))
         return [Size(size, 1) for size in fewer] + layers
 
     def _mixed_sizes(self) -> list[Size]:

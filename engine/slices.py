@@ -88,7 +88,7 @@ class SliceSizer:
     """
 
     def __init__(self, sizes: Sequence[Size], more: float = MORE) -> None:
-        """`sizes`: ascending; those of the most tokens, with one layer, with two and so on, come last."""
+        """`sizes`: by their work; those of the most tokens, with one layer, with two and so on, come last."""
         self._sizes, self._more = sizes, more
         self._top = next(at for at, size in enumerate(sizes) if size.tokens == sizes[-1].tokens)
         self._at: int | None = None

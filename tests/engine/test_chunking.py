@@ -108,6 +108,35 @@ def test_beside_answers_a_step_takes_about_twice_theirs(answers: int, token: flo
     assert (BESIDE - 0.5) * alone <= median(taken) <= (BESIDE + 0.1) * alone
 
 
+def test_between_a_layer_of_the_most_tokens_and_two_there_are_two_of_fewer() -> None:
+    """TinyLlama on an H100: what device and host need, in one of the host's slow hours."""
+
+    def cost(tokens: int, layers: int, is_mixed: bool) -> float:
+        return max(0.0027 + 0.0004 * (layers - 1), 0.0008 + 0.0014 * tokens * layers / 4096)
+
+    chunks = ChunkSizer(2048, 16, 22, 6144, lambda: Mixing({}))
+    chunks.filled(2048, 1.0, 0.0007 * 22)
+    for _ in range(5):
+        chunks.decoded(1, 0.00195)
+    steps = list(fill(chunks, 10 * 16384, cost, all_layers=22))[-200:]
+    assert {(step.tokens, step.layers) for step in steps} == {(4096, 2)}
+
+
+def test_a_chunk_that_was_begun_in_thinner_slices_goes_on_so() -> None:
+    chunks = ChunkSizer(2048, 16, 22, 6144, lambda: Mixing({}))
+    chunks.filled(2048, 1.0, 0.0007 * 22)
+    for _ in range(5):
+        chunks.decoded(1, 0.00195)
+    while chunks.next(0, 16384, 1) != 6144:
+        chunks.filled(chunks.next(0, 16384, 1), 1 / 22, 0.0025, 1)
+    while chunks.next(0, 16384, 1) == 6144:
+        assert chunks.layers(6144, 22, 1) == 1
+        chunks.filled(6144, 1 / 22, 0.0028, 1)
+    assert chunks.next(0, 16384, 1) == 4096
+    assert chunks.layers(4096, 22, 1) == 2
+    assert chunks.layers(6144, 22, 1) == 1
+
+
 def test_a_last_piece_of_a_few_tokens_teaches_nothing() -> None:
     chunks = ChunkSizer(512, 16, LAYERS)
     chunks.filled(128, 1.0, 0.1)
