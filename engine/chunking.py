@@ -36,6 +36,8 @@ is the prompt's."""
 _FEWEST_STEPS, _BUSY_KEPT = 8, 300
 """Beside a chunk, of which it is known what they take, and that are remembered: more than a second, so that
 answers do not wait longer yet where others slow the machine down for one."""
+_LAUNCHED = 0.2
+"""Share of its work that each layer more of a step costs: a host launches it."""
 _FINER = 2
 """Sizes of short chunks from one to one of twice the tokens."""
 
@@ -118,7 +120,7 @@ class ChunkSizer:
             return self._cut(begin, remaining, self._whole(alone, self._most))
         if self._mixes:
             return min(remaining, self._size(self._mixed, answers).tokens)
-        return self._cut(begin, remaining, self._size(self._slices, answers).tokens)
+        return self._cut(begin, remaining, self._fitting(begin, remaining, self._size(self._slices, answers)))
 
     def aside(self, remaining: int) -> int:
         """Tokens of the next chunk of a prompt in a process of its own, 1 … remaining.
@@ -154,10 +156,7 @@ class ChunkSizer:
         """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
         most = left
         if answers:
-            slice_ = self._size(self._slices, answers)
-            is_short = tokens < slice_.tokens
-            most = self._slices.most_layers(tokens) if is_short else max(1, slice_.work // tokens)
-            most = min(left, most)
+            most = min(left, self._layers_of(tokens, self._size(self._slices, answers)))
         elif self._rates:
             most = min(left, int(_LENIENT * self._layers * self.rate * DISPATCH_SECONDS / tokens))
         elif tokens > self._page_size:
@@ -210,6 +209,28 @@ class ChunkSizer:
     def _token(self) -> float:
         """Seconds that a layer takes for a token of a prompt alone; 0 before the first measurement."""
         return 1 / (self.rate * self._layers) if self._rates else 0.0
+
+    def _fitting(self, begin: int, remaining: int, slice_: Size) -> int:
+        """Tokens of a common chunk from `begin` on, of which some layers are nearly as much work as a slice.
+
+        Those of the slice itself, where it has few, or where no such chunk begins there.
+        """
+        if slice_.tokens <= LONG:
+            return slice_.tokens
+        found, most, size = slice_.tokens, 0.0, self._whole(slice_.work, self._longest)
+        while size >= LONG:
+            layers = self._layers_of(size, slice_)
+            worth = size * layers / (1 + _LAUNCHED * (layers - 1))
+            if size <= remaining and begin % size == 0 and worth > most:
+                found, most = size, worth
+            size = _common_size(size - 1)
+        return found
+
+    def _layers_of(self, tokens: int, slice_: Size) -> int:
+        """Of a chunk of so many tokens, those that are as much work as a slice."""
+        if tokens < slice_.tokens:
+            return self._slices.most_layers(tokens)
+        return max(1, min(self._layers, slice_.work // tokens))
 
     def _cut(self, begin: int, remaining: int, size: int) -> int:
         """So many tokens, or what is left; long chunks end at multiples, and longer ones are common."""

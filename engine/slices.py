@@ -32,9 +32,6 @@ _THIN_FRESH = 500
 """Steps for which what is known of the thinnest slice says something of now."""
 _UNDER, _OVER = 0.9, 1.05
 """Of what a step may take: between them slices stay what they are."""
-_DARING = 1.25
-"""Of what a step may take: what a layer more of the most tokens may be expected to make of it, and is tried.
-A device may have time for a part of that while the host builds a step."""
 _HOPELESS = 2.5
 """Of what a step may take: a size is left at once, and no smaller one is tried to see whether it fits."""
 _LEAST, _MOST = 0.5, 8.0
@@ -125,9 +122,10 @@ class SliceSizer:
         self._steps += 1
         if self._at is None:
             self._at = self._first(alone, token)
-        if size.tokens < self._sizes[self._at].tokens and size.layers > 1:
+        if size.tokens < self._sizes[self._at].tokens:
             self._took_short(size, seconds - alone, alone)
-            return
+            if size.layers > 1:
+                return
         now = self._sizes[self._at]
         is_now = size.tokens == now.tokens and now.layers // 2 < size.layers <= now.layers
         at = self._at if is_now else self._nearest(size)  # layers are dealt evenly
@@ -202,23 +200,15 @@ class SliceSizer:
         return at
 
     def _larger(self, at: int, takes: float, may: float, alone: float, token: float) -> int:
-        """The largest that should fit and is not tired; else the next, where there is room to spare.
-
-        Or, if that has a layer more, where it may fit.
-        """
+        """The largest that should fit and is not tired; with room to spare the next, if no layer more."""
         found, work = at, self._sizes[at].work
         for other in range(at + 1, len(self._sizes)):
             if self._is_tired(other) or self._sizes[other].work > max(_MOST * work, self._sizes[at + 1].work):
                 break
             if takes + self._between(at, other, takes - alone, token) <= may:
                 found = other
-        if found > at or at + 1 == len(self._sizes) or self._is_tired(at + 1):
-            return found
-        has_room = takes <= _UNDER * may
-        if at >= self._top:
-            expected = takes + token * (self._sizes[at + 1].work - work)
-            has_room = has_room and token > 0 and expected <= _DARING * may
-        return at + 1 if has_room else at
+        is_next_dear = at >= self._top or self._is_tired(at + 1)
+        return at + 1 if found == at and takes <= _UNDER * may and not is_next_dear else found
 
     def _between(self, low: int, high: int, added: float, token: float) -> float:
         """Seconds by which a slice of size `high` should take longer; one of the two adds `added` to a step.
