@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.draws import Drawing, Draws, draw
-from engine.parts import Filling, Part, token_ids
+from engine.parts import Part, token_ids
 from engine.request import Sequence
 from engine.runner import Runner
 from engine.speculation.draft import Draft
@@ -135,12 +135,6 @@ def send(
     wanted = _asked_for(logits, drawn)
     sending = Sending(began, time.perf_counter())
     return Sent(tuple(drawn), draws, wanted, len(decoding), piece, waits, sending, prompt_ends)
-
-
-def make_ready(runner: Runner, filling: Filling) -> None:
-    """Send what the first layer of a chunk reads, behind a step that was sent: no step waits for it then."""
-    runner.advance(filling, 0)
-    mx.async_eval(filling.x)
 
 
 def _slice(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.batch import Sent, make_ready, send, send_draft
+from engine.batch import Sent, send, send_draft
 from engine.beginning import Beginning
 from engine.chunking import ChunkSizer
 from engine.common_length import common_length
@@ -120,10 +120,6 @@ class Batcher:
                 self._scheduler.join(sequence)
         for sequence in sent.sequences:
             sequence.request.has_opened = True
-        if following := self.prompts.following(runner, sent):
-            sequence, size = following
-            if self._has_room(sequence, size, sent):  # the device is at work meanwhile
-                make_ready(runner, self.prompts.begin(sequence, size, Way.APART))
         return sent
 
     def pace(self, runner: Runner, sent: Sent) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from engine.batch import Sent
 from engine.chunking import ChunkSizer
 from engine.parts import Filling, Part
 from engine.processors import are_two
@@ -20,7 +19,7 @@ WORTH_ASIDE_S = 0.1
 _PATIENCE = 0.05
 """Seconds to wait for a chunk in a process of its own, where there is nothing else to do."""
 _MANY_STEPS = 8
-"""Of a chunk, so that what its layers read is written before them: a GPU's host waits for that."""
+"""Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
 
 class PromptChunks:
@@ -42,14 +41,13 @@ class PromptChunks:
         size = self._warm(begin, self._sizer.next(begin, pending, answers))
         return size, self._sizer.way(size, answers)
 
-    def begin(self, sequence: Sequence, size: int, way: Way) -> Filling:
+    def begin(self, sequence: Sequence, size: int, way: Way) -> None:
         """Its chunk is its next `size` tokens, for which its table has room."""
         begin = sequence.table.length
         part = Part(sequence.table, size, rows=int(size == sequence.pending))
-        filling = sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
+        sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
         if way is Way.ASIDE:
             self._leave_place_to(sequence)
-        return filling
 
     def ended(self, sequence: Sequence) -> None:
         """It has no more chunks."""
@@ -71,19 +69,9 @@ class PromptChunks:
         chunk = filling.filling
         if chunk.way is not Way.APART:
             return runner.layers
-        tokens = chunk.part.tokens
-        if chunk.x is None and self._is_long(runner, tokens, answers):
-            return 0
-        return self._sizer.layers(tokens, runner.layers - chunk.layer, answers)
-
-    def following(self, runner: Runner, sent: Sent) -> tuple[Sequence, int] | None:
-        """Whose chunk was sent to its end, and tokens of the next one, if that is made ready at once."""
-        chunk = sent.chunk
-        if chunk is None or chunk.way is not Way.APART or chunk.sequence.pending <= 1:
-            return None
-        size, way = self.next(runner, chunk.sequence, sent.answers)
-        is_long = way is Way.APART and self._is_long(runner, size, sent.answers)
-        return (chunk.sequence, size) if is_long else None
+        layers = self._sizer.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
+        is_apart = answers and chunk.x is None and runner.looks_ahead
+        return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
 
     def patience(self, filling: Sequence | None, answers: int) -> float:
         """Seconds that the next step waits for a chunk in its own process: there is nothing else to do."""
@@ -100,12 +88,6 @@ class PromptChunks:
         wait = max(0.0, self._aside_at + self._sizer.aside_seconds(answers, now - self._aside_at) - now)
         self._aside_at = now + wait
         return wait
-
-    def _is_long(self, runner: Runner, tokens: int, answers: int) -> bool:
-        """Whether what the layers of such a chunk read is made ready before the first step that has one."""
-        if not answers or not runner.looks_ahead:
-            return False
-        return runner.layers >= _MANY_STEPS * self._sizer.layers(tokens, runner.layers, answers)
 
     def _leave_place_to(self, sequence: Sequence) -> None:
         """The chunk of who had it before, if that is not through, is dropped: this one goes first now."""

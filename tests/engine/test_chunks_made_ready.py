@@ -1,4 +1,4 @@
-"""What a long chunk's layers read is written before them: on a GPU answers would wait for it."""
+"""What a long chunk's layers read is written in a step of its own: on a GPU answers would wait for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import Cancel, EngineSettings, Generate, TextChunk, batch
+from engine import Cancel, EngineSettings, Generate, TextChunk
 from engine.chunking import ChunkSizer
 from engine.parts import Filling
-from engine.request import Sequence
 from engine.runner import Runner
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
@@ -21,27 +20,15 @@ LAYERS = 3
 PROMPT = tuple(3 + token * 7 % 90 for token in range(32 + 5))
 
 
-def test_of_chunks_of_many_steps_the_first_has_one_without_layers_and_others_are_made_ready_before(
+def test_a_chunk_of_many_steps_begins_with_one_without_layers(
     executor_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, steps = defaultdict[Filling, list[int]](list), list[int]()
-    advance, send = Runner.advance, batch.send
+    taken = defaultdict[Filling, list[int]](list)
+    advance = Runner.advance
 
     def watched(self: Runner, filling: Filling, layers: int) -> mx.array | None:
         taken[filling].append(layers)
         return advance(self, filling, layers)
-
-    def watched_send(
-        runner: Runner,
-        decoding: list[Sequence],
-        filling: Sequence | None,
-        layers: int,
-        before: batch.Sent | None,
-        patience: float,
-    ) -> batch.Sent:
-        if decoding and filling is not None:
-            steps.append(layers)
-        return send(runner, decoding, filling, layers, before, patience)
 
     def one_layer(self: ChunkSizer, tokens: int, left: int, answers: int = 0) -> int:
         return 1 if answers else left
@@ -50,7 +37,6 @@ def test_of_chunks_of_many_steps_the_first_has_one_without_layers_and_others_are
         return min(32, remaining)
 
     monkeypatch.setattr(Runner, "advance", watched)
-    monkeypatch.setattr("engine.batcher.send", watched_send)
     monkeypatch.setattr("engine.prompt_chunks._MANY_STEPS", LAYERS)
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
     monkeypatch.setattr(ChunkSizer, "next", short_chunks)
@@ -82,5 +68,4 @@ def test_of_chunks_of_many_steps_the_first_has_one_without_layers_and_others_are
         listener.finished("chat")
     assert len(chunks) >= 2  # on a GPU the last few tokens are steps of their own
     assert all(layers == [0, *[1] * LAYERS] for layers in chunks)
-    assert steps == [0, *[1] * LAYERS * len(chunks)]
     assert beside.tokens == alone.tokens
