@@ -80,7 +80,8 @@ class BatchTables:
         self._partition = partition
         self._last: tuple[_Pages, int] = ((), 0)
         self._array = self._places = mx.array(0)
-        self._next_lengths: list[int] = []
+        self._known: list[int] = []  # what is in _lengths
+        self._after: list[int] = []  # and what is, when the step is done
         self._lengths = mx.array(0)
 
     def batch(self, tables: Sequence[PageTable], tokens: int) -> Batch:
@@ -92,10 +93,10 @@ class BatchTables:
             self._update(pages, width)
             self._last = (pages, width)
         lengths = [table.length for table in tables]
-        if lengths != self._next_lengths:
+        if lengths != self._known:
             unused = [_UNUSED] * (SMALLEST_BATCH - len(tables))
             self._lengths = mx.array([*lengths, *unused], dtype=mx.int32)
-        self._next_lengths = [length + tokens for length in lengths]
+        self._known, self._after = lengths, [length + tokens for length in lengths]
         return Batch(self._array, self._lengths)
 
     def _update(self, pages: _Pages, width: int) -> None:
@@ -115,7 +116,7 @@ class BatchTables:
 
     def stepped(self, lengths: mx.array) -> None:
         """Take the lengths after the step as the device computed them: the next batch is likely the same."""
-        self._lengths = lengths
+        self._lengths, self._known = lengths, self._after
 
 
 @dataclass(frozen=True, slots=True)

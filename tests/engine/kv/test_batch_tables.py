@@ -59,6 +59,17 @@ def test_tables_are_those_of_the_sequences_whatever_becomes_of_these() -> None:
         check(batches, tables)
 
 
+def test_lengths_are_those_of_the_sequences_after_a_step_that_broke() -> None:
+    batches, tables = BatchTables(PAGE, PARTITION), [table(5), table(9, 100)]
+    check(batches, tables)
+    for each in tables:
+        each.length += 1
+    batches.batch(tables, 1)  # nothing is said of what came of it
+    for each in tables:
+        each.length += 1
+    check(batches, tables)
+
+
 @pytest.mark.parametrize(("pages", "written"), [(1, 0), (8, 0), (9, 1)])
 def test_the_host_writes_no_table_for_a_few_pages_more(
     pages: int, written: int, monkeypatch: pytest.MonkeyPatch
