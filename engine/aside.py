@@ -8,6 +8,7 @@ the engine's thread stores it between two steps of the answers.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,12 @@ _STORED = 1 << 19
 """Bytes stored in a step beside answers: the first to write to a page of memory since a fork copies it."""
 
 
+SILENCE_S = 30.0
+"""For which a process may tell of no layer, each of which takes a second at most: after that it is ended."""
+_MOST_SILENT = 2
+"""Of processes, after which there are none any more."""
+
+
 class AsideBroke(RuntimeError):
     """The process that computed a chunk ended before it was through."""
 
@@ -44,6 +51,7 @@ class AsideChunk:
         begin, tokens: where they begin in the sequence, and how many they are.
         layers: that are computed and in pages.
         hidden: the last token's, (1, width); None before it is there, and where nobody wants it.
+        was_silent: whether its process was ended since it told of nothing any more.
     """
 
     def __init__(self, work: ChunkWork) -> None:
@@ -53,6 +61,7 @@ class AsideChunk:
         """
         self.begin, self.tokens, self.layers = work.begin, work.ids.size, 0
         self.hidden: mx.array | None = None
+        self.was_silent = False
         self._memory, self._gate, self._processors = work.memory, work.gate, work.processors
         self._all, self._is_last, self._stored = len(work.decoder.attention), work.is_last, 0
         self._told, self._news, self._ending, self._error = 0, Event(), Lock(), ""
@@ -114,7 +123,7 @@ class AsideChunk:
     def watch(self) -> None:
         """On a thread, until its process has ended: note what is told of it."""
         keep(ENGINE_THREAD, self._processors.answers)
-        while told := os.read(self._told_at, self._all + 1):
+        while told := self._heard():
             self._told += len(told)
             self._news.set()
         keep(ENGINE_THREAD, self._processors.both)
@@ -123,16 +132,27 @@ class AsideChunk:
             _, status = os.waitpid(self._process, 0)
             self._process = 0
         if code := os.waitstatus_to_exitcode(status):
-            said = self._memory.failure or f"it ended with {code}"
+            silent = f"it told of nothing for {SILENCE_S:g} s" if self.was_silent else ""
+            said = self._memory.failure or silent or f"it ended with {code}"
             self._error = f"the process that computed a prompt broke ({said})"
         self._news.set()
+
+    def _heard(self) -> bytes:
+        """What its process tells next; nothing when it has ended, as one does that is silent for too long."""
+        listening = select.poll()
+        listening.register(self._told_at, select.POLLIN)
+        if not listening.poll(1000 * SILENCE_S):
+            self.was_silent = True
+            self.abandon()
+        return os.read(self._told_at, self._all + 1)
 
 
 class Aside:
     """Computes chunks, one after the other.
 
     Attributes:
-        is_possible: whether there may be processes for them.
+        is_possible: whether there may be processes for them: not where the system has none, nor where several
+            stood still, as one may that was forked while another thread held a lock.
     """
 
     def __init__(self, decoder: Decoder, arena: Arena, pager: Pager, threads: int) -> None:
@@ -140,6 +160,7 @@ class Aside:
         self._decoder, self._arena, self._pager, self._threads = decoder, arena, pager, threads
         # Elsewhere a process that is forked may not use what the system's own libraries have begun.
         self.is_possible = sys.platform == "linux" and usable() > 1
+        self._silent = 0
         self._watcher = ThreadPoolExecutor(1, _NAME)
         shape = decoder.attention[0].shape
         self._a_step = max(1, _STORED // (2 * shape.kv_heads * shape.head_dim * 4))
@@ -166,8 +187,14 @@ class Aside:
         except OSError:
             self.is_possible = False
             raise
-        self._watcher.submit(chunk.watch)
+        self._watcher.submit(self._watch, chunk)
         return chunk
+
+    def _watch(self, chunk: AsideChunk) -> None:
+        chunk.watch()
+        self._silent += chunk.was_silent
+        if self._silent >= _MOST_SILENT:
+            self.is_possible = False
 
     def store(self, chunk: AsideChunk, table: PageTable, *, is_awaited: bool) -> None:
         """Store what was computed since, in its pages; on the engine's thread, while no step is in flight.

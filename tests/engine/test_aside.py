@@ -9,6 +9,7 @@ import mmap
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -225,6 +226,30 @@ def test_one_whose_process_is_killed_says_so(model: LoadedModel, monkeypatch: py
     model.memory.free(table)
     logits = through(runner, filling(model, PageTable(), prompt()[:40]))
     assert_close(logits[0], our_logits(model, prompt()[:40], 40)[-1])
+
+
+def test_one_that_stands_still_is_ended_and_after_another_there_is_none_any_more(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, lock = stepped(model), threading.Lock()
+
+    def waits(*_: object, **_more: object) -> mx.array:
+        lock.acquire()
+        raise AssertionError
+
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", waits)
+    monkeypatch.setattr("engine.aside.SILENCE_S", 0.5)
+    with lock:  # of another thread, while the process is forked
+        for has_more in (True, False):
+            assert runner.has_aside
+            chunk, table = filling(model, PageTable(), prompt()[:40]), PageTable()
+            with pytest.raises(AsideBroke, match=r"told of nothing for 0\.5 s"):
+                through(runner, chunk)
+            model.memory.free(table)
+            until = time.monotonic() + 10
+            while runner.has_aside != has_more and time.monotonic() < until:
+                time.sleep(0.01)
+            assert runner.has_aside == has_more
 
 
 @pytest.mark.parametrize("refused", ["os.fork", "mmap.mmap"])

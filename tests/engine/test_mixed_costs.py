@@ -106,10 +106,11 @@ def test_an_answers_own_step_that_breaks_is_not_taken_for_a_mixed_one(
 
 
 def test_without_a_page_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:
-    model = loaded(tmp_path, "reference", pages=1)
+    model = loaded(tmp_path, "reference", pages=128)
     table = model.memory.begin([1], None)
-    model.memory.grow(table, 1)
+    model.memory.grow(table, 2048)
     costs = MixedCosts(Runner(model), model)
+    assert not costs.is_done
     with pytest.raises(OutOfPages):
         costs.next()
     assert (costs.times, costs.is_done) == ({}, True)  # or it were tried for ever
