@@ -36,4 +36,5 @@ def test_numbers_have_two_digits_that_count(value: float, words: str) -> None:
 
 
 def test_times_ago() -> None:
-    assert [ago_words(seconds) for seconds in (0, 30, 120)] == ["now", "30 s ago", "2 min ago"]
+    words = ["now", "30 s ago", "1 min ago", "90 s ago", "2 min ago", "5 min ago"]
+    assert [ago_words(seconds) for seconds in (0, 30, 60, 90, 120, 300)] == words
