@@ -103,6 +103,8 @@ class Tidying:
         if not memory.spill(SPILL_PAGES).is_all and not is_stuck:
             self._due = _NEXT_SPILL
             return
+        if self._model.tier is not None:
+            self._model.tier.settle()
         may_free = idle_seconds - self._built_at >= FREE_AFTER and memory.is_on_ssd
         if may_free or self._is_short(0):
             memory.evict_all()

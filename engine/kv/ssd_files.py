@@ -210,12 +210,17 @@ class SsdFiles:
         for path in paths:
             self._upkeep.discard(path, "its pages disagree with the model")
 
+    @property
+    def owners_wait(self) -> bool:
+        """Whether files do not say all of whose they are."""
+        return self._unsaved.owners_wait
+
     def save(self) -> None:
         """Write down whose the files are, and when they were used, as their times.
 
         So that the next start counts and drops as this one would. A crash loses what was not saved: no page.
         """
-        if self._unsaved.owners_wait:
+        if self.owners_wait:
             try:
                 with self._held():
                     pass  # which has written them

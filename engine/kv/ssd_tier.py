@@ -202,6 +202,11 @@ class SsdTier:
         """Bytes on SSD of each chat that has pages of this model there."""
         return self._files.chats
 
+    def settle(self) -> None:
+        """Begin to have files say whose they are, where they do not (see SsdFiles.save)."""
+        if self._files.owners_wait:
+            self._writer.settle()
+
     def flush(self, timeout: float) -> bool:
         """Wait, at most `timeout` seconds, until all that was taken is stored or dropped; whether it is."""
         return self._writer.flush(timeout)

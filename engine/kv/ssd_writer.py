@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from engine.kv.page_data import SpilledRun
 from engine.kv.page_file import encode
@@ -39,6 +40,7 @@ class SsdWriter:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._is_writing = False
+        self._settles = False
         self.reason = ""
         self.written_pages = 0
 
@@ -74,11 +76,15 @@ class SsdWriter:
             if not self.is_on or not self.has_place(run.data.nbytes):
                 return False
             self._queue(run)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="mlxr-ssd", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            self._wake()
             return True
+
+    def settle(self) -> None:
+        """Have files say whose they are and when they were used, once nothing waits to be written."""
+        with self._changed:
+            if self.is_on:
+                self._settles = True
+                self._wake()
 
     def claim(self, keys: Sequence[bytes], chat: str) -> None:
         """The pages among `keys` that wait are `chat`'s too."""
@@ -104,8 +110,12 @@ class SsdWriter:
 
     def flush(self, timeout: float) -> bool:
         """Wait, at most `timeout` seconds, until nothing waits or is being written; whether that is so."""
+
+        def is_done() -> bool:
+            return not (self._waiting or self._settles or self._is_writing)
+
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
+            return self._changed.wait_for(is_done, timeout)
 
     def close(self, timeout: float) -> None:
         """Write what waits within `timeout` seconds, drop the rest, and end the thread.
@@ -135,10 +145,16 @@ class SsdWriter:
                 log.warning("pages are not saved to SSD any more: %s", why)
             self._drop_all()
 
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="mlxr-ssd", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
     def _run(self) -> None:
         try:
-            while (run := self._next()) is not None:
-                self._store(run)
+            while (work := self._next()) is not None:
+                work()
         except OSError as error:
             self.fail(error)
         except Exception as error:  # the top of this thread: chat goes on without the cache
@@ -153,12 +169,17 @@ class SsdWriter:
         self._is_writing = False
         self._changed.notify_all()
 
-    def _next(self) -> SpilledRun | None:
+    def _next(self) -> Callable[[], None] | None:
         with self._changed:
             self._wrote()
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
-            self._is_writing = bool(self._waiting)
-            return next(iter(self._waiting.values()), None)
+            self._changed.wait_for(lambda: self._waiting or self._settles or self._is_closed)
+            work: Callable[[], None] | None = None
+            if self._waiting:
+                work = partial(self._store, next(iter(self._waiting.values())))
+            elif self._settles:
+                work, self._settles = self._files.save, False
+            self._is_writing = work is not None
+            return work
 
     def _store(self, run: SpilledRun) -> None:
         encoded = encode(run, self._identity, int(self._clock()))
@@ -173,6 +194,7 @@ class SsdWriter:
             self._take_out(run)
 
     def _drop_all(self) -> None:
+        self._settles = False
         for run in list(self._waiting.values()):
             self._take_out(run)
 

@@ -15,7 +15,8 @@ from engine.machine import memory_bytes
 from engine.model_events import ModelReady
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER, STUCK_AFTER
-from tests.engine.served_model import Model, long_prompt
+from tests.engine.kv.spilled import owners_in
+from tests.engine.served_model import PROMPT, Model, long_prompt
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -29,6 +30,20 @@ def test_pages_are_written_ahead_and_stay_in_memory(tmp_path: Path) -> None:
     assert model.model.memory.counts.spilled_pages == 12
     assert model.model.memory.cached_pages == 13
     assert model.serving.next_tidying == LOOK_EVERY
+    model.serving.close()
+
+
+def test_a_branch_s_pages_on_ssd_are_its_own_after_a_crash_once_it_has_rested(tmp_path: Path) -> None:
+    model = Model(tmp_path, tmp_path / "kv")
+    model.ask("a", chat="chat")
+    model.rest(SPILL_AFTER)
+    assert model.model.tier is not None
+    assert model.model.tier.flush(60)
+    model.serving.chats.share("branch", PROMPT)
+    assert owners_in(tmp_path / "kv") == {"chat"}
+    model.rest(SPILL_AFTER)
+    assert model.model.tier.flush(60)
+    assert owners_in(tmp_path / "kv") == {"chat", "branch"}
     model.serving.close()
 
 

@@ -63,6 +63,40 @@ def busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SsdFolder:
     return SsdFolder(folder, "", shutil.disk_usage)
 
 
+def test_who_claims_a_page_owns_it_after_a_crash_once_that_is_settled(tmp_path: Path) -> None:
+    run = run_of("first")
+    tier = opened(tmp_path)
+    stored(tier, run)
+    tier.claim(run.keys[:2], "second")
+    assert set(opened(tmp_path).chat_bytes()) == {"first"}
+    before = page_files(tmp_path)
+    tier.settle()
+    assert tier.flush(60)
+    assert set(opened(tmp_path).chat_bytes()) == {"first", "second"}
+    assert page_files(tmp_path) == before
+    times = [path.stat().st_mtime_ns for path in before]
+    tier.settle()  # there is nothing to say
+    assert tier.flush(60)
+    assert [path.stat().st_mtime_ns for path in before] == times
+
+
+def test_settling_and_storing_may_be_asked_for_at_once_and_at_the_end(tmp_path: Path) -> None:
+    runs = [run_of("first", first=4 * number) for number in range(6)]
+    tier = opened(tmp_path)
+    stored(tier, runs[0])
+    tier.claim(runs[0].keys, "second")
+    for run in runs[1:]:
+        tier.settle()
+        assert tier.put(run)
+        tier.claim(run.keys, "second")
+    tier.settle()
+    tier.close(60)
+    tier.settle()  # nothing is written any more
+    owned = opened(tmp_path).chat_bytes()
+    assert owned["second"] == owned["first"]
+    assert len(page_files(tmp_path)) == len(runs)
+
+
 def test_two_processes_do_not_overwrite_each_other_s_owners(tmp_path: Path) -> None:
     run = run_of("first")
     first = opened(tmp_path)
