@@ -39,8 +39,8 @@ class EngineSettings:
         speculation: guess tokens ahead where text repeats, and check several at once.
         draft_model: folder of a small model of the same vocabulary that guesses where text does not repeat.
         unload_after: seconds without a request until a model leaves memory, up to the next one; None: never.
-        prefill_chunk: most prompt tokens computed at once; beside answers, where a chunk goes through some
-            layers at a time, three times as many (not with a sliding window). Commands are heard between steps.
+        prefill_chunk: most prompt tokens computed at once; three times as many beside answers, where a chunk
+            goes through some layers at a time (not with a sliding window). Commands are heard between steps.
         executor: one of EXECUTORS; None asks the environment variable MLXR_EXECUTOR, else "auto".
         executor_reason: why it is that one, for people; "" is that it was asked for.
         cache: folder for what can be made again: compiled kernels and what was measured of them.
