@@ -154,10 +154,12 @@ def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
 
     def noted(self: aside_process._Chunk, layer: AttentionLayer, qkv: mx.array) -> object:
         wanted = (os.getppid(), ENGINE_THREAD), (os.getpid(), crew.NAME), (os.getpid(), aside_process.NAME)
-        while any(len(processors) > 1 for processors in threads(*wanted[0])):
-            time.sleep(0.001)  # the engine's are kept to one when this has begun
+        found = [threads(*each) for each in wanted]
+        while any(len(processors) > 1 for processors in found[0]):
+            time.sleep(0.001)  # the engine's are kept to one once the chunk before has ended
+            found = [threads(*each) for each in wanted]
         with file.open("a") as seen:
-            seen.write(json.dumps([threads(*each) for each in wanted]) + "\n")
+            seen.write(json.dumps(found) + "\n")
         return write(self, layer, qkv)
 
     monkeypatch.setattr(aside_process._Chunk, "_write", noted)
