@@ -34,8 +34,8 @@ _STORED = 1 << 19
 """Bytes stored in a step beside answers: the first to write to a page of memory since a fork copies it."""
 
 
-SILENCE_S = 30.0
-"""For which a process may tell of no layer, each of which takes a second at most: after that it is ended."""
+SILENCE_S = 120.0
+"""For which a process may tell of no layer, which takes some seconds at most: after that it is ended."""
 _MOST_SILENT = 2
 """Of processes, after which there are none any more."""
 

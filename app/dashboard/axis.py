@@ -33,5 +33,5 @@ def ago_words(seconds: float) -> str:
     """How long ago: "now", "30 s ago", "1 min ago", "90 s ago", "2 min ago"."""
     if seconds < 1:
         return "now"
-    is_in_seconds = seconds < 120 and round(seconds) != 60
-    return f"{seconds:.0f} s ago" if is_in_seconds else f"{seconds / 60:.0f} min ago"
+    whole = round(seconds)
+    return f"{whole} s ago" if whole < 120 and whole != 60 else f"{seconds / 60:.0f} min ago"
