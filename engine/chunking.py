@@ -30,7 +30,7 @@ _APART = 16
 host may be slower than a moment ago."""
 _ASIDE, _ASIDE_SECONDS = 2048, 4.0
 """Most tokens of a chunk in a process of its own, and for how long alone."""
-_ASIDE_PACE = 1.55
+_ASIDE_PACE = 1.5
 """How many times as long as alone answers' steps take beside it at least: what they leave of their processor
 is the prompt's."""
 _FEWEST_STEPS, _BUSY_KEPT = 8, 300
