@@ -28,8 +28,9 @@ _LENIENT = 1.5
 _APART = 16
 """Steps beside answers after which there is one without a prompt: by what those take slices are judged, and a
 host may be slower than a moment ago."""
-_ASIDE, _ASIDE_SECONDS = 2048, 4.0
-"""Most tokens of a chunk in a process of its own, and for how long alone."""
+_ASIDE, _ASIDE_SECONDS = 2, 4.0
+"""Of a chunk in a process of its own: times the tokens of others at most, and for how long alone. Between two
+of them nothing is computed for 0.08 s."""
 _ASIDE_PACE = 1.5
 """How many times as long as alone answers' steps take beside it at least: what they leave of their processor
 is the prompt's."""
@@ -127,8 +128,9 @@ class ChunkSizer:
 
         As many as it takes some seconds for: what another prompt, that goes before it, takes it back from.
         """
-        longest = min(max(int(self.rate * _ASIDE_SECONDS), COMMON), _ASIDE, self._most)
-        return remaining if remaining <= min(longest + COMMON, self._most) else longest
+        most = min(_ASIDE * self._most, self._longest)
+        longest = min(max(int(self.rate * _ASIDE_SECONDS), COMMON), most)
+        return remaining if remaining <= min(longest + COMMON, most) else longest
 
     def aside_seconds(self, answers: int, busy: float) -> float:
         """What a step of so many answers may take beside such a chunk; 0 where nobody knows.

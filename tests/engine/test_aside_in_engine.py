@@ -110,7 +110,7 @@ def assert_right(model: Checked, command: Generate, end: Finished) -> None:
 
 
 @contextmanager
-def beside(checked: Checked, *more: Generate, chunk: int = 128) -> Iterator[Listener]:
+def beside(checked: Checked, *more: Generate, chunk: int = 64) -> Iterator[Listener]:
     """An engine whose chat writes, and which is then asked for `more`."""
     with running_engine(EngineSettings(prefill_chunk=chunk)) as listener:
         listener.load(checked.folder)

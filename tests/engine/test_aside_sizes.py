@@ -38,6 +38,16 @@ def test_how_many_tokens_go_at_a_time(rate: float, most: int, remaining: int, to
     assert chunks.aside(remaining) == tokens
 
 
+@pytest.mark.parametrize(
+    ("longest", "remaining", "tokens"),
+    [(2048, 16384, 2048), (6144, 16384, 4096), (6144, 4096, 4096), (6144, 4097, 4096), (3000, 9000, 3000)],
+)
+def test_they_are_up_to_two_chunks_of_others(longest: int, remaining: int, tokens: int) -> None:
+    chunks = ChunkSizer(2048, 16, 4, longest)
+    chunks.filled(2048, 1.0, 0.5)
+    assert chunks.aside(remaining) == tokens
+
+
 @needs_aside
 @pytest.mark.parametrize(("rate", "fewest"), [(0, 64), (400, 64), (4000, 400)])
 def test_only_a_prompt_that_takes_a_while_is_worth_a_process(
