@@ -89,6 +89,8 @@ class Generate:
         logprobs: None for none; k >= 0 reports each token's log-probability and the k likeliest ones.
         ignore_eos: go on past the model's end-of-text tokens (for measuring).
         speculation: tokens may be guessed ahead, where the engine's settings have it on (for measuring).
+        restores: whether pages on SSD are read back, or computed again; None: what is expected to be quicker.
+            Of a request that says so nothing is learned of what either takes (for measuring).
         history: what the first of `messages` were computed as; it is taken as it is, so that a template that
             rewrites earlier turns, or another way to split the same text, loses nothing of the cache.
         chat: whose pages these are, for accounting, pins and `Forget`; "" is nobody's.
@@ -107,6 +109,7 @@ class Generate:
     logprobs: int | None = None
     ignore_eos: bool = False
     speculation: bool = True
+    restores: bool | None = None
     history: History | None = None
     chat: str = ""
     lane: Lane = "api"

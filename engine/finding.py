@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from engine.batch import Sent
 from engine.cache_events import CacheReport, MissReason, Predicted
 from engine.cache_report import ChatPrefixes
+from engine.fetch_costs import fetch_costs
 from engine.foresight import Foresight
 from engine.kv.in_place_chunk import FEW_ROWS
 from engine.kv.page_table import PageTable
 from engine.kv.restoring import Ahead
 from engine.loading.model import LoadedModel
-from engine.machine import device_name
+from engine.machine import device_kind, device_name
 from engine.request import Request, Sequence
 from engine.runner import Runner
 from engine.self_check import SelfCheck
@@ -76,7 +77,8 @@ class Finding:
         some sequences it is then checked what was read. None is read for a forgotten chat: it would own that.
         """
         tokens, owner = sequence.tokens(0, sequence.length), sequence.request.owner
-        if owner is not None and self._read_some(sequence.table, tokens, owner, is_alone):
+        wanted = sequence.request.command.restores
+        if owner is not None and self._read_some(sequence.table, tokens, owner, is_alone, wanted):
             self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
             return True
         sequence.may_restore = False
@@ -104,6 +106,17 @@ class Finding:
                 self._sample(table, prompt, begun_at, runner)
         finally:
             self._memory.free(table)
+
+    def make_ready(self) -> None:
+        """The arena was just built for pages that may come back: they need not wait for what happens once.
+
+        MLX's CUDA build moves the pools to where the host may write. What the device takes to fetch pages
+        from there is measured once, before a request has to choose.
+        """
+        self._model.arena.memory(())
+        if device_kind() == "CUDA" and not self._foresight.knows_fetching:
+            for nbytes, seconds in fetch_costs(self._model):
+                self._foresight.fetched(nbytes, seconds)
 
     @property
     def may_recall(self) -> bool:
@@ -162,7 +175,7 @@ class Finding:
         """Its first token is there, and nobody is beside it."""
         report, clock = request.report, request.clock
         is_first, self._has_answered = not self._has_answered, True
-        if not request.came_alone or report is None:
+        if not request.came_alone or report is None or request.command.restores is not None:
             return
         restored = report.restored_tokens
         cached, seconds = report.cached_tokens + restored, clock.first_token - clock.taken_up - clock.growth
@@ -200,15 +213,24 @@ class Finding:
         steps = self._steps(reused, prompt - reused)
         return self._foresight.first_token(prompt, reused, read, ahead, steps, grown_bytes)
 
-    def _read_some(self, table: PageTable, tokens: tuple[int, ...], chat: str, is_alone: bool) -> int:
-        """The tokens gained."""
+    def _read_some(
+        self,
+        table: PageTable,
+        tokens: tuple[int, ...],
+        chat: str,
+        is_alone: bool,
+        wanted: bool | None = None,
+    ) -> int:
+        """The tokens gained; `wanted`: see `Generate.restores`."""
         memory, size = self._memory, self._model.pager.page_size
-        if not self._should_restore(memory.ahead(table, tokens, is_alone=is_alone)):
-            self._foresight.refused()
+        should = self._should_restore(memory.ahead(table, tokens, is_alone=is_alone))
+        if not (should if wanted is None else wanted):
+            if wanted is None:
+                self._foresight.refused()
             return 0
         began, before = time.perf_counter(), memory.counts.restored_pages
         gained = memory.restore(table, tokens, chat, is_alone=is_alone)
-        if gained:
+        if gained and wanted is None:
             pages = memory.counts.restored_pages - before
             self._foresight.restored(pages * size, time.perf_counter() - began)
         return gained

@@ -86,6 +86,15 @@ class Foresight:
         read = self._bytes(tokens)
         self._learn(lambda rates: rates.restored(read, seconds))
 
+    def fetched(self, nbytes: int, seconds: float) -> None:
+        """See Rates."""
+        self._learn(lambda rates: rates.fetched(nbytes, seconds))
+
+    @property
+    def knows_fetching(self) -> bool:
+        """See Rates."""
+        return self._rates.knows_fetching
+
     def grew(self, nbytes: int, seconds: float) -> None:
         """See Rates."""
         self._learn(lambda rates: rates.grew(nbytes, seconds))

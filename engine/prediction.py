@@ -11,7 +11,7 @@ from typing import cast
 
 from engine.cost_fit import CostFit, Features
 
-VERSION = 8
+VERSION = 9
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
@@ -22,7 +22,7 @@ SHORT = 8
 
 _PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
 
-_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "restore": 2, "returned": 2, "growth": 2}
+_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "restore": 2, "fetched": 2, "returned": 2, "growth": 2}
 _HISTORY = 4096.0  # tokens of a long chat
 
 
@@ -43,7 +43,7 @@ class Rates:
         self._chunks, self._longer = CostFit(doubted), CostFit(doubted)
         self._short = CostFit((0.0, 0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
-        self._growth = CostFit(fewest=1)
+        self._growth, self._fetched = CostFit(fewest=1), CostFit(fewest=1)
         self._refusals = 0
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
@@ -70,6 +70,15 @@ class Rates:
         """Reading `nbytes` of pages back from SSD took `seconds`."""
         if nbytes > 0:
             self._restore.add((1.0, float(nbytes)), seconds)
+
+    def fetched(self, nbytes: int, seconds: float) -> None:
+        """A device took `seconds` to fetch `nbytes` of pages that the host had written."""
+        self._fetched.add((1.0, float(nbytes)), seconds)
+
+    @property
+    def knows_fetching(self) -> bool:
+        """Whether `fetched` was measured."""
+        return bool(self._fetched.measurements())
 
     def returned(self, nbytes: int, tokens: int, context: int, steps: int, seconds: float) -> None:
         """As `answered`, of a request for which `nbytes` of pages were read back first.
@@ -106,11 +115,18 @@ class Rates:
         return other.seconds(_chunk(tokens, context)) if seconds is None else seconds
 
     def restore_seconds(self, nbytes: int) -> float | None:
-        """What reading `nbytes` of pages back takes: as requests have shown, before they have, reads."""
+        """What reading `nbytes` of pages back takes, and having a device fetch them.
+
+        As requests have shown; before they have, what is known of reads and of fetching, together.
+        """
         if nbytes <= 0:
             return 0.0
-        whole = self._returned.seconds((1.0, float(nbytes)))
-        return self._restore.seconds((1.0, float(nbytes))) if whole is None else whole
+        features = (1.0, float(nbytes))
+        if (whole := self._returned.seconds(features)) is not None:
+            return whole
+        parts = (self._restore.seconds(features), self._fetched.seconds(features))
+        known = [seconds for seconds in parts if seconds is not None]
+        return sum(known) if known else None
 
     def first_token_seconds(
         self,
@@ -185,6 +201,7 @@ class Rates:
             "long": self._longer,
             "short": self._short,
             "restore": self._restore,
+            "fetched": self._fetched,
             "returned": self._returned,
             "growth": self._growth,
         }

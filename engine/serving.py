@@ -76,8 +76,8 @@ class Serving:
         self._batcher = Batcher(self._memory, model.pager, chunks, self._live.is_warm)
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
-        self._tidying = Tidying(model)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
+        self._tidying = Tidying(model, self._finding.make_ready)
         self._sent: Sent | None = None
         self._speculations = Speculations(
             is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model

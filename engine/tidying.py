@@ -50,9 +50,18 @@ class Tidying:
     short of it: what is freed is lost then.
     """
 
-    def __init__(self, model: LoadedModel, is_short: Callable[[int], bool] = is_short_of_memory) -> None:
-        """`is_short`: whether the system is short of memory, or would be with so many bytes more in use."""
-        self._model = model
+    def __init__(
+        self,
+        model: LoadedModel,
+        make_ready: Callable[[], None],
+        is_short: Callable[[int], bool] = is_short_of_memory,
+    ) -> None:
+        """
+        Args:
+            make_ready: called when the arena was built for pages that may come back from SSD.
+            is_short: whether the system is short of memory, or would be with so many bytes more in use.
+        """
+        self._model, self._make_ready = model, make_ready
         self._is_short = is_short
         self._due: float | None = None
         self._is_tight = False
@@ -89,7 +98,7 @@ class Tidying:
         if self._expected:
             pages, self._expected = self._expected, 0
             self._built_at, self._due = idle_seconds, SPILL_AFTER
-            self._grow(pages)
+            self._grow(pages, self._make_ready)
             return
         if self._is_tight:
             self._is_tight, self._due = False, max(0.0, SPILL_AFTER - idle_seconds)
@@ -127,8 +136,8 @@ class Tidying:
         is_tight = 2 * (pager.total_pages - pager.free_pages) > pages
         return min(pages, pager.total_pages - pages) if is_tight else 0
 
-    def _grow(self, pages: int) -> None:
-        """Have the arena of `pages` pages, unless memory is short."""
+    def _grow(self, pages: int, and_then: Callable[[], None] = lambda: None) -> None:
+        """Have the arena of `pages` pages, `and_then` what else; nothing of it where memory is short."""
         arena = self._model.arena
         pages = min(pages, self._model.pager.total_pages)  # its share may be less by now
         missing = pages - arena.pages
@@ -136,6 +145,7 @@ class Tidying:
             return
         try:
             arena.reserve(pages, limit=pages)
+            and_then()
         except BaseException:  # some layers may have grown: what they hold goes, as after a step that broke
             self._model.memory.drop()
             arena.release()

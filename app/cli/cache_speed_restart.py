@@ -41,12 +41,10 @@ class _Return:
     Attributes:
         restarted: the answer then.
         from_memory: the same from memory, the middle one of three by the time to its first token.
-        cold: what it took at first, with nothing in the cache.
     """
 
     restarted: Answer
     from_memory: Answer
-    cold: Answer
 
     @property
     def restoring(self) -> float:
@@ -62,17 +60,37 @@ class _Return:
 
 
 @dataclass(frozen=True, slots=True)
+class _Choice:
+    """A prompt after three restarts, its files in the page cache.
+
+    Attributes:
+        chosen: as the engine went about it by itself.
+        restored, computed: seconds to the first token where it was told to.
+    """
+
+    chosen: Answer
+    restored: float
+    computed: float
+
+    @property
+    def to_better(self) -> float:
+        """What the way that was chosen takes, in times of the better one."""
+        took = self.restored if self.chosen.restored else self.computed
+        return took / min(self.restored, self.computed)
+
+
+@dataclass(frozen=True, slots=True)
 class _Pair:
     """One pair: rates of reading and checking alone by the kind of return, and all that came back.
 
     Attributes:
-        choices: from the page cache, by length; the first is the chat.
-        chats: the chat alone, by the kind of its return.
+        choices: by length.
+        chats: the chat, the longest of these, by the kind of its return; EXPECTED goes as the engine wants.
     """
 
     model: ModelInfo
     raw: dict[str, ReadRate]
-    choices: dict[int, _Return]
+    choices: dict[int, _Choice]
     chats: dict[str, _Return]
 
 
@@ -87,9 +105,8 @@ def measure_restart(scene: Scene) -> Iterator[Row]:
         is_promised = source == DISK or DISK not in pairs[0].raw
         yield from _rate_rows(scene, source, pairs, is_promised=is_promised)
     yield from _expected_rows([pair.chats[EXPECTED] for pair in pairs])
-    rate = _best_rate([pair.chats[WARM] for pair in pairs])
     for length in _lengths(scene, plan.context):
-        yield from _choice_rows(scene, length, [pair.choices[length] for pair in pairs], rate)
+        yield from _choice_rows(scene, length, [pair.choices[length] for pair in pairs])
 
 
 def _lengths(scene: Scene, longest: int) -> tuple[int, ...]:
@@ -104,26 +121,39 @@ def _restart(scene: Scene, folder: Path, number: int) -> _Pair:
     longest = scene.plan.context
     lengths = _lengths(scene, longest if number else warm_up_length(longest))
     asked = {length: request(prompt_tokens(length, number), chat=f"chat {length}") for length in lengths}
+    chat, chats, raw = asked[lengths[0]], dict[str, _Return](), dict[str, ReadRate]()
     with EngineClient(replace(scene.settings, ssd=ssd)) as client:
+
+        def all_of(*, restores: bool | None) -> dict[int, Answer]:
+            return {
+                length: client.run(replace(command, restores=restores)) for length, command in asked.items()
+            }
+
         info = client.load(scene.model)
         _warm_up(client)
-        cold = {length: client.run(command) for length, command in asked.items()}
-        chat, chats = asked[lengths[0]], dict[str, _Return]()
-        raw = {WARM: _restarted(scene, client, folder, WARM, chat)}
-        choices = {length: _came_back(client, command, cold[length]) for length, command in asked.items()}
-        chats[WARM] = choices[lengths[0]]
+        all_of(restores=None)
+        _restarted(scene, client, folder, WARM, chat)
+        chosen = all_of(restores=None)
+        _restarted(scene, client, folder, WARM, chat)
+        computed = all_of(restores=False)
+        raw[WARM] = _restarted(scene, client, folder, WARM, chat)
+        restored = all_of(restores=True)
+        chats[WARM] = _Return(restored[lengths[0]], _from_memory(client, chat))
         if can_leave_page_cache():
             raw[DISK] = _restarted(scene, client, folder, DISK, chat)
-            chats[DISK] = _came_back(client, chat, cold[lengths[0]])
+            back = client.run(replace(chat, restores=True))
+            chats[DISK] = _Return(back, _from_memory(client, chat))
         _restarted(scene, client, folder, EXPECTED, chat)
-        chats[EXPECTED] = _came_back(client, chat, cold[lengths[0]])
+        chats[EXPECTED] = _Return(client.run(chat), _from_memory(client, chat))
+    choices = {
+        length: _Choice(chosen[length], restored[length].first_token, computed[length].first_token)
+        for length in lengths
+    }
     return _Pair(info, raw, choices, chats)
 
 
-def _came_back(client: EngineClient, command: Generate, cold: Answer) -> _Return:
-    restarted = client.run(command)
-    again = sorted((client.run(command) for _ in range(3)), key=lambda answer: answer.first_token)
-    return _Return(restarted, again[1], cold)
+def _from_memory(client: EngineClient, command: Generate) -> Answer:
+    return sorted((client.run(command) for _ in range(3)), key=lambda answer: answer.first_token)[1]
 
 
 def _restarted(scene: Scene, client: EngineClient, folder: Path, source: str, chat: Generate) -> ReadRate:
@@ -176,28 +206,12 @@ def _expected_rows(chats: Sequence[_Return]) -> Iterator[Row]:
     yield ratio_row(f"first token to one from memory, {EXPECTED}", first, memory, None, GROUP)
 
 
-def _best_rate(chats: Sequence[_Return]) -> float | None:
-    """Tokens per second at which the chat came back; None when it was computed."""
-    return max((chat.rate for chat in chats if chat.rate is not None), default=None)
-
-
-def _choice_rows(scene: Scene, length: int, returns: Sequence[_Return], rate: float | None) -> Iterator[Row]:
-    chosen = tuple(back.restarted.first_token for back in returns)
-    cold = tuple(back.cold.first_token for back in returns)
-    yield Row(f"first token after a restart, {length} tokens", "s", chosen, group=GROUP)
-    yield Row(f"first token computed, {length} tokens", "s", cold, group=GROUP)
-    worse = tuple(_to_better(back, rate) for back in returns)
+def _choice_rows(scene: Scene, length: int, choices: Sequence[_Choice]) -> Iterator[Row]:
+    at = f"{length} tokens after a restart"
+    chosen = tuple(choice.chosen.first_token for choice in choices)
+    yield Row(f"first token, {at}", "s", chosen, group=GROUP)
+    yield Row(f"first token, {at}, restored", "s", tuple(each.restored for each in choices), group=GROUP)
+    yield Row(f"first token, {at}, computed", "s", tuple(each.computed for each in choices), group=GROUP)
     target = scene.targets.get(("choice", 0))
-    yield Row(f"the choice to the better one, {length} tokens", "x", worse, target, GROUP)
-
-
-def _to_better(back: _Return, rate: float | None) -> float:
-    """What was chosen, in times of the better of restoring and computing.
-
-    Where pages were not restored, restoring them is taken to go at `rate` tokens per second.
-    """
-    took, computing = back.restarted.first_token, back.cold.first_token
-    if back.restarted.restored or rate is None:
-        return took / min(took, computing)
-    restoring = back.from_memory.first_token + len(back.restarted.end.prompt_tokens) / rate
-    return took / min(took, restoring)
+    to_better = tuple(choice.to_better for choice in choices)
+    yield Row(f"the choice to the better one, {length} tokens", "x", to_better, target, GROUP)

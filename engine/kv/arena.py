@@ -226,6 +226,12 @@ class Arena:
         arrays: dict[str, Array] = {name: np.array(bits(stack)) for name, stack in stacks.items()}
         return PageData(arrays, self.page_size)
 
+    def touch(self, pages: Sequence[int]) -> None:
+        """Have the device read what these pages hold, and wait for that."""
+        self.synchronize()
+        spans = page_spans(pages, self.page_size)
+        mx.eval([mx.sum(gather(pool, spans)) for pools in self._pools.values() for pool in pools])
+
     def memory(self, pages: Sequence[int]) -> PoolMemory:
         """Where these pages lie, to be filled with what `read` gives.
 

@@ -9,7 +9,7 @@ import statistics
 
 import pytest
 
-from engine.prediction import Rates
+from engine.prediction import VERSION, Rates
 
 # Prompt tokens and seconds to the first token: the guide, float32, on two Linux cores that had other
 # work too (load average 5 to 7), in order.
@@ -240,6 +240,29 @@ def test_restoring_costs_what_requests_took_longer_and_not_what_the_reads_took(l
     assert again.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
 
 
+def test_what_a_device_takes_to_fetch_pages_is_known_before_any_was_read() -> None:
+    rates = Rates()
+    assert not rates.knows_fetching
+    for nbytes in (10**6, 10**7):
+        rates.fetched(nbytes, 0.004 + nbytes / 2e9)
+    assert rates.knows_fetching
+    assert rates.restore_seconds(10**7) == pytest.approx(0.009, rel=0.01)
+    for nbytes in (10**6, 10**7):
+        rates.restored(nbytes, 0.002 + nbytes / 1e9)
+    assert rates.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.01)
+    again = Rates.from_json(rates.to_json("here"), "here")
+    assert again is not None
+    assert again.knows_fetching
+    assert again.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.01)
+
+
+def test_what_requests_took_counts_instead_of_reading_and_fetching(learned: Rates) -> None:
+    learned.fetched(10**7, 5.0)
+    for _ in range(3):
+        learned.returned(10**7, 20, 0, 1, truth(20, 0) + moved(10**7))
+    assert learned.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
+
+
 def test_restoring_that_was_dear_is_tried_again_sooner_or_later(learned: Rates) -> None:
     """What is not done teaches nothing: without forgetting, two requests of a bad hour decide for good."""
     learned.refused()
@@ -274,7 +297,7 @@ def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
 def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> None:
     text = learned.to_json("a")
     data = json.loads(text)
-    bad = ["", "[]", "null", text[:-9], text.replace('"version": 8', '"version": 7')]
+    bad = ["", "[]", "null", text[:-9], text.replace(f'"version": {VERSION}', f'"version": {VERSION - 1}')]
     bad += [
         json.dumps(data | {"long": value}) for value in (3, [[1]], [[[1, 2, 3], 4]], [[[1, -5, 2, 0], 3]])
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,4 +144,31 @@ def test_a_refusal_to_restore_is_told_once_a_request(tmp_path: Path, monkeypatch
     assert len(refused) == 1
     model.ask("from memory", PROMPT, chat="chat")
     assert len(refused) == 1
+    model.serving.close()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("expected", [True, False])
+def test_who_says_whether_pages_are_read_back_is_obeyed_and_teaches_nothing(
+    wanted: bool, expected: bool, tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path)
+    lessons.clear()
+    read = list[float]()
+    refused = list[Foresight]()
+    monkeypatch.setattr(Foresight, "restored", lambda self, tokens, seconds: read.append(seconds))
+    monkeypatch.setattr(Foresight, "refused", lambda self: refused.append(self))
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: expected)
+    model = Model(tmp_path, tmp_path / "kv")
+    for name in ("first", "second"):  # a model's first request never teaches
+        request = model.request(name, PROMPT, chat="chat")
+        request.command = replace(request.command, restores=wanted)
+        model.serving.add(request)
+        finish(model)
+        assert request.report is not None
+        assert (request.report.restored_tokens > 0) == wanted
+        model.rest(0.0)  # the arena is built for what is on SSD
+        model.rest(FREE_AFTER)
+        assert model.model.memory.cached_pages == 0
+    assert (lessons, read, refused) == ([], [], [])
     model.serving.close()
