@@ -68,7 +68,7 @@ class Finding:
             settings.page_size,
             FEW_ROWS if model.kernels is not None else 0,
         )
-        model.arena.grew = self._foresight.grew
+        model.arena.grew, model.arena.met = self._foresight.grew, self._foresight.met
 
     def restore(self, sequence: Sequence, runner: Runner, *, is_alone: bool) -> bool:
         """Read the next of its pages back from SSD, where that is quicker than computing them.
@@ -77,10 +77,13 @@ class Finding:
         some sequences it is then checked what was read. None is read for a forgotten chat: it would own that.
         """
         tokens, owner = sequence.tokens(0, sequence.length), sequence.request.owner
-        wanted = sequence.request.command.restores
-        if owner is not None and self._read_some(sequence.table, tokens, owner, is_alone, wanted):
-            self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
-            return True
+        ahead = self._memory.ahead(sequence.table, tokens, is_alone=is_alone)
+        if owner is not None and ahead.end > ahead.first and self._chooses_to_read(sequence, ahead):
+            sequence.request.clock.growth += self._model.arena.meet()
+            is_learned = sequence.request.command.restores is None
+            if self._read_some(sequence.table, tokens, owner, is_alone, is_learned):
+                self._memory.trim(sequence.table)  # or pages that a window has left take the room of the next
+                return True
         sequence.may_restore = False
         self._memory.settle(sequence.table, tokens, owner)
         self._sample(sequence.table, tokens, sequence.begun_at, runner)
@@ -100,23 +103,25 @@ class Finding:
         try:
             begun_at = table.length if asked.begun_at is None else asked.begun_at
             ahead = self._memory.ahead(table, prompt, is_alone=False)
-            if self._has_room(ahead) and self._read_some(table, prompt, chat, is_alone=False):
-                self._asked = _Asked(asked.request, begun_at)
-            else:
-                self._sample(table, prompt, begun_at, runner)
+            if ahead.end > ahead.first and self._has_room(ahead) and self._should_restore(ahead):
+                self._model.arena.meet()
+                if self._read_some(table, prompt, chat, is_alone=False):
+                    self._asked = _Asked(asked.request, begun_at)
+                    return
+            self._sample(table, prompt, begun_at, runner)
         finally:
             self._memory.free(table)
 
     def make_ready(self) -> None:
-        """The arena was just built for pages that may come back: they need not wait for what happens once.
+        """The arena was just built for pages that may come back: none of them waits for what happens once.
 
-        MLX's CUDA build moves the pools to where the host may write. What the device takes to fetch pages
-        from there is measured once, before a request has to choose.
+        What a device takes to fetch pages that the host has written is known before a request has to choose.
         """
-        self._model.arena.memory(())
+        self._model.arena.meet()
         if device_kind() == "CUDA" and not self._foresight.knows_fetching:
-            for nbytes, seconds in fetch_costs(self._model):
-                self._foresight.fetched(nbytes, seconds)
+            for tokens, writing, fetching in fetch_costs(self._model):
+                self._foresight.restored(tokens, writing)  # to read them takes no less
+                self._foresight.fetched(tokens, fetching)
 
     @property
     def may_recall(self) -> bool:
@@ -139,7 +144,8 @@ class Finding:
         found = self._memory.lookup(request.ids)
         stored, cached = found.stored_tokens, found.cached_tokens
         read = stored - found.skipped_tokens
-        if stored and not self._foresight.should_restore(stored, cached, read):
+        unmet = self._model.arena.unmet_bytes
+        if stored and not self._foresight.should_restore(stored, cached, read, unmet):
             stored = read = 0
         return Reused(cached, stored, read)
 
@@ -181,9 +187,10 @@ class Finding:
         cached, seconds = report.cached_tokens + restored, clock.first_token - clock.taken_up - clock.growth
         new = len(request.prompt) - cached
         steps = self._steps(cached, new)
+        # A model's first request pays for what happens once; of a window more comes back than is read.
         if not restored:
-            self._foresight.answered(new, cached, steps, seconds)
-        # A model's first request pays for more than restoring; of a window more comes back than is read.
+            if not (is_first and self._foresight.knows_computing(new)):
+                self._foresight.answered(new, cached, steps, seconds)
         elif not is_first and self._model.config.largest_window is None:
             self._foresight.returned(restored, new, cached, steps, seconds)
 
@@ -210,35 +217,33 @@ class Finding:
     def _first_token(
         self, prompt: int, reused: int, read: int, ahead: Iterable[Sequence] = (), grown_bytes: int = 0
     ) -> float | None:
-        steps = self._steps(reused, prompt - reused)
-        return self._foresight.first_token(prompt, reused, read, ahead, steps, grown_bytes)
+        steps, met_bytes = self._steps(reused, prompt - reused), grown_bytes or self._model.arena.unmet_bytes
+        return self._foresight.first_token(prompt, reused, read, ahead, steps, grown_bytes, met_bytes)
+
+    def _chooses_to_read(self, sequence: Sequence, ahead: Ahead) -> bool:
+        """Whether the next of its pages are to come from SSD: as it was asked, or by what is quicker."""
+        wanted = sequence.request.command.restores
+        if wanted is None and not self._should_restore(ahead):
+            self._foresight.refused()
+            return False
+        return wanted is not False
 
     def _read_some(
-        self,
-        table: PageTable,
-        tokens: tuple[int, ...],
-        chat: str,
-        is_alone: bool,
-        wanted: bool | None = None,
+        self, table: PageTable, tokens: tuple[int, ...], chat: str, is_alone: bool, is_learned: bool = True
     ) -> int:
-        """The tokens gained; `wanted`: see `Generate.restores`."""
+        """The tokens gained; what it takes `is_learned`."""
         memory, size = self._memory, self._model.pager.page_size
-        should = self._should_restore(memory.ahead(table, tokens, is_alone=is_alone))
-        if not (should if wanted is None else wanted):
-            if wanted is None:
-                self._foresight.refused()
-            return 0
         began, before = time.perf_counter(), memory.counts.restored_pages
         gained = memory.restore(table, tokens, chat, is_alone=is_alone)
-        if gained and wanted is None:
+        if gained and is_learned:
             pages = memory.counts.restored_pages - before
             self._foresight.restored(pages * size, time.perf_counter() - began)
         return gained
 
     def _should_restore(self, ahead: Ahead) -> bool:
-        size = self._model.pager.page_size
+        size, unmet = self._model.pager.page_size, self._model.arena.unmet_bytes
         gains, reads = (ahead.end - ahead.begin) * size, (ahead.end - ahead.first) * size
-        return self._foresight.should_restore(gains, ahead.begin * size, reads)
+        return self._foresight.should_restore(gains, ahead.begin * size, reads, unmet)
 
     def _miss(self, request: Request, reused: int) -> tuple[int | None, MissReason | None]:
         chat = request.command.chat

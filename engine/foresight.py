@@ -68,6 +68,10 @@ class Foresight:
             tokens, begin = chunk.tokens, chunk.begin
             self._learn(lambda rates: rates.prefilled(tokens, begin, seconds))
 
+    def knows_computing(self, new: int) -> bool:
+        """Whether it is known what so many tokens of a prompt take."""
+        return self._rates.prefill_seconds(new, 0) is not None
+
     def answered(self, new: int, cached: int, steps: int, seconds: float) -> None:
         """The first token of a request that was alone came after `seconds`: see Rates.answered."""
         self._learn(lambda rates: rates.answered(new, cached, steps, seconds))
@@ -86,9 +90,14 @@ class Foresight:
         read = self._bytes(tokens)
         self._learn(lambda rates: rates.restored(read, seconds))
 
-    def fetched(self, nbytes: int, seconds: float) -> None:
+    def fetched(self, tokens: int, seconds: float) -> None:
+        """A device took so long to fetch pages of so many tokens that the host had written."""
+        fetched = self._bytes(tokens)
+        self._learn(lambda rates: rates.fetched(fetched, seconds))
+
+    def met(self, nbytes: int, seconds: float) -> None:
         """See Rates."""
-        self._learn(lambda rates: rates.fetched(nbytes, seconds))
+        self._learn(lambda rates: rates.met(nbytes, seconds))
 
     @property
     def knows_fetching(self) -> bool:
@@ -99,12 +108,12 @@ class Foresight:
         """See Rates."""
         self._learn(lambda rates: rates.grew(nbytes, seconds))
 
-    def should_restore(self, tokens: int, context: int, read: int) -> bool:
+    def should_restore(self, tokens: int, context: int, read: int, met_bytes: int) -> bool:
         """Whether reading `read` tokens' pages is no slower than computing `tokens` behind `context`.
 
-        What was never measured is tried.
+        `met_bytes`: of Rates.restore_seconds. What was never measured is tried.
         """
-        restore = self._rates.restore_seconds(self._bytes(read))
+        restore = self._rates.restore_seconds(self._bytes(read), met_bytes)
         compute = self._rates.prefill_seconds(tokens, context)
         return restore is None or compute is None or restore <= compute
 
@@ -115,7 +124,8 @@ class Foresight:
         read: int,
         ahead: Iterable[Sequence],
         steps: int,
-        grown_bytes: int = 0,
+        grown_bytes: int,
+        met_bytes: int,
     ) -> float | None:
         """Seconds until the first token of a prompt sent now; None until this machine was measured.
 
@@ -124,7 +134,7 @@ class Foresight:
                 from SSD.
             ahead: whose prompts are computed before it.
             steps: that compute what is not reused.
-            grown_bytes: of KV memory, where it has to grow first.
+            grown_bytes: of KV memory, where it has to grow first; `met_bytes`: of Rates.restore_seconds.
         """
         waits = [self._rates.prefill_seconds(other.pending, other.table.length) for other in ahead]
         known = [seconds for seconds in waits if seconds is not None]
@@ -136,6 +146,7 @@ class Foresight:
             steps,
             sum(known),
             restored_bytes=self._bytes(read),
+            met_bytes=met_bytes,
             grown_bytes=grown_bytes,
         )
 

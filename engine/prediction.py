@@ -22,7 +22,9 @@ SHORT = 8
 
 _PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
 
-_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "restore": 2, "fetched": 2, "returned": 2, "growth": 2}
+_WIDTHS = {"chunk": 4, "long": 4, "short": 4} | dict.fromkeys(
+    ("restore", "fetched", "met", "returned", "growth"), 2
+)
 _HISTORY = 4096.0  # tokens of a long chat
 
 
@@ -43,7 +45,7 @@ class Rates:
         self._chunks, self._longer = CostFit(doubted), CostFit(doubted)
         self._short = CostFit((0.0, 0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
-        self._growth, self._fetched = CostFit(fewest=1), CostFit(fewest=1)
+        self._growth, self._fetched, self._met = (CostFit(fewest=1) for _ in range(3))
         self._refusals = 0
         self._latest: deque[float] = deque(maxlen=_LATEST)  # what requests took of what was expected of them
 
@@ -74,6 +76,10 @@ class Rates:
     def fetched(self, nbytes: int, seconds: float) -> None:
         """A device took `seconds` to fetch `nbytes` of pages that the host had written."""
         self._fetched.add((1.0, float(nbytes)), seconds)
+
+    def met(self, nbytes: int, seconds: float) -> None:
+        """KV memory of `nbytes` went where the host may write it, once since it grew, in `seconds`."""
+        self._met.add((1.0, float(nbytes)), seconds)
 
     @property
     def knows_fetching(self) -> bool:
@@ -114,17 +120,20 @@ class Rates:
         seconds = like.seconds(_chunk(tokens, context))
         return other.seconds(_chunk(tokens, context)) if seconds is None else seconds
 
-    def restore_seconds(self, nbytes: int) -> float | None:
+    def restore_seconds(self, nbytes: int, met_bytes: int = 0) -> float | None:
         """What reading `nbytes` of pages back takes, and having a device fetch them.
 
-        As requests have shown; before they have, what is known of reads and of fetching, together.
+        As requests have shown; before they have, what is known of reads and of fetching, together. Behind
+        either comes what `met_bytes` of KV memory take that the host has not met yet.
         """
         if nbytes <= 0:
             return 0.0
-        features = (1.0, float(nbytes))
-        if (whole := self._returned.seconds(features)) is not None:
-            return whole
-        parts = (self._restore.seconds(features), self._fetched.seconds(features))
+        read = (1.0, float(nbytes))
+        parts = [self._returned.seconds(read)]
+        if parts == [None]:
+            parts = [self._restore.seconds(read), self._fetched.seconds(read)]
+        if met_bytes:
+            parts.append(self._met.seconds((1.0, float(met_bytes))))
         known = [seconds for seconds in parts if seconds is not None]
         return sum(known) if known else None
 
@@ -136,6 +145,7 @@ class Rates:
         queue_seconds: float = 0.0,
         *,
         restored_bytes: int = 0,
+        met_bytes: int = 0,
         grown_bytes: int = 0,
     ) -> float | None:
         """From now to the first token of a prompt; None until what it needs was measured.
@@ -145,11 +155,11 @@ class Rates:
             cached: tokens before them that need no computing.
             steps: that compute the new ones; of a few, their number is what counts.
             queue_seconds: until its turn.
-            restored_bytes: of cached pages that are read back first.
+            restored_bytes: of cached pages that are read back first; `met_bytes`: of `restore_seconds`.
             grown_bytes: of KV memory that has to grow first; taken to cost nothing before one has.
         """
         work = self._work_seconds(new_tokens, cached, steps)
-        restore = self.restore_seconds(restored_bytes)
+        restore = self.restore_seconds(restored_bytes, met_bytes)
         if work is None or restore is None:
             return None
         growth = self._growth.seconds((1.0, float(grown_bytes))) if grown_bytes else None
@@ -202,6 +212,7 @@ class Rates:
             "short": self._short,
             "restore": self._restore,
             "fetched": self._fetched,
+            "met": self._met,
             "returned": self._returned,
             "growth": self._growth,
         }

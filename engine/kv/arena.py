@@ -48,6 +48,8 @@ class Arena:
     Attributes:
         coding: how keys and values are stored.
         grew: told of each growth: the bytes of all arrays then, and the seconds it took.
+        unmet_bytes: of all arrays that `meet` would have to do with.
+        met: told of each `meet` that had any, and of the seconds it took.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Arena:
         self._due: PageCopied | None = None
         self._shows_views = False
         self.grew: Callable[[int, float], None] = lambda _bytes, _seconds: None
+        self.met: Callable[[int, float], None] = lambda _bytes, _seconds: None
         self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
         self.release()
 
@@ -143,7 +146,8 @@ class Arena:
             for pools, new in zip(self._pools.values(), grown(olds, build), strict=True):
                 pools[layer] = new
         self._show()
-        self.grew(self._pages * self.page_bytes, time.perf_counter() - began)
+        self.unmet_bytes = self._pages * self.page_bytes
+        self.grew(self.unmet_bytes, time.perf_counter() - began)
 
     def pages_for(self, pages: int, limit: int) -> int:
         """How many there are once `reserve` was asked for so many."""
@@ -153,7 +157,7 @@ class Arena:
 
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
-        self._pages, self._due = 0, None
+        self._pages, self._due, self.unmet_bytes = 0, None, 0
         self._hide()
         self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
         for name, plane in self._planes.items():
@@ -215,29 +219,37 @@ class Arena:
             self._copy_what_is_due()
             self._due = copied  # what comes next may do it in passing
 
-    def read(self, pages: Sequence[int]) -> PageData:
-        """What these pages hold, in host memory; waits for whoever writes them."""
+    def gathered(self, pages: Sequence[int]) -> dict[str, list[mx.array]]:
+        """What these pages hold: by name, such as "keys", of all layers."""
         self.synchronize()
         spans = page_spans(pages, self.page_size)
-        stacks = {
-            name: mx.stack([gather(pool, spans) for pool in pools]) for name, pools in self._pools.items()
-        }
+        return {name: [gather(pool, spans) for pool in pools] for name, pools in self._pools.items()}
+
+    def read(self, pages: Sequence[int]) -> PageData:
+        """What these pages hold, in host memory; waits for whoever writes them."""
+        stacks = {name: mx.stack(parts) for name, parts in self.gathered(pages).items()}
         mx.eval(list(stacks.values()))
         arrays: dict[str, Array] = {name: np.array(bits(stack)) for name, stack in stacks.items()}
         return PageData(arrays, self.page_size)
 
-    def touch(self, pages: Sequence[int]) -> None:
-        """Have the device read what these pages hold, and wait for that."""
-        self.synchronize()
-        spans = page_spans(pages, self.page_size)
-        mx.eval([mx.sum(gather(pool, spans)) for pools in self._pools.values() for pool in pools])
+    def meet(self) -> float:
+        """Have the pools where `memory` can give them to the host, once since they grew; returns seconds.
+
+        Apple's GPUs use the host's memory. MLX's CUDA build moves pools where both may touch them.
+        """
+        if not self.unmet_bytes:
+            return 0.0
+        began = time.perf_counter()
+        self.memory(())
+        nbytes, self.unmet_bytes, seconds = self.unmet_bytes, 0, time.perf_counter() - began
+        self.met(nbytes, seconds)
+        return seconds
 
     def memory(self, pages: Sequence[int]) -> PoolMemory:
         """Where these pages lie, to be filled with what `read` gives.
 
         It waits for all that touches the pools: no step may run while they are filled. It must be gone before
-        the pools are used again, or the next write copies them. Apple's GPUs use the host's memory; MLX's
-        CUDA build moves the pools where host and device both may touch them, and leaves them there.
+        the pools are used again, or the next write copies them. See `meet` before.
         """
         self.synchronize()
         views = {name: [host_view(bits(pool)) for pool in pools] for name, pools in self._pools.items()}

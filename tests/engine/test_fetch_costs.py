@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -23,8 +24,8 @@ def test_pages_of_two_sizes_are_fetched_and_given_back(tmp_path: Path) -> None:
     used, arena = model.model.pager.pages_used, model.model.arena
     kept = arena.read(range(12))
     costs = list(fetch_costs(model.model))
-    assert [nbytes for nbytes, _ in costs] == [pages * arena.page_bytes for pages in PAGES]
-    assert all(0 < seconds < 1 for _, seconds in costs)
+    assert [tokens for tokens, _, _ in costs] == [16 * pages for pages in PAGES]
+    assert all(0 < seconds < 1 for _, *both in costs for seconds in both)
     assert model.model.pager.pages_used == used
     for name, array in arena.read(range(12)).arrays.items():
         np.testing.assert_array_equal(array, kept.arrays[name])
@@ -37,21 +38,21 @@ def test_the_first_read_of_what_was_written_is_what_costs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, slow, new, written = Model(tmp_path, None), 0.02, set[int](), list[int]()
-    memory, touch = Arena.memory, Arena.touch
+    memory, gathered = Arena.memory, Arena.gathered
 
     def noted(self: Arena, pages: Sequence[int]) -> Any:
         new.update(pages)
         written.append(len(pages))
         return memory(self, pages)
 
-    def slowly(self: Arena, pages: Sequence[int]) -> None:
-        touch(self, pages)
+    def slowly(self: Arena, pages: Sequence[int]) -> dict[str, list[mx.array]]:
         time.sleep(slow * len(new.intersection(pages)) / PAGES[-1])
         new.difference_update(pages)
+        return gathered(self, pages)
 
     monkeypatch.setattr(Arena, "memory", noted)
-    monkeypatch.setattr(Arena, "touch", slowly)
-    (_, few), (_, many) = fetch_costs(model.model)
+    monkeypatch.setattr(Arena, "gathered", slowly)
+    (_, _, few), (_, _, many) = fetch_costs(model.model)
     assert sorted(set(written)) == sorted(PAGES)
     assert many == pytest.approx(slow, abs=0.5 * slow)
     assert few < many
@@ -72,9 +73,9 @@ def test_it_is_known_once_a_model_with_chats_on_ssd_was_loaded_where_memory_is_a
     monkeypatch.setattr("engine.finding.device_kind", lambda: device)
     measured = list[int]()
 
-    def costs(model: object) -> list[tuple[int, float]]:
+    def costs(model: object) -> list[tuple[int, float, float]]:
         measured.append(1)
-        return [(1 << 20, 0.004)]
+        return [(64, 0.003, 0.004)]
 
     monkeypatch.setattr("engine.finding.fetch_costs", costs)
     for _ in range(3):
@@ -84,10 +85,13 @@ def test_it_is_known_once_a_model_with_chats_on_ssd_was_loaded_where_memory_is_a
         model.rest(FREE_AFTER)
         model.serving.close()
     (rates,) = (tmp_path / "cache" / "rates").glob("*.json")
-    fetched = json.loads(rates.read_text())["fetched"]
+    known = json.loads(rates.read_text())
     if device == "CUDA":
         assert len(measured) == 1
-        assert fetched == [[[1.0, float(1 << 20)], 0.004]]
+        ((features, seconds),) = known["fetched"]
+        assert features == [1.0, 4.0 * model.model.arena.page_bytes]
+        assert seconds == 0.004
+        assert [features, 0.003] in known["restore"]
     else:
         assert not measured
-        assert fetched == []
+        assert known["fetched"] == []

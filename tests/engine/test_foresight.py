@@ -21,7 +21,7 @@ def learn(learning: Foresight, seconds: float) -> None:
 
 
 def first_token(learning: Foresight, tokens: int) -> float | None:
-    return learning.first_token(tokens, 0, 0, (), 1)
+    return learning.first_token(tokens, 0, 0, (), 1, 0, 0)
 
 
 def test_what_two_processes_learn_is_kept_of_both(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_what_two_processes_learn_is_kept_of_both(tmp_path: Path) -> None:
     one.save()
     other.save()
     assert first_token(foresight(file), 800) == pytest.approx(0.8, rel=0.1)
-    told = foresight(file).first_token(1601, 1600, 1600, (), 1)
+    told = foresight(file).first_token(1601, 1600, 1600, (), 1, 0, 0)
     assert told is not None
     assert 0.5 <= told < 0.6
     assert [path.name for path in file.parent.iterdir()] == ["model.json"]

@@ -103,7 +103,7 @@ def test_growing_memory_is_no_cost_of_the_prompt_and_foretold(
     seen = list[int]()
 
     def noted(self: Foresight, *known: Any, **_: Any) -> float | None:
-        seen.append(known[-1])
+        seen.append(known[-2])
         return grown(self, *known)
 
     monkeypatch.setattr(Foresight, "first_token", noted)
@@ -135,7 +135,9 @@ def test_a_refusal_to_restore_is_told_once_a_request(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Foresight, "refused", lambda self: refused.append(self))
     stored(tmp_path)
     model = Model(tmp_path, tmp_path / "kv")
-    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: not tokens)
+    monkeypatch.setattr(
+        Foresight, "should_restore", lambda self, tokens, context, read, met_bytes: not tokens
+    )
     model.serving.predict(model.request("?", PROMPT, chat="chat"))
     model.rest(0.0)
     assert not refused
@@ -158,7 +160,7 @@ def test_who_says_whether_pages_are_read_back_is_obeyed_and_teaches_nothing(
     refused = list[Foresight]()
     monkeypatch.setattr(Foresight, "restored", lambda self, tokens, seconds: read.append(seconds))
     monkeypatch.setattr(Foresight, "refused", lambda self: refused.append(self))
-    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: expected)
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read, met_bytes: expected)
     model = Model(tmp_path, tmp_path / "kv")
     for name in ("first", "second"):  # a model's first request never teaches
         request = model.request(name, PROMPT, chat="chat")

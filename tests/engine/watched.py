@@ -57,7 +57,7 @@ class Watch:
 
 def restore_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is on SSD is read back, even where a small model computes it sooner."""
-    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read: True)
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read, met_bytes: True)
 
 
 def guess_always(monkeypatch: pytest.MonkeyPatch) -> None:
