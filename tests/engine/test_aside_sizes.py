@@ -13,7 +13,7 @@ from engine.kv.page_table import PageTable
 from engine.prompt_chunks import PromptChunks
 from engine.request import Sequence
 from engine.ways import Way
-from tests.engine.test_aside import loaded, stepped
+from tests.engine.asides import loaded, stepped
 from tests.engine.watched import needs_aside
 from tests.fakes.random_model import write_random_model
 
