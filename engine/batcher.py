@@ -50,6 +50,11 @@ class Batcher:
         return self._scheduler.running
 
     @property
+    def next(self) -> Sequence | None:
+        """Who begins next, as soon as there is room."""
+        return self._scheduler.next
+
+    @property
     def stepping(self) -> tuple[Sequence, ...]:
         """Those of `running` whose tokens the next step computes: a suspect's alone, where there is one."""
         running = self._scheduler.running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from engine.arena_room import ArenaRoom
 from engine.batch import Sent
 from engine.batcher import Batcher
 from engine.broken_steps import BrokenSteps
@@ -31,10 +32,6 @@ from engine.warming import Warming
 
 _LAYERED = 3
 """Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""
-
-ANSWER_ROOM = 512
-"""Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
-
 
 _TELL_WITHIN = 0.25
 """Seconds for which the answer to Release waits for pages to be written."""
@@ -74,6 +71,7 @@ class Serving:
         chunk, page = settings.prefill_chunk, settings.page_size
         chunks = ChunkSizer(chunk, page, model.config.layers, longest, self._live.mixing)
         self._batcher = Batcher(self._memory, model.pager, chunks, self._live.is_warm)
+        self._room = ArenaRoom(model, self._batcher)
         self._broken = BrokenSteps(self._batcher, self._live)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
@@ -161,7 +159,7 @@ class Serving:
         turn = request.sequences[0].turn
         ahead = [other for other in self._batcher if other.turn <= turn and other.pending > 1]
         self._warming.expect()
-        pages = self._memory.pages_built_for(request.prompt, min(request.most_tokens, ANSWER_ROOM))
+        pages = self._room.needed(request)
         predicted = self._finding.predict(request, reused, ahead, pages)
         if predicted.restored_tokens:
             self._tidying.expect(pages)
@@ -205,7 +203,7 @@ class Serving:
         flying = self._sent
         self._live.first_runs.begin()
         try:
-            if sequence := self._batcher.start(self._sent):
+            if self._room.is_there() and (sequence := self._batcher.start(self._sent)):
                 self._started(sequence)
             settled = self._restore_some()
             before, self._sent = self._sent, None
@@ -235,6 +233,7 @@ class Serving:
             if sent is not None:
                 self._broken.left(sent)
             self._live.first_runs.rest()
+            self._room.rest()
             self._tidying.rest_began()
             self._tell.stats()
 
@@ -245,17 +244,10 @@ class Serving:
         newcomer.sequences[0].reading = self._finding.reading(newcomer, reused)
 
     def _started(self, sequence: Sequence) -> None:
-        """It began, for the first time or again after it gave way.
-
-        The arena is built for all of it at once.
-        """
-        sequence.begun_at = sequence.table.length
+        """It began, for the first time or again after it gave way."""
+        sequence.begun_at, request = sequence.table.length, sequence.request
         self._finding.let_go()
-        request, began, pages = sequence.request, time.perf_counter(), self.model.arena.pages
-        answer = request.most_tokens - len(sequence.generated)
-        self._memory.prepare(sequence.table, sequence.length + min(answer, ANSWER_ROOM))
-        if self.model.arena.pages != pages:
-            request.clock.growth += time.perf_counter() - began
+        request.clock.growth += self._room.prepare(sequence)
         if not request.clock.prefill_began:
             request.clock.prefill_began = time.perf_counter()
             request.launched_before = self._live.launches

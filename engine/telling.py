@@ -141,7 +141,7 @@ class Teller:
         self._look.look(now)
         arena = self._model.arena
         return MemoryUse(
-            arena_bytes=arena.pages * arena.page_bytes,
+            arena_bytes=arena.pages * arena.page_bytes + arena.growing.ahead_bytes,
             allocator_bytes=mx.get_cache_memory(),
             process_bytes=self._look.process_bytes,
             is_short=self._look.is_short,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from engine.host_view import host_view
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.coding import Plane, coding, head_bytes
-from engine.kv.growth import grown
+from engine.kv.growth import GrowingPools
 from engine.kv.page_data import Array, PageData
 from engine.kv.page_table import PageCopy as PageCopied
 from engine.kv.page_table import Span
@@ -47,6 +47,7 @@ class Arena:
 
     Attributes:
         coding: how keys and values are stored.
+        growing: where they are.
         grew: told of each growth: the bytes of all arrays then, and the seconds it took.
         unmet_bytes: of all arrays that `meet` would have to do with.
         met: told of each `meet` that had any, and of the seconds it took.
@@ -65,7 +66,9 @@ class Arena:
         self.page_size, self._kv_heads, self._layers = page_size, kv_heads, layers
         self.coding = coding(head_dim, dtype, bits)
         self._planes = {name + plane.suffix: plane for name in (KEYS, VALUES) for plane in self.coding.planes}
-        self._pools = {name: list[mx.array]() for name in self._planes}
+        makers = {name: partial(self._pool, plane) for name, plane in self._planes.items()}
+        self.growing = GrowingPools(layers, page_size, makers)
+        self._pools = self.growing.arrays
         self._fences: list[mx.array] = []
         self._copiers: Sequence[PageCopy] | None = None
         self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pair, _arrays: []
@@ -79,7 +82,7 @@ class Arena:
     @property
     def pages(self) -> int:
         """Pages that the arrays hold now."""
-        return self._pages
+        return self.growing.pages
 
     @property
     def is_quantised(self) -> bool:
@@ -135,33 +138,26 @@ class Arena:
 
     def reserve(self, pages: int, limit: int) -> None:
         """Make room for `pages` pages and some more, at most `limit` in all; what is stored stays."""
-        if pages <= self._pages:
+        if pages <= self.pages:
             return
         self.synchronize()
         self._hide()
-        began, self._pages = time.perf_counter(), self.pages_for(pages, limit)
-        build = [partial(self._pool, plane) for plane in self._planes.values()]
-        for layer in range(self._layers):
-            olds = [pools[layer] for pools in self._pools.values()]
-            for pools, new in zip(self._pools.values(), grown(olds, build), strict=True):
-                pools[layer] = new
+        began = time.perf_counter()
+        self.growing.grow(pages, limit)
         self._show()
-        self.unmet_bytes = self._pages * self.page_bytes
+        self.unmet_bytes = self.pages * self.page_bytes
         self.grew(self.unmet_bytes, time.perf_counter() - began)
 
     def pages_for(self, pages: int, limit: int) -> int:
         """How many there are once `reserve` was asked for so many."""
-        if pages <= self._pages:
-            return self._pages
-        return min(limit, max(pages + pages // 16, 2 * self._pages, 1024 // self.page_size))
+        return self.growing.pages_for(pages, limit)
 
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
-        self._pages, self._due, self.unmet_bytes = 0, None, 0
+        self._due, self.unmet_bytes = None, 0
         self._hide()
         self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
-        for name, plane in self._planes.items():
-            self._pools[name][:] = [self._pool(plane) for _ in range(self._layers)]
+        self.growing.release()
         self._show()
 
     def write_layer(self, layer: int, keys: mx.array, values: mx.array, spans: Sequence[Span]) -> None:
@@ -190,7 +186,7 @@ class Arena:
 
     def rows_of(self, slots: NDArray[np.int32]) -> mx.array:
         """Where the rows of `slots` (n, tokens) lie, for `read_rows`, until the arena grows."""
-        heads = np.arange(self._kv_heads, dtype=np.int32) * (self._pages * self.page_size)
+        heads = np.arange(self._kv_heads, dtype=np.int32) * (self.pages * self.page_size)
         return mx.array(slots[:, None] + heads[:, None])
 
     def read_rows(self, layer: int, rows: mx.array) -> tuple[mx.array, mx.array]:
@@ -275,7 +271,7 @@ class Arena:
 
     def _show(self) -> None:
         """Let kernels see what there is now."""
-        self._shown.slots = device_integers(self._pages * self.page_size)
+        self._shown.slots = device_integers(self.pages * self.page_size)
         if self._shows_views:
             for views, name in ((self._shown.keys, KEYS), (self._shown.values, VALUES)):
                 views[:] = [pool[0, : self.page_size] for pool in self._pools[name]]
@@ -296,5 +292,5 @@ class Arena:
         """Of keys or of values: the pools of each plane."""
         return [self._pools[name + plane.suffix] for plane in self.coding.planes]
 
-    def _pool(self, plane: Plane) -> mx.array:
-        return mx.zeros((self._kv_heads, self._pages * self.page_size, plane.width), dtype=plane.dtype)
+    def _pool(self, plane: Plane, slots: int) -> mx.array:
+        return mx.zeros((self._kv_heads, slots, plane.width), dtype=plane.dtype)

@@ -1,9 +1,11 @@
-"""An arena's arrays of a layer in a new size."""
+"""An arena's arrays, which grow: larger ones, built before they take the place of those that are there."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import mlx.core as mx
 
@@ -15,24 +17,117 @@ _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
 
 
-def grown(olds: Sequence[mx.array], build: Sequence[Callable[[], mx.array]]) -> list[mx.array]:
-    """What each of `build` makes, larger ones of zeros, with what `olds` (kv_heads, slots, width) hold."""
-    if device_kind() == "CPU":
-        return _grown_on_host(olds, build)
-    pools = [make() for make in build]
-    for old, pool in zip(olds, pools, strict=True):
-        pool[:, : old.shape[1]] = old
-    mx.eval(pools)
-    return pools
+class GrowingPools:
+    """Arrays by name, such as "keys", one of each layer; none has a page at first.
+
+    Attributes:
+        arrays: (kv_heads, slots, width) each, of zeros where nothing was written.
+        pages: that they hold.
+    """
+
+    def __init__(self, layers: int, page_size: int, makers: dict[str, Callable[[int], mx.array]]) -> None:
+        """`makers`: by name, what makes one of so many slots, of zeros."""
+        self._layers, self._page_size, self._makers = layers, page_size, makers
+        self.arrays = {name: list[mx.array]() for name in makers}
+        self.pages = 0
+        self._ahead: _Growth | None = None
+        self.release()
+
+    def pages_for(self, pages: int, limit: int) -> int:
+        """How many there are once `grow` was asked for so many: twice as many at least, `limit` at most."""
+        if pages <= self.pages:
+            return self.pages
+        return min(limit, max(pages + pages // 16, 2 * self.pages, 1024 // self._page_size))
+
+    def grow(self, pages: int, limit: int) -> None:
+        """Hold so many pages or more, with all that was written."""
+        growth, self._ahead = self._growth_to(pages, limit), None
+        for layer in range(self._layers):
+            olds = [pools[layer] for pools in self.arrays.values()]
+            for pools, new in zip(self.arrays.values(), growth.take(olds), strict=True):
+                pools[layer] = new
+        self.pages = growth.pages
+
+    def build_ahead(self, pages: int, limit: int) -> bool:
+        """Build an array of what `grow` would; returns whether there is no more to build before it.
+
+        There is nothing where the arrays of both sizes would have more than `limit` pages together.
+        """
+        if pages <= self.pages:
+            return True
+        growth = self._growth_to(pages, limit)
+        if self.pages + growth.pages > limit:
+            self._ahead = None
+            return True
+        self._ahead = growth
+        return growth.build()
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Of what was built ahead."""
+        return 0 if self._ahead is None else self._ahead.nbytes
+
+    def drop_ahead(self) -> None:
+        """Free what was built ahead."""
+        self._ahead = None
+
+    def release(self) -> None:
+        """Free all; what was written is gone."""
+        self.pages, self._ahead = 0, None
+        for name, make in self._makers.items():
+            self.arrays[name][:] = [make(0) for _ in range(self._layers)]
+
+    def _growth_to(self, pages: int, limit: int) -> _Growth:
+        """What was built ahead, if that has as many, and the limit has not become less since."""
+        if self._ahead is not None and pages <= self._ahead.pages <= limit:
+            return self._ahead
+        size = self.pages_for(pages, limit)
+        makers = [partial(make, size * self._page_size) for make in self._makers.values()]
+        return _Growth(size, self._layers, makers)
 
 
-def _grown_on_host(olds: Sequence[mx.array], build: Sequence[Callable[[], mx.array]]) -> list[mx.array]:
-    """The same, built by two threads: memory that the system gives for the first time takes long."""
-    pools: list[mx.array] = []
-    for index, make in enumerate(build):
+class _Growth:
+    """Arrays of `pages`, built one at a time."""
+
+    def __init__(self, pages: int, layers: int, makers: Sequence[Callable[[], mx.array]]) -> None:
+        self.pages = pages
+        self._layers, self._makers = layers, makers
+        self._built = deque[mx.array]()
+
+    def build(self) -> bool:
+        """One more, in the order of layers; returns whether all are built."""
+        whole = self._layers * len(self._makers)
+        if len(self._built) < whole:
+            self._built.extend(_made([self._makers[len(self._built) % len(self._makers)]]))
+        return len(self._built) == whole
+
+    @property
+    def nbytes(self) -> int:
+        """Of what is built."""
+        return sum(array.nbytes for array in self._built)
+
+    def take(self, olds: Sequence[mx.array]) -> list[mx.array]:
+        """Those of the next layer, with what `olds` hold."""
+        pools = [self._built.popleft() for _ in self._makers if self._built]
+        pools += _made(self._makers[len(pools) :])
+        for old, pool in zip(olds, pools, strict=True):
+            if device_kind() == "CPU":
+                host_view(bits(pool))[:, : old.shape[1]] = host_view(bits(old))
+            else:
+                pool[:, : old.shape[1]] = old
+        mx.eval(pools)
+        return pools
+
+
+def _made(makers: Sequence[Callable[[], mx.array]]) -> list[mx.array]:
+    """On a CPU by two threads, waited for: memory that the system gives for the first time takes long."""
+    if device_kind() != "CPU":
+        pools = [make() for make in makers]
+        mx.async_eval(pools)
+        return pools
+    pools = list[mx.array]()
+    for index, make in enumerate(makers):
         with mx.stream(_BESIDE) if index % 2 else nullcontext():
             pools.append(make())
     mx.eval(pools)
-    for old, pool in zip(olds, pools, strict=True):
-        host_view(bits(pool))[:, : old.shape[1]] = host_view(bits(old))
     return pools

@@ -93,14 +93,20 @@ class KVMemory:
         """`chat` owns the whole pages that there are of `tokens`, too. Returns their tokens."""
         return share(self.tree, self._tier, chat, tokens)
 
-    def prepare(self, table: PageTable, tokens: int) -> None:
-        """Build the arena for the first `tokens` tokens of `table` at once, not by and by; takes no page."""
-        self._store.reserve(self._built_for(self._pager.missing(table, tokens)), self._pager.total_pages)
+    def prepare(self, missing: int) -> None:
+        """Build the arena for so many pages more at once, not by and by; takes none."""
+        self._store.reserve(self.built_for(missing), self._pager.total_pages)
 
-    def pages_built_for(self, tokens: Sequence[int], more: int) -> int:
-        """How large `prepare` would have the arena for a prompt of `tokens` and `more` tokens behind it."""
+    def pages_built_for(self, tokens: Sequence[int], more: int, besides: int = 0) -> int:
+        """Pages of an arena that has room for a prompt, `more` tokens behind it, and pages of others."""
         shared = self.tree.match(tokens, len(tokens) - 1).length // self._pager.page_size
-        return self._built_for(self._pager.pages_for(len(tokens) + more) - shared)
+        return self.built_for(self._pager.pages_for(len(tokens) + more) - shared + besides)
+
+    def built_for(self, missing: int) -> int:
+        """Pages that the arena has to have so that `missing` more can be used."""
+        pager = self._pager
+        unused = pager.free_pages - (pager.total_pages - pager.high_water)  # free, and built already
+        return min(pager.high_water + max(0, missing - unused), pager.total_pages)
 
     def ahead(self, table: PageTable, tokens: Sequence[int], *, is_alone: bool) -> Ahead:
         """What `restore` could add to `table` of a prompt: without a sliding window what it reads at once.
@@ -283,12 +289,6 @@ class KVMemory:
         for table, chat in running:
             pages[chat].update(page for page in table.pages if page != NO_PAGE and not is_cached(page))
         return pages
-
-    def _built_for(self, missing: int) -> int:
-        """Pages that the arena has to have so that `missing` more can be used."""
-        pager = self._pager
-        unused = pager.free_pages - (pager.total_pages - pager.high_water)  # free, and built already
-        return min(pager.high_water + max(0, missing - unused), pager.total_pages)
 
     def _claimed(self, new: Sequence[Node], chat: str) -> None:
         """The nodes `new` are `chat`'s too, on SSD as well."""

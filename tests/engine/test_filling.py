@@ -53,7 +53,7 @@ def test_layer_by_layer_beside_steps_of_others_gives_the_same_as_at_once(
         if len(steps) < 10:
             steps.append(runner.decode([other], mx.array([ids[10 + len(steps)]], dtype=mx.uint32)))
             mx.eval(steps[-1], runner.results)
-        model.memory.prepare(other, 64 * len(steps) * model.pager.page_size)
+        model.memory.prepare(64 * len(steps))
     assert table.length == 20 + tokens
     assert_close(logits[0], alone)
     assert_close(mx.concatenate(steps)[-1:], our_logits(model, ids[: 10 + len(steps)], 10 + len(steps))[-1:])

@@ -9,7 +9,6 @@ import pytest
 
 from engine.commands import Generate, LoadModel
 from engine.events import Stats
-from engine.kv.coding import Plane
 from engine.model_events import ModelReady
 from engine.settings import EngineSettings
 from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
@@ -241,16 +240,17 @@ def test_growth_that_breaks_loses_pages_and_no_answer(
 ) -> None:
     model = Model(tmp_path, None)
     first, _ = model.ask("a", long_prompt(0, 40))
-    arena, build, built = model.model.arena, model.model.arena._pool, list[object]()
+    arena, built = model.model.arena, list[int]()
+    (keys, make), _ = makers = list(arena.growing._makers.items())
 
-    def build_one(plane: Plane) -> mx.array:
-        if len(built) > 2 and arena.pages:  # the first layer has grown
+    def build_one(slots: int) -> mx.array:
+        if len(built) == 1 and slots:  # the first layer has grown
             raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
-        built.append(plane)
-        return build(plane)
+        built.append(slots)
+        return make(slots)
 
     with monkeypatch.context() as patch:
-        patch.setattr(arena, "_pool", build_one)
+        patch.setattr(arena.growing, "_makers", {**dict(makers), keys: build_one})
         with pytest.raises(RuntimeError, match="allocate"):
             model.serving.tidy(GROW_AFTER)
     assert built

@@ -210,3 +210,75 @@ def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
 
 def _address(array: mx.array) -> int:
     return np.array(array, copy=False).ctypes.data
+
+
+@BITS
+def test_what_is_built_ahead_takes_the_place_of_what_is_there_with_all_that_was_written(
+    bits: int | None,
+) -> None:
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits)
+    arena.reserve(64, limit=1000)
+    rows = [some(rng, 20) for _ in range(LAYERS)]
+    for layer in range(LAYERS):
+        arena.write_layer(layer, *rows[layer], [Span(990, 1010)])
+    built = list[int]()
+    while not arena.growing.build_ahead(100, limit=1000):
+        built.append(arena.growing.ahead_bytes)
+        for layer in range(LAYERS):  # work goes on where it was
+            rows[layer] = some(rng, 20)
+            arena.write_layer(layer, *rows[layer], [Span(990, 1010)])
+    assert built == sorted(set(built))
+    assert len(built) + 1 == LAYERS * len(arena.growing.arrays)
+    assert arena.growing.ahead_bytes == 136 * arena.page_bytes
+    addresses = {_address(array) for array in arena.state()}
+    assert arena.growing.build_ahead(100, limit=1000)
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    arena.reserve(90, limit=1000)
+    assert mx.get_peak_memory() - before < arena.page_bytes
+    assert (arena.pages, arena.growing.ahead_bytes) == (136, 0)
+    assert not addresses & {_address(pool) for pools in arena.growing.arrays.values() for pool in pools}
+    for layer, (keys, values) in enumerate(rows):
+        for stored, row in zip(arena.read_layer(layer, [Span(990, 1010)]), (keys, values), strict=True):
+            np.testing.assert_array_equal(np.array(stored), kept(arena, row))
+    empty = arena.read_layer(0, [Span(68 * SIZE, 136 * SIZE)])
+    assert not any(np.array(part).any() for part in empty)
+
+
+def test_a_few_arrays_built_ahead_are_used_and_the_others_built_then() -> None:
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    assert not arena.growing.build_ahead(10, limit=1000)
+    arena.reserve(10, limit=1000)
+    assert arena.pages == 64
+    assert [pool.shape for pools in arena.growing.arrays.values() for pool in pools] == 4 * [
+        (HEADS, 64 * SIZE, DIM)
+    ]
+
+
+def test_nothing_is_built_ahead_that_both_sizes_have_no_room_for() -> None:
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    arena.reserve(64, limit=200)
+    assert arena.growing.build_ahead(68, limit=200)
+    assert arena.growing.build_ahead(69, limit=203)  # 68 and 136
+    assert arena.growing.ahead_bytes == 0
+    assert not arena.growing.build_ahead(69, limit=204)
+    assert arena.growing.ahead_bytes > 0
+    arena.reserve(69, limit=100)  # less than when it was begun
+    assert (arena.pages, arena.growing.ahead_bytes) == (100, 0)
+
+
+def test_what_was_built_ahead_for_less_is_not_enough() -> None:
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    for _ in range(3):
+        arena.growing.build_ahead(65, limit=1000)
+    assert not arena.growing.build_ahead(500, limit=2000)
+    arena.reserve(500, limit=2000)
+    assert arena.pages == 531
+
+
+@pytest.mark.parametrize("how", ["drop_ahead", "release"])
+def test_what_was_built_ahead_can_be_given_back(how: str) -> None:
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    arena.growing.build_ahead(65, limit=1000)
+    getattr(arena.growing, how)()
+    assert arena.growing.ahead_bytes == 0

@@ -1,0 +1,74 @@
+"""How large the arena is to be, for those who run and for who is next; built by and by beside answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from engine.batcher import Batcher
+from engine.loading.model import LoadedModel
+from engine.request import Request, Sequence
+
+ANSWER_ROOM = 512
+"""Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
+
+NEAR_PAGES = 16
+"""That are built and free: where there will be fewer, more are built ahead of the answers that want them."""
+
+
+class ArenaRoom:
+    """Has the arena grow when a request begins, for all of it and for those beside it, in one go.
+
+    Where answers are being written that waits until the larger one is built, an array in each of their steps:
+    memory that the system gives for the first time takes long.
+    """
+
+    def __init__(self, model: LoadedModel, batcher: Batcher) -> None:
+        self._memory, self._pager, self._arena = model.memory, model.pager, model.arena
+        self._batcher = batcher
+        self._following: Sequence | None = None
+        self._pages = 0
+
+    def needed(self, request: Request) -> int:
+        """Pages that the arena should have for it, were it sent now."""
+        answer = min(request.most_tokens, ANSWER_ROOM)
+        return self._memory.pages_built_for(request.prompt, answer, self._missing(self._batcher.running))
+
+    def is_there(self) -> bool:
+        """Whether who begins next would hold up no answer by growing; builds some of what is missing."""
+        running = self._batcher.running
+        if not any(sequence.generated for sequence in running):
+            return True
+        reading = [sequence for sequence in running if sequence.pending > 1]
+        pages = self._memory.built_for(NEAR_PAGES + self._missing(reading))
+        following = self._batcher.next
+        if following is not None:
+            if following is not self._following:
+                self._following, self._pages = following, self._wanted(following)
+            pages = max(pages, self._pages)
+        return self._arena.growing.build_ahead(pages, self._pager.total_pages)
+
+    def prepare(self, sequence: Sequence) -> float:
+        """It has begun, for the first time or again after it gave way; returns seconds of growing."""
+        began, pages, self._following = time.perf_counter(), self._arena.pages, None
+        self._memory.prepare(self._missing(self._batcher.running))
+        return time.perf_counter() - began if self._arena.pages != pages else 0.0
+
+    def rest(self) -> None:
+        """Nobody has a request: what was built ahead and not needed is given back."""
+        self._following = None
+        self._arena.growing.drop_ahead()
+
+    def _wanted(self, following: Sequence) -> int:
+        running = self._missing(self._batcher.running)
+        return self._memory.pages_built_for(following.known, self._answer(following), running)
+
+    def _missing(self, sequences: Iterable[Sequence]) -> int:
+        """Pages that they may still take."""
+        return sum(
+            self._pager.missing(sequence.table, sequence.length + self._answer(sequence))
+            for sequence in sequences
+        )
+
+    def _answer(self, sequence: Sequence) -> int:
+        return min(sequence.request.most_tokens - len(sequence.generated), ANSWER_ROOM)
