@@ -28,6 +28,8 @@ class ArenaRoom:
         self._batcher = batcher
         self._following: Sequence | None = None
         self._pages = 0
+        self._seen = tuple[Sequence, ...]()
+        self._reading: Iterable[Sequence] = ()  # of those, as long as they do
 
     def needed(self, request: Request) -> int:
         """Pages that the arena should have for it, were it sent now."""
@@ -39,8 +41,10 @@ class ArenaRoom:
         running = self._batcher.running
         if not any(sequence.generated for sequence in running):
             return True
-        reading = [sequence for sequence in running if sequence.pending > 1]
-        pages = self._memory.built_for(NEAR_PAGES + self._missing(reading))
+        if running is not self._seen:
+            self._seen, self._reading = running, running
+        self._reading = [sequence for sequence in self._reading if sequence.pending > 1]
+        pages = self._memory.built_for(NEAR_PAGES + self._missing(self._reading))
         following = self._batcher.next
         if following is not None:
             if following is not self._following:
@@ -56,7 +60,7 @@ class ArenaRoom:
 
     def rest(self) -> None:
         """Nobody has a request: what was built ahead and not needed is given back."""
-        self._following = None
+        self._following, self._seen, self._reading = None, (), ()
         self._arena.growing.drop_ahead()
 
     def _wanted(self, following: Sequence) -> int:
