@@ -81,6 +81,11 @@ class AsideChunk:
         """Whether all of it is in pages, and `hidden` there if it is wanted."""
         return self.layers == self._all and (self.hidden is not None or not self._is_last)
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether nothing is left to do for its process."""
+        return self._told == self._all + self._is_last
+
     def wait(self, seconds: float) -> None:
         """Leave the processors to it until there is something to store, or so long."""
         self._gate.open()
@@ -199,8 +204,10 @@ class Aside:
     def store(self, chunk: AsideChunk, table: PageTable, *, is_awaited: bool) -> None:
         """Store what was computed since, in its pages; on the engine's thread, while no step is in flight.
 
-        `is_awaited`: whether answers wait, so that not all of it is stored at once. Raises AsideBroke.
+        `is_awaited`: whether answers wait, so that not all of it is stored at once; but what is left at its
+        end is, as the next chunk waits for it. Raises AsideBroke.
         """
+        is_awaited = is_awaited and not chunk.is_computed
         while taken := chunk.take(self._a_step if is_awaited else chunk.tokens):
             layer, tokens, *rows = taken
             spans = self._pager.spans(table, chunk.begin + tokens.start, chunk.begin + tokens.stop)
