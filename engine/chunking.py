@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from statistics import median
 
+from engine.aside_pace import AsidePace
 from engine.slices import DISPATCH_SECONDS, Size, SliceSizer
 from engine.ways import FREE, Mixing, Way, Ways
 
@@ -30,13 +31,7 @@ _APART = 16
 host may be slower than a moment ago."""
 _ASIDE, _ASIDE_SECONDS = 2, 4.0
 """Of a chunk in a process of its own: times the tokens of others at most, and for how long alone. Between two
-of them nothing is computed for 0.08 s."""
-_ASIDE_PACE = 1.5
-"""How many times as long as alone answers' steps take beside it at least: what they leave of their processor
-is the prompt's."""
-_FEWEST_STEPS, _BUSY_KEPT = 8, 300
-"""Beside a chunk, of which it is known what they take, and that are remembered: more than a second, so that
-answers do not wait longer yet where others slow the machine down for one."""
+of them nothing is computed for 0.04 s."""
 _LAUNCHED = 0.2
 """Share of its work that each layer more of a step costs: a host launches it."""
 _FINER = 2
@@ -103,7 +98,7 @@ class ChunkSizer:
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
         self._medians = dict[int, float]()
-        self._beside, self._busy = 0, deque[float](maxlen=_BUSY_KEPT)
+        self._aside_pace = AsidePace()
 
     @property
     def rate(self) -> float:
@@ -133,18 +128,8 @@ class ChunkSizer:
         return remaining if remaining <= min(longest + COMMON, most) else longest
 
     def aside_seconds(self, answers: int, busy: float) -> float:
-        """What a step of so many answers may take beside such a chunk; 0 where nobody knows.
-
-        `busy`: seconds that the one before took, waiting for its time aside. Nearly what it takes alone, as
-        who computes the chunk leaves the processor to answers: a chat grows meanwhile.
-        """
-        if answers != self._beside:
-            self._beside = answers
-            self._busy.clear()
-        self._busy.append(busy)
-        if len(self._busy) < _FEWEST_STEPS:
-            return _ASIDE_PACE * (self._alone(answers) or 0.0)
-        return _ASIDE_PACE * sorted(self._busy)[len(self._busy) // 4]
+        """What a step of so many answers may take beside such a chunk: see AsidePace."""
+        return self._aside_pace.seconds(answers, busy, self._alone(answers) or 0.0)
 
     def steps(self, tokens: int) -> int:
         """In how many of them a chunk of so many tokens is computed alone."""
@@ -190,6 +175,7 @@ class ChunkSizer:
 
     def decoded(self, answers: int, seconds: float) -> None:
         """A step of so many answers, and nothing else, took `seconds`."""
+        self._aside_pace.went_alone()
         self._decode_seconds[answers].append(seconds)
         self._medians.pop(answers, None)
 

@@ -61,15 +61,3 @@ def test_only_a_prompt_that_takes_a_while_is_worth_a_process(
         sequence = cast("Sequence", SimpleNamespace(pending=pending, table=PageTable()))
         assert (chunks.next(runner, sequence, 1)[1] is Way.ASIDE) == is_worth_it
         assert chunks.next(runner, sequence, 0)[1] is not Way.ASIDE
-
-
-def test_answers_steps_are_left_longer_than_what_they_take_of_late() -> None:
-    chunks = ChunkSizer(2048, 16, 4)
-    assert chunks.aside_seconds(1, 0.010) == 0  # of them nothing is known
-    for seconds in (0.010, 0.012, 0.011):
-        chunks.decoded(1, seconds)
-    assert 0.011 < chunks.aside_seconds(1, 0.050) < 2 * 0.011
-    for _ in range(20):
-        chunks.aside_seconds(1, 0.020)
-    assert 0.020 < chunks.aside_seconds(1, 0.090) < 2 * 0.020  # the chat has grown
-    assert 0.011 < chunks.aside_seconds(2, 0.040) < 2 * 0.011  # what one takes says nothing of two
