@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 
 from engine.batcher import Batcher
 from engine.loading.model import LoadedModel
 from engine.request import Request, Sequence
+
+log = logging.getLogger(__name__)
 
 ANSWER_ROOM = 512
 """Tokens of an answer that the arena has room for when its prompt begins: growing holds up who reads it."""
@@ -50,7 +53,12 @@ class ArenaRoom:
             if following is not self._following:
                 self._following, self._pages = following, self._wanted(following)
             pages = max(pages, self._pages)
-        return self._arena.growing.build_ahead(pages, self._pager.total_pages)
+        try:
+            return self._arena.growing.build_ahead(pages, self._pager.total_pages)
+        except Exception:  # whoever needs it has it built at once, and is told if that breaks, too
+            log.exception("KV memory could not be built ahead")
+            self._arena.growing.drop_ahead()
+            return True
 
     def prepare(self, sequence: Sequence) -> float:
         """It has begun, for the first time or again after it gave way; returns seconds of growing."""

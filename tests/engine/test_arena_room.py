@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine.arena_room import ANSWER_ROOM, NEAR_PAGES
+from engine.events import Failed, Finished
 from engine.kv.arena import Arena
 from engine.request import Request
 from tests.engine.served_model import PROMPT, Model, long_prompt
@@ -64,7 +66,7 @@ def test_a_long_prompt_begins_when_the_arena_is_built_an_array_in_each_step_of_t
     again = Model(tmp_path, None, max_position_embeddings=8192)
     alone, _ = again.ask("alone", PROMPT, answer=400)
     long_alone, _ = again.ask("long alone", long_prompt(1, PAGES))
-    ends = {event.id: event for event in model.events if type(event).__name__ == "Finished"}
+    ends = {event.id: event for event in model.events if isinstance(event, Finished)}
     assert ends["chat"].tokens == alone.tokens
     assert ends["long"].tokens == long_alone.tokens
 
@@ -120,3 +122,33 @@ def test_where_the_budget_has_no_room_for_both_it_grows_at_once(
     assert grown == [(64, 0)]
     assert arena.pages <= PAGES + 60
     model.serving.cancel_all()
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_what_breaks_while_it_is_built_ahead_is_nobody_s_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for_good: bool
+) -> None:
+    model, chat = beside_an_answer(tmp_path)
+    growing = model.model.arena.growing
+    (keys, make), *others = growing._makers.items()
+    asked, small = list[int](), 16 * growing.pages
+
+    def broken(slots: int) -> mx.array:
+        asked.append(slots)
+        if slots > small and (for_good or len(asked) == 1):
+            raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
+        return make(slots)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(growing, "_makers", {keys: broken, **dict(others)})
+        model.serving.add(model.request("long", long_prompt(1, PAGES)))
+        while model.serving.busy:
+            model.serving.work()
+    ends = {event.id: event for event in model.events if isinstance(event, Finished | Failed)}
+    assert isinstance(ends["chat"], Finished)
+    assert len(ends["chat"].tokens) == chat.most_tokens
+    if for_good:
+        assert isinstance(ends["long"], Failed)
+        assert "allocate" in ends["long"].error
+    else:
+        assert isinstance(ends["long"], Finished)
