@@ -66,7 +66,7 @@ class Arena:
         self.page_size, self._kv_heads, self._layers = page_size, kv_heads, layers
         self.coding = coding(head_dim, dtype, bits)
         self._planes = {name + plane.suffix: plane for name in (KEYS, VALUES) for plane in self.coding.planes}
-        makers = {name: partial(self._pool, plane) for name, plane in self._planes.items()}
+        makers = {name: partial(empty_pool, kv_heads, plane) for name, plane in self._planes.items()}
         self.growing = GrowingPools(layers, page_size, makers)
         self._pools = self.growing.arrays
         self._fences: list[mx.array] = []
@@ -292,5 +292,7 @@ class Arena:
         """Of keys or of values: the pools of each plane."""
         return [self._pools[name + plane.suffix] for plane in self.coding.planes]
 
-    def _pool(self, plane: Plane, slots: int) -> mx.array:
-        return mx.zeros((self._kv_heads, slots, plane.width), dtype=plane.dtype)
+
+def empty_pool(kv_heads: int, plane: Plane, slots: int) -> mx.array:
+    """One of a layer's arrays."""
+    return mx.zeros((kv_heads, slots, plane.width), dtype=plane.dtype)

@@ -71,7 +71,8 @@ from engine import (
     Stats,
     UnloadModel,
 )
-from engine.kv.arena import Arena
+from engine.kv.arena import empty_pool
+from engine.kv.coding import Plane
 from tests.engine.mix import samples
 from tests.engine.oracle import WINDOW, Checked, checked_model
 from tests.engine.watched import Watch, restore_always, watch_memory
@@ -280,11 +281,10 @@ def test_two_who_compute_the_same_at_once_both_get_it_right(chat: Chat) -> None:
 
 
 def test_slots_that_nobody_wrote_may_hold_anything(model: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    def poisoned(self: Arena, pages: int) -> mx.array:
-        return pool(self, pages) + mx.array(float("nan"))
+    def poisoned(kv_heads: int, plane: Plane, slots: int) -> mx.array:
+        return empty_pool(kv_heads, plane, slots) + mx.array(float("nan"))
 
-    pool = Arena._pool  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(Arena, "_pool", poisoned)
+    monkeypatch.setattr("engine.kv.arena.empty_pool", poisoned)
     with running_engine(settings()) as listener:
         listener.load(model.folder)
         chat = Chat(listener, model)
