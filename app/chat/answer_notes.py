@@ -57,6 +57,13 @@ def numbers_of(message: ChatMessage) -> str:
             if message.decode_tps >= 10
             else f"{message.decode_tps:.1f} tok/s"
         )
-    wait = message.ttft_ms / 1000
-    parts.append(f"first word after {wait:.2f} s" if wait < 10 else f"first word after {wait:.0f} s")
+    parts.append(f"first word after {_wait(message.ttft_ms)}")
     return "  ·  ".join(parts)
+
+
+def _wait(milliseconds: float) -> str:
+    """Milliseconds where it is short: an answer behind what was cached begins after a few of them."""
+    if milliseconds < 100:
+        return f"{max(1, round(milliseconds))} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -15,13 +15,26 @@ DONE = ChatMessage("c", "assistant", "text", generated_tokens=1234, ttft_ms=85.0
 
 
 def test_a_complete_answer_shows_its_numbers() -> None:
-    assert note_for(DONE) == "1,234 tokens  ·  62 tok/s  ·  first word after 0.09 s"
+    assert note_for(DONE) == "1,234 tokens  ·  62 tok/s  ·  first word after 85 ms"
 
 
 def test_one_token_has_no_speed() -> None:
-    assert (
-        note_for(replace(DONE, generated_tokens=1, decode_tps=0.0)) == "1 token  ·  first word after 0.09 s"
-    )
+    assert note_for(replace(DONE, generated_tokens=1, decode_tps=0.0)) == "1 token  ·  first word after 85 ms"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (0.2, "1 ms"),
+        (4.7, "5 ms"),
+        (99.9, "100 ms"),
+        (100.0, "0.10 s"),
+        (1234.0, "1.23 s"),
+        (12345.0, "12 s"),
+    ],
+)
+def test_the_wait_is_told_as_finely_as_it_was(milliseconds: float, words: str) -> None:
+    assert note_for(replace(DONE, ttft_ms=milliseconds)).endswith(f"first word after {words}")
 
 
 @pytest.mark.parametrize(
