@@ -19,11 +19,18 @@ NEAR_PAGES = 16
 """That are built and free: where there will be fewer, more are built ahead of the answers that want them."""
 
 
+SHARE, LONGEST_S = 0.5, 0.05
+"""Of what the last step took: how long is built before the next, an array at least; and seconds at most."""
+
+AT_ONCE = 256 << 20
+"""Bytes built before a step at most, or an array: a device builds them later than it is asked to."""
+
+
 class ArenaRoom:
     """Has the arena grow when a request begins, for all of it and for those beside it, in one go.
 
-    Where answers are being written that waits until the larger one is built, an array in each of their steps:
-    memory that the system gives for the first time takes long.
+    Where answers are being written that waits until the larger one is built, some arrays before each of their
+    steps: memory that the system gives for the first time takes long.
     """
 
     def __init__(self, model: LoadedModel, batcher: Batcher) -> None:
@@ -31,6 +38,7 @@ class ArenaRoom:
         self._batcher = batcher
         self._following: Sequence | None = None
         self._pages = 0
+        self._left_at = 0.0
         self._seen = tuple[Sequence, ...]()
         self._reading: Iterable[Sequence] = ()  # of those, as long as they do
 
@@ -41,7 +49,7 @@ class ArenaRoom:
 
     def is_there(self) -> bool:
         """Whether who begins next would hold up no answer by growing; builds some of what is missing."""
-        running = self._batcher.running
+        running, until = self._batcher.running, self._until()
         if not any(sequence.generated for sequence in running):
             return True
         if running is not self._seen:
@@ -54,11 +62,25 @@ class ArenaRoom:
                 self._following, self._pages = following, self._wanted(following)
             pages = max(pages, self._pages)
         try:
-            return self._arena.growing.build_ahead(pages, self._pager.total_pages)
+            return self._build(pages, until)
         except Exception:  # whoever needs it has it built at once, and is told if that breaks, too
             log.exception("KV memory could not be built ahead")
             self._arena.growing.drop_ahead()
             return True
+        finally:
+            self._left_at = time.perf_counter()
+
+    def _until(self) -> float:
+        now = time.perf_counter()
+        return now + min(SHARE * (now - self._left_at), LONGEST_S)
+
+    def _build(self, pages: int, until: float) -> bool:
+        growing, limit = self._arena.growing, self._pager.total_pages
+        before = growing.ahead_bytes
+        while not growing.build_ahead(pages, limit):
+            if time.perf_counter() >= until or growing.ahead_bytes - before >= AT_ONCE:
+                return False
+        return True
 
     def prepare(self, sequence: Sequence) -> float:
         """It has begun, for the first time or again after it gave way; returns seconds of growing."""

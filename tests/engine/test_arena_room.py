@@ -29,7 +29,8 @@ def beside_an_answer(folder: Path, pages: int | None = None, answer: int = 400) 
 
 @pytest.fixture
 def grown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Pages before each growth of an arena, and bytes that were built ahead of it."""
+    """Pages before each growth, and bytes that were built ahead of it, an array before each step."""
+    monkeypatch.setattr("engine.arena_room.SHARE", 0.0)
     told, reserve = list[tuple[int, int]](), Arena.reserve
 
     def noted(self: Arena, pages: int, limit: int) -> None:
@@ -71,6 +72,24 @@ def test_a_long_prompt_begins_when_the_arena_is_built_an_array_in_each_step_of_t
     assert ends["long"].tokens == long_alone.tokens
 
 
+@pytest.mark.parametrize(("at_once", "steps"), [(1 << 30, 1), (1, 6)])
+def test_where_steps_take_long_more_is_built_before_each(
+    at_once: int, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.arena_room.SHARE", 1e6)
+    monkeypatch.setattr("engine.arena_room.LONGEST_S", 60.0)
+    monkeypatch.setattr("engine.arena_room.AT_ONCE", at_once)
+    model, _ = beside_an_answer(tmp_path)
+    assert model.model.config.layers * len(model.model.arena.growing.arrays) == 6
+    long, worked = model.request("long", long_prompt(1, PAGES)), 0
+    model.serving.add(long)
+    while not long.clock.prefill_began:
+        model.serving.work()
+        worked += 1
+    assert worked == steps
+    model.serving.cancel_all()
+
+
 def test_a_prompt_alone_has_it_built_at_once(tmp_path: Path, grown: list[tuple[int, int]]) -> None:
     model = Model(tmp_path, None, max_position_embeddings=8192)
     long = model.request("long", long_prompt(1, PAGES))
@@ -95,6 +114,7 @@ def test_an_answer_that_outgrows_the_arena_finds_it_built(
     model.serving.cancel_all()
 
 
+@pytest.mark.usefixtures("grown")
 def test_who_is_cancelled_while_it_is_built_leaves_nothing_behind_at_rest(tmp_path: Path) -> None:
     model, _ = beside_an_answer(tmp_path)
     arena = model.model.arena
