@@ -281,7 +281,10 @@ def test_two_who_compute_the_same_at_once_both_get_it_right(chat: Chat) -> None:
 
 
 def test_slots_that_nobody_wrote_may_hold_anything(model: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = set[int]()
+
     def poisoned(kv_heads: int, plane: Plane, slots: int) -> mx.array:
+        made.add(slots)
         return empty_pool(kv_heads, plane, slots) + mx.array(float("nan"))
 
     monkeypatch.setattr("engine.kv.arena.empty_pool", poisoned)
@@ -290,7 +293,8 @@ def test_slots_that_nobody_wrote_may_hold_anything(model: Checked, monkeypatch: 
         chat = Chat(listener, model)
         names = [chat.submit(PROMPT[:length], chat=f"{length}") for length in (1, 7, 22, 33, 50)]
         for name in names:
-            chat.end(name)
+            chat.end(name)  # which compares
+    assert max(made) > 0
 
 
 def test_memory_does_not_grow_with_the_number_of_requests(models: dict[str, Checked]) -> None:

@@ -174,3 +174,15 @@ def test_who_says_whether_pages_are_read_back_is_obeyed_and_teaches_nothing(
         assert model.model.memory.cached_pages == 0
     assert (lessons, read, refused) == ([], [], [])
     model.serving.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_models_first_request_teaches_what_computing_takes_where_nothing_is_known(
+    is_known: bool, tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Foresight, "knows_computing", lambda self, new: is_known)
+    model = Model(tmp_path, None)
+    model.ask("first", PROMPT)
+    assert bool(lessons) != is_known
+    model.ask("second", long_prompt(2, 20))
+    assert lessons[-1][:2] == ("answered", len(long_prompt(2, 20)))

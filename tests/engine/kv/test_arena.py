@@ -282,3 +282,17 @@ def test_what_was_built_ahead_can_be_given_back(how: str) -> None:
     arena.growing.build_ahead(65, limit=1000)
     getattr(arena.growing, how)()
     assert arena.growing.ahead_bytes == 0
+
+
+def test_the_host_meets_the_arrays_of_each_growth_once() -> None:
+    arena, told = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), list[tuple[int, float]]()
+    arena.met = lambda nbytes, seconds: told.append((nbytes, seconds))
+    assert arena.meet() == 0
+    for pages in (64, 200):
+        arena.reserve(pages, limit=1000)
+        assert arena.unmet_bytes == arena.pages * arena.page_bytes
+        assert arena.meet() > 0
+        assert arena.unmet_bytes == arena.meet() == 0
+    assert [nbytes for nbytes, _ in told] == [pages * arena.page_bytes for pages in (68, 212)]
+    arena.release()
+    assert arena.unmet_bytes == 0
