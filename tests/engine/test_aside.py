@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import time
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
+from engine.aside import AsideChunk
 from engine.aside_memory import ChunkMemory
 from engine.blas import LOADED, one_thread
 from engine.kv.page_table import PageTable
@@ -79,6 +81,32 @@ def test_one_that_is_dropped_leaves_the_processors_to_the_next(model: LoadedMode
     model.memory.free(first)
     logits = through(runner, filling(model, second, ids[:40]))
     assert_close(logits[0], our_logits(model, ids[:40], 40)[-1])
+
+
+def test_what_is_left_when_its_process_has_ended_is_stored_at_once(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then some of a layer beside each step of the answers: the next chunk waits for it."""
+    monkeypatch.setattr("engine.aside._STORED", 1)
+    ids, runner, stored = prompt()[:100], stepped(model), list[int]()
+    take = AsideChunk.take
+
+    def noted(self: AsideChunk, most: int) -> object:
+        stored.append(most)
+        return take(self, most)
+
+    monkeypatch.setattr(AsideChunk, "take", noted)
+    chunk = filling(model, PageTable(), ids)
+    assert runner.advance_aside(chunk) is None
+    assert chunk.aside is not None
+    until = time.monotonic() + 60
+    while not chunk.aside.is_computed:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    assert set(stored) == {1}
+    logits = runner.advance_aside(chunk)
+    assert logits is not None
+    assert_close(logits[0], our_logits(model, ids, 100)[-1])
 
 
 def test_only_plain_pages_of_a_model_that_has_run_here_are_for_it(tmp_path: Path) -> None:
