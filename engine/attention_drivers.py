@@ -16,6 +16,7 @@ from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope
 from engine.loading.config import RopeConfig
+from engine.staging import Staging
 from metal.attention_shape import AttentionShape, HeadNorms
 from metal.candidates_parts import normal
 from metal.executors import EmulatedExecutor, Executor
@@ -121,7 +122,8 @@ class InPlaceDriver(_Layers):
     ) -> None:
         super().__init__(shape, layers, pages)
         self._kernels = {shape: kernels}
-        self._batches = BatchTables(shape.page_size, kernels.decode.partition)
+        self._staging = Staging.for_device()
+        self._batches = BatchTables(shape.page_size, kernels.decode.partition, self._staging)
         self._again = self._trace if isinstance(executor, EmulatedExecutor) else mx.compile(self._trace)
 
     def prefill(self, table: PageTable, rows: Rows) -> None:
@@ -129,7 +131,10 @@ class InPlaceDriver(_Layers):
         tokens = rows[0].shape[0]
         self._room(table, table.length + tokens)
         angles = self._rope.table(table.length + tokens)
-        step = InPlacePrefill(self._kernels, self._arena, self.pager, table, tokens, angles, tokens)
+        arena, pager = self._arena, self.pager
+        step = InPlacePrefill(
+            self._kernels, arena, pager, table, tokens, angles, rows=tokens, staging=self._staging
+        )
         mx.async_eval(self._through(step, rows), self._arena.pools.fences)
         table.length += tokens
 

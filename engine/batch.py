@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.draws import Drawing, Draws, draw
-from engine.parts import Part, token_ids
+from engine.parts import Part
 from engine.request import Sequence
 from engine.runner import Runner
 from engine.speculation.draft import Draft
@@ -111,7 +111,8 @@ def send(
     tokens = [sequence.last_token for sequence in known]
     prompt_ends = sum(not sequence.generated for sequence in known)
     if decoding:
-        answers, inputs = [Part(sequence.table) for sequence in decoding], _inputs(before, rows, tokens)
+        answers = [Part(sequence.table) for sequence in decoding]
+        inputs = _inputs(runner, before, rows, tokens)
         if filling is not None and is_mixed:
             piece, logits = _mixed(runner, answers, inputs, filling)
         else:
@@ -165,7 +166,7 @@ def _mixed(
         raise AssertionError("there is no chunk to mix")
     part = filling.part
     begin = part.table.length
-    ids = mx.concatenate([tokens, token_ids(filling.tokens)])
+    ids = mx.concatenate([tokens, runner.staging.token_ids(filling.tokens)])
     logits = runner.step([*answers, part], ids)
     return Slice(sequence, begin, part.tokens, 1.0, Way.MIXED, ends=True, is_last=part.rows > 0), logits
 
@@ -175,7 +176,7 @@ def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
     began = time.perf_counter()
     tokens = (sequence.last_token, *draft.tokens)
     part = Part(sequence.table, len(tokens), len(tokens))
-    logits = runner.step([part], mx.array(tokens, dtype=mx.uint32))
+    logits = runner.step([part], runner.staging.token_ids(tokens))
     check = verify(
         logits,
         draft,
@@ -198,15 +199,14 @@ def _asked_for(logits: mx.array | None, sequences: Many[Sequence]) -> mx.array |
     return logits if wanted else None
 
 
-def _inputs(before: Sent | None, rows: Many[int], tokens: Many[int]) -> mx.array:
+def _inputs(runner: Runner, before: Sent | None, rows: Many[int], tokens: Many[int]) -> mx.array:
     """Tokens of these rows of the step in flight, then those that are known."""
-    known = mx.array(tuple(tokens), dtype=mx.uint32)
     if before is None or before.draws is None or not rows:
-        return known
+        return runner.staging.token_ids(tokens)
     drawn = before.draws.tokens
     if list(rows) != list(range(drawn.shape[0])):
-        drawn = drawn[mx.array(list(rows))]
-    return mx.concatenate([drawn, known]) if tokens else drawn
+        drawn = drawn[runner.staging.integers(rows)]
+    return mx.concatenate([drawn, runner.staging.token_ids(tokens)]) if tokens else drawn
 
 
 def _draw(

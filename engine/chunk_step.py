@@ -21,6 +21,7 @@ from engine.kv.in_place_chunk import (
 from engine.kv.page_table import PageTable
 from engine.layers.decoder import Decoder
 from engine.layers.ops import LinearOps
+from engine.staging import Staging
 from metal.page_copy import PageCopy
 
 LONGEST = 512
@@ -42,9 +43,16 @@ class ChunkStep:
     Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
     """
 
-    def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, copiers: Sequence[PageCopy]) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        arena: Arena,
+        kernels: Kernels,
+        copiers: Sequence[PageCopy],
+        staging: Staging,
+    ) -> None:
         """`copiers`: of each layer's pages."""
-        self._decoder, self._arena, self._kernels = decoder, arena, kernels
+        self._decoder, self._arena, self._kernels, self._staging = decoder, arena, kernels, staging
         self._ops: LinearOps[mx.array] = kernels.ops
         self._copiers = copiers
         self._traced = set[tuple[ChunkShape, int]]()
@@ -71,10 +79,7 @@ class ChunkStep:
         """
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         (pools, copied), angles = self._arena.take_copy(), self._decoder.rope.table(form.end)
-        # A device takes a tenth of a millisecond and more to fetch what the host wrote: it does so at once.
-        written = form.written(table, ids, self._arena.page_size, copied) + 0
-        if self._kernels.is_lazy:
-            mx.async_eval(written)
+        written = self._staging.integers(form.numbers(table, ids, self._arena.page_size, copied))
         states, pools.fences[:] = self._run(form.shape, form.windows, written, angles, pools.arrays)
         *earlier, hidden = states
         if self._kernels.is_lazy:

@@ -18,7 +18,8 @@ from engine.kv.step import FunctionalStep
 from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
-from engine.parts import Filling, Part, token_ids, wanted_rows
+from engine.parts import Filling, Part, wanted_rows
+from engine.staging import Staging
 from metal.decode_attention import MAX_TOKENS
 
 
@@ -33,10 +34,16 @@ class FunctionalSteps:
     """
 
     def __init__(
-        self, model: LoadedModel, ops: LinearOps[mx.array], prompt_ops: LinearOps[mx.array], crew: Crew
+        self,
+        model: LoadedModel,
+        ops: LinearOps[mx.array],
+        prompt_ops: LinearOps[mx.array],
+        crew: Crew,
+        staging: Staging,
     ) -> None:
         """`ops` compute the linear parts of decode steps, `prompt_ops` those of prompts."""
-        self._model, self._ops, self._prompt_ops, self._crew = model, ops, prompt_ops, crew
+        self._model, self._ops, self._prompt_ops = model, ops, prompt_ops
+        self._crew, self._staging = crew, staging
         self.launches: Counter[str] = Counter()
         self.written: tuple[mx.array, ...] = ()
         self._operations = GraphCounter()
@@ -91,7 +98,7 @@ class FunctionalSteps:
         """See Runner."""
         part = filling.part
         if filling.aside is None:
-            ids = token_ids(filling.tokens)
+            ids = self._staging.token_ids(filling.tokens)
             filling.aside = self._aside.begin(part.table, ids, is_last=part.rows > 0)
         self.wait_for_aside(filling, seconds)
         chunk = filling.aside

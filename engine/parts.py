@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
-import numpy as np
 
 from engine.aside import AsideChunk
 from engine.kv.page_table import PageTable
@@ -57,11 +55,6 @@ class Filling:
         self.part.table.is_read = False
         if self.aside is not None:
             self.aside.abandon()
-
-
-def token_ids(tokens: Sequence[int]) -> mx.array:
-    """They as uint32 (tokens,); by way of `array`, which converts thousands in half the time."""
-    return mx.array(np.asarray(array("I", tokens)))
 
 
 def are_mixed(parts: Sequence[Part]) -> bool:

@@ -21,7 +21,8 @@ from engine.layers.ops import BuiltinOps, LinearOps
 from engine.layers.waiting_ops import WaitingOps
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
-from engine.parts import Filling, Part, are_mixed, token_ids, wanted_rows
+from engine.parts import Filling, Part, are_mixed, wanted_rows
+from engine.staging import Staging
 from metal.decode_attention import MAX_TOKENS
 from metal.padded_attention import product_rows
 
@@ -35,13 +36,14 @@ class Runner:
     Attributes:
         ops: what computes the linear parts of steps.
         tokens: that decode steps were for: one of each sequence in each step.
+        staging: by which token ids reach the device.
     """
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
         self.ops: LinearOps[mx.array] = BuiltinOps() if model.kernels is None else model.kernels.ops
         self._kernels = model.kernels if model.kernels is not None and model.kernels.is_in_place else None
-        self.tokens = 0
+        self.tokens, self.staging = 0, Staging.for_device()
         is_cpu = device_kind() == "CPU"
         crew = for_processors() if is_cpu else Crew(1)
         self._prompt_ops = WaitingOps(None) if is_cpu and model.kernels is None else self.ops
@@ -49,7 +51,7 @@ class Runner:
         self._host: HostSteps | None = None
         if self._kernels is None:
             model.arena.work_in_place(None)
-            self._functional = FunctionalSteps(model, self.ops, self._prompt_ops, crew)
+            self._functional = FunctionalSteps(model, self.ops, self._prompt_ops, crew, self.staging)
             self._host = self._functional.host
         else:
             attention = self._kernels.attention
@@ -58,10 +60,10 @@ class Runner:
             if self._kernels.is_lazy:  # what is traced for a table of angles is so anew for a longer one
                 model.decoder.rope.table(min(model.info.context_length, MET_AT_REST))
             self._step = DecodeStep(model.decoder, model.arena, self._kernels, self._kernels.ops)
-            self._chunks = ChunkStep(model.decoder, model.arena, self._kernels, copiers)
+            self._chunks = ChunkStep(model.decoder, model.arena, self._kernels, copiers, self.staging)
             self._rounds = any(each.rounds for each in attention.values())
             self._pads = any(each.pads for each in attention.values())
-            self._batches = BatchTables(model.pager.page_size, self._kernels.partition)
+            self._batches = BatchTables(model.pager.page_size, self._kernels.partition, self.staging)
 
     @property
     def looks_ahead(self) -> bool:
@@ -133,14 +135,14 @@ class Runner:
         `may_trace`: nobody waits for it, who would for longer than for a chunk that is not traced.
         """
         if part.tokens <= MAX_TOKENS and part.rows:
-            return self.step([part], token_ids(ids))
+            return self.step([part], self.staging.token_ids(ids))
         if self._kernels is None:
-            logits = self._functional([part], token_ids(ids), is_decode=False)
+            logits = self._functional([part], self.staging.token_ids(ids), is_decode=False)
         elif self._is_traced(part, may_trace=may_trace):
             hidden, first = self._chunks(part.table, ids), part.tokens - part.rows
             logits = self._chunks.logits(hidden[first : part.tokens]) if part.rows else self._no_logits
         else:
-            padded = token_ids((*ids, *[0] * (self._rows_of(part) - part.tokens)))
+            padded = self.staging.token_ids((*ids, *[0] * (self._rows_of(part) - part.tokens)))
             hidden = self._model.decoder.hidden(padded, self.ops, self.attend(part, padded.size))
             logits = self._logits([part], hidden[: part.tokens])
         part.table.length += part.tokens
@@ -170,14 +172,13 @@ class Runner:
         Returns:
             With the last layer, float32 logits (rows, vocab); before it None.
         """
-        part, decoder = filling.part, self._model.decoder
-        if filling.x is None and layers >= self.layers:
+        part, decoder, x = filling.part, self._model.decoder, filling.x
+        if x is None and layers >= self.layers:
             filling.layer = self.layers
             return self.fill(part, filling.tokens)
         attend = filling.attend = filling.attend or self.attend(part)
-        x = filling.x
         if x is None:
-            x = decoder.embed(token_ids(filling.tokens), self._prompt_ops)
+            x = decoder.embed(self.staging.token_ids(filling.tokens), self._prompt_ops)
         end = min(filling.layer + layers, self.layers)
         part.table.is_read = end < self.layers
         filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
@@ -266,11 +267,11 @@ class Runner:
         if kernels is None:
             return self._functional.attend([part])
         angles = model.decoder.rope.table(table.length + part.tokens)
+        attention, arena, pager, rows = kernels.attention, model.arena, model.pager, rows or part.tokens
         if part.tokens > MAX_TOKENS:
-            attention, arena, pager = kernels.attention, model.arena, model.pager
-            return InPlacePrefill(attention, arena, pager, table, part.tokens, angles, rows or part.tokens)
-        batch = BatchTables(model.pager.page_size, kernels.partition).batch([table], part.tokens)
-        return InPlaceStep(kernels.attention, model.arena.pools, batch, angles)
+            return InPlacePrefill(attention, arena, pager, table, part.tokens, angles, rows, self.staging)
+        batches = BatchTables(pager.page_size, kernels.partition, self.staging)
+        return InPlaceStep(attention, arena.pools, batches.batch([table], part.tokens), angles)
 
     def _mix(self, parts: Sequence[Part]) -> Attend[mx.array]:
         """Attention for a token each of some sequences, and several of the last one."""
@@ -281,8 +282,8 @@ class Runner:
         batch = self._batches.batch(tables, 1)
         self._batches.stepped(batch.lengths + 1)
         angles = self._model.decoder.rope.table(max(table.length for table in tables) + 1)
-        step = InPlaceStep(self._kernels.attention, self._model.arena.pools, batch, angles)
-        return InPlaceMix(step, len(tables), prompt)
+        answers = InPlaceStep(self._kernels.attention, self._model.arena.pools, batch, angles)
+        return InPlaceMix(answers, len(tables), prompt)
 
     def _decode(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
         """As many tokens of each sequence, at most 8: the step that is traced once."""

@@ -21,6 +21,7 @@ from engine.kv.pager import Pager
 from engine.kv.step import causal_mask
 from engine.kv.window import first_seen
 from engine.layers.attention import Attend, AttentionLayer
+from engine.staging import Staging
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.decode_attention import DecodeAttention
@@ -75,9 +76,8 @@ class BatchTables:
     A page that is added is a number or two, which the device reads where the host has them.
     """
 
-    def __init__(self, page_size: int, partition: int) -> None:
-        self._page_size = page_size
-        self._partition = partition
+    def __init__(self, page_size: int, partition: int, staging: Staging) -> None:
+        self._page_size, self._partition, self._staging = page_size, partition, staging
         self._last: tuple[_Pages, int] = ((), 0)
         self._array = self._places = mx.array(0)
         self._known: list[int] = []  # what is in _lengths
@@ -95,7 +95,7 @@ class BatchTables:
         lengths = [table.length for table in tables]
         if lengths != self._known:
             unused = [_UNUSED] * (SMALLEST_BATCH - len(tables))
-            self._lengths = mx.array([*lengths, *unused], dtype=mx.int32)
+            self._lengths = self._staging.integers([*lengths, *unused])
         self._known, self._after = lengths, [length + tokens for length in lengths]
         return Batch(self._array, self._lengths)
 
@@ -110,9 +110,12 @@ class BatchTables:
             for place, page in added:
                 self._array = mx.where(self._places == place, page, self._array)
             return
-        rows = [[*row[:width], *[NO_PAGE] * (width - len(row))] for row in pages]
-        self._array = mx.array(rows, dtype=mx.int32)
-        self._places = mx.arange(len(rows) * width, dtype=mx.int32).reshape(len(rows), width)
+        numbers = list[int]()
+        for row in pages:
+            numbers += row[:width]
+            numbers += [NO_PAGE] * (width - len(row))
+        self._array = self._staging.integers(numbers).reshape(len(pages), width)
+        self._places = mx.arange(len(numbers), dtype=mx.int32).reshape(len(pages), width)
 
     def stepped(self, lengths: mx.array) -> None:
         """Take the lengths after the step as the device computed them: the next batch is likely the same."""
@@ -214,11 +217,13 @@ class InPlacePrefill:
         tokens: int,
         angles: mx.array,
         rows: int,
+        staging: Staging,
     ) -> None:
         """
         Args:
             angles: (positions, rotary_dims) of every position in use, of Rope.table.
             rows: at least `tokens`; what is behind these is padding, and is not kept.
+            staging: by which its numbers reach the device.
         """
         self._kernels, self._pools = kernels, arena.pools
         self._begin, self._end = table.length, table.length + tokens
@@ -234,8 +239,7 @@ class InPlacePrefill:
         slots = np.pad(slots, (0, max(rows, SMALLEST_BATCH) - tokens), constant_values=-1)
         ends = np.zeros((2, SMALLEST_BATCH), np.int32)
         ends[0, 0], ends[1, 1] = self._begin, tokens
-        # One array: a GPU's host waits a tenth of a millisecond and more for each that it writes.
-        written = mx.array(np.concatenate([*ends, pages, slots]))
+        written = staging.integers(np.concatenate([*ends, pages, slots]))
         parts = [SMALLEST_BATCH, 2 * SMALLEST_BATCH, 2 * SMALLEST_BATCH + len(pages)]
         self._lengths, self._offsets, self._table, self._slots = mx.split(written, parts)
         self._masks: dict[int | None, mx.array | str] = {}

@@ -69,13 +69,13 @@ class ChunkForm:
         keys = tuple(rounded(self.end - self.first(window)) for window in self.windows)
         return self.rows, self.room, *keys
 
-    def written(
+    def numbers(
         self, table: PageTable, ids: Sequence[int], page_size: int, copied: PageCopy | None
-    ) -> mx.array:
-        """Its numbers, as InPlaceChunk takes them: int32, one array.
+    ) -> list[int]:
+        """Its numbers in the order of `unpacked`, for one array.
 
-        A GPU's host waits a tenth of a millisecond and more for each that it writes. Python's lists take it
-        half of the time of numpy's arrays: little of what makes these is in the processor's cache by then.
+        Python's lists take half of the time of numpy's arrays: little of what makes these is in the
+        processor's cache by then.
 
         Args:
             table: of the sequence, with pages for the chunk.
@@ -101,7 +101,7 @@ class ChunkForm:
         numbers += [end - 1] * padding
         numbers += pages
         numbers += [NO_PAGE] * (self.room // page_size - used)
-        return mx.array(numbers, mx.int32)
+        return numbers
 
 
 ChunkShape = tuple[int, ...]
@@ -162,7 +162,8 @@ def unpacked(
     """The ids of all rows of a chunk, uint32 (rows,), and its numbers.
 
     Args:
-        shape, windows, written: of ChunkForm; `written` is on the device.
+        shape, windows: of ChunkForm.
+        written: its numbers, int32, on the device.
         dtype: of the model.
         angles: (positions, rotary_dims) of every position in use.
     """

@@ -16,6 +16,7 @@ from engine.layers.ops import PICK_OPERATIONS, BuiltinOps
 from engine.loading.model import LoadedModel, load_model
 from engine.parts import Part
 from engine.settings import EngineSettings
+from engine.staging import Staging
 from tests.engine.parity import assert_close
 from tests.fakes.random_model import VOCAB, write_random_model
 
@@ -29,7 +30,7 @@ def model(tmp_path: Path) -> LoadedModel:
 @pytest.fixture
 def steps(model: LoadedModel) -> FunctionalSteps:
     model.arena.work_in_place(None)
-    return FunctionalSteps(model, BuiltinOps(), BuiltinOps(), Crew(2))
+    return FunctionalSteps(model, BuiltinOps(), BuiltinOps(), Crew(2), Staging())
 
 
 def ids(*tokens: int) -> mx.array:

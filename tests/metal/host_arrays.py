@@ -2,7 +2,7 @@
 
 MLX's CUDA build gives it a buffer that a device's array has left, where one of about its size is kept, and
 copies what that held first (docs/cache-measured.md, "What one trips over"). Beside it stand one where nothing
-is kept, and one that stays and is written where it lies.
+is kept, and engine/staging.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import mlx.core as mx
 import numpy as np
 
-from engine.host_view import host_view
+from engine.staging import Staging
 
 SIZES = (64, 700, 2048, 6144, 16384)
 """Integers: a step's lengths, a chunk's numbers, its tokens."""
@@ -26,22 +26,17 @@ def main() -> None:
     """See the module."""
     weight = mx.random.normal((WIDTH, WIDTH)).astype(mx.float16)
     mx.eval(weight)
+    staging = Staging.for_device()
     for size in SIZES:
         numbers = np.arange(size, dtype=np.int32)
-        stays = mx.array(numbers)
-        mx.eval(stays)
-        view = host_view(stays)
 
-        def written(
-            numbers: np.ndarray = numbers, stays: mx.array = stays, view: np.ndarray = view
-        ) -> mx.array:
-            view[:] = numbers
-            return stays + 0
+        def staged(numbers: np.ndarray = numbers) -> mx.array:
+            return staging.integers(numbers)
 
         def new(numbers: np.ndarray = numbers) -> mx.array:
             return mx.array(numbers) + 0
 
-        for name, make, is_kept in (("new", new, False), ("new, kept", new, True), ("stays", written, False)):
+        for name, make, is_kept in (("new", new, False), ("new, kept", new, True), ("staged", staged, False)):
             took = [milliseconds(weight, size, make, is_kept=is_kept) for _ in range(ROUNDS)]
             print(f"{size:6} {name:10}", " ".join(f"{each:7.3f}" for each in took), "ms", flush=True)
 
