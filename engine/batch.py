@@ -24,7 +24,7 @@ class Slice:
 
     Attributes:
         begin, tokens: the chunk is tokens begin … begin+tokens-1.
-        share: of the model's layers; 0 where nothing was heard of a chunk in a process of its own.
+        share: of the model's layers; 0 where only what they read was made ready.
         way: how it goes through the model.
         ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
         waits: what is evaluated when it is done.

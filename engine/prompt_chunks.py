@@ -18,6 +18,8 @@ WORTH_ASIDE_S = 0.1
 """Seconds that it takes alone, at least: 64 tokens take 33 ms by a process, without one 17 (AMD EPYC)."""
 _PATIENCE = 0.05
 """Seconds to wait for a chunk in a process of its own, where there is nothing else to do."""
+_MANY_STEPS = 8
+"""Of a chunk, for a step of its own in which what its layers read is written: a GPU's host waits for that."""
 
 
 class PromptChunks:
@@ -61,13 +63,15 @@ class PromptChunks:
         return count
 
     def layers(self, runner: Runner, filling: Sequence | None, answers: int) -> int:
-        """How many layers of its chunk the next step computes at most."""
+        """How many layers of its chunk the next step computes at most; 0: what they read is made ready."""
         if filling is None or filling.filling is None:
             return 0
         chunk = filling.filling
         if chunk.way is not Way.APART:
             return runner.layers
-        return self._sizer.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
+        layers = self._sizer.layers(chunk.part.tokens, runner.layers - chunk.layer, answers)
+        is_apart = answers and chunk.x is None and runner.looks_ahead
+        return 0 if is_apart and runner.layers >= _MANY_STEPS * layers else layers
 
     def patience(self, filling: Sequence | None, answers: int) -> float:
         """Seconds that the next step waits for a chunk in its own process: there is nothing else to do."""

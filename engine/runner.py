@@ -166,8 +166,8 @@ class Runner:
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
 
-        With the last its table gets longer. Who does not look ahead waits: a write sent before would have to
-        copy what a step reads.
+        None: what the first one reads is sent to the device. With the last its table gets longer. Who does
+        not look ahead waits: a write sent before would have to copy what a step reads.
 
         Returns:
             With the last layer, float32 logits (rows, vocab); before it None.

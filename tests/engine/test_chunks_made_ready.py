@@ -1,4 +1,4 @@
-"""A prompt beside an answer goes through the model some layers in each step, and gives what it does alone."""
+"""What a long chunk's layers read is written in a step of its own: on a GPU answers would wait for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAYERS = 3
 PROMPT = tuple(3 + token * 7 % 90 for token in range(32 + 5))
 
 
-def test_each_step_beside_an_answer_has_a_layer_of_the_prompts(
+def test_a_chunk_of_many_steps_begins_with_one_without_layers(
     executor_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = defaultdict[Filling, list[int]](list)
@@ -37,6 +37,7 @@ def test_each_step_beside_an_answer_has_a_layer_of_the_prompts(
         return min(32, remaining)
 
     monkeypatch.setattr(Runner, "advance", watched)
+    monkeypatch.setattr("engine.prompt_chunks._MANY_STEPS", LAYERS)
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
     monkeypatch.setattr(ChunkSizer, "next", short_chunks)
     folder = write_random_model(
@@ -53,7 +54,8 @@ def test_each_step_beside_an_answer_has_a_layer_of_the_prompts(
         taken.clear()
         listener.submit(Generate("alone", tokens=PROMPT, max_tokens=4, ignore_eos=True))
         alone = listener.finished("alone")
-    assert all(layers == [LAYERS] for layers in taken.values())
+    assert taken
+    assert all(0 not in layers for layers in taken.values())
     with running_engine(settings) as listener:
         listener.load(folder)
         listener.submit(Generate("chat", tokens=(1, 2, 3), max_tokens=None, ignore_eos=True))
@@ -65,5 +67,5 @@ def test_each_step_beside_an_answer_has_a_layer_of_the_prompts(
         listener.submit(Cancel("chat"))
         listener.finished("chat")
     assert len(chunks) >= 2  # on a GPU the last few tokens are steps of their own
-    assert all(layers == [1] * LAYERS for layers in chunks)
+    assert all(layers == [0, *[1] * LAYERS] for layers in chunks)
     assert beside.tokens == alone.tokens
