@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from engine.host_view import host_view
 from engine.machine import device_kind
 
-ROOM = 1 << 17
-"""Integers of staging memory: what some steps of the longest sequences read, 512 KiB."""
+ROOM = 1 << 16
+"""Integers of staging memory: what some steps of long sequences read, 256 KiB."""
 
 
 class Staging:
@@ -28,12 +28,16 @@ class Staging:
     """
 
     def __init__(self, room: int = 0) -> None:
-        """`room`: integers of the ring; 0 for new arrays each time."""
+        """`room`: integers of the ring; 0 for new arrays each time.
+
+        Places in it are counted on, `room` more for each time it went round. `_read` has those of what may be
+        read still, oldest first, each with what reads it.
+        """
         self._ring = mx.zeros(room, mx.int32)
         mx.eval(self._ring)
         self._memory: NDArray[np.int32] = host_view(self._ring)
-        self._end = 0
-        self._read = deque[tuple[int, int, mx.array]]()  # what is in flight of the ring, in order
+        self._written = 0
+        self._read = deque[tuple[int, mx.array]]()
 
     @classmethod
     def for_device(cls) -> Staging:
@@ -56,18 +60,18 @@ class Staging:
         values = numbers if isinstance(numbers, np.ndarray) else np.frombuffer(array("i", numbers), np.int32)
         if not 0 < len(values) <= len(self._memory):
             return mx.array(values)
-        begin = self._end if self._end + len(values) <= len(self._memory) else 0
-        end = self._end = begin + len(values)
-        while self._read and self._is_in_the_way(begin, end):
-            mx.eval(self._read.popleft()[2])
-        self._memory[begin:end] = values
-        copied = self._ring[begin:end] + 0
+        room, count = len(self._memory), len(values)
+        begin = self._written % room
+        if begin + count > room:  # its end is left out
+            self._written, begin = self._written + room - begin, 0
+        while self._read and self._written + count - self._read[0][0] > room:
+            mx.eval(self._read.popleft()[1])
+        self._memory[begin : begin + count] = values
+        copied = self._ring[begin : begin + count] + 0
         mx.async_eval(copied)
-        self._read.append((begin, end, copied))
+        self._read.append((self._written, copied))
+        self._written += count
         return copied
-
-    def _is_in_the_way(self, begin: int, end: int) -> bool:
-        return any(first < end and begin < last for first, last, _ in self._read)
 
 
 def stays_with_host(memory: NDArray[np.int32]) -> bool:
