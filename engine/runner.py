@@ -167,7 +167,8 @@ class Runner:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
 
         None: what the first one reads is sent to the device. With the last its table gets longer. Who does
-        not look ahead waits: a write sent before would have to copy what a step reads.
+        not look ahead waits: a write sent before would have to copy what a step reads. Who does sends them by
+        themselves: what launches answers' tokens is the same then (`MLX on CUDA` in docs/cache-measured.md).
 
         Returns:
             With the last layer, float32 logits (rows, vocab); before it None.
@@ -183,8 +184,7 @@ class Runner:
         part.table.is_read = end < self.layers
         filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
         filling.layer = end
-        if not self.looks_ahead:
-            mx.eval(filling.x)
+        (mx.async_eval if self.looks_ahead else mx.eval)(filling.x)
         if end < self.layers:
             return None
         part.table.length += part.tokens

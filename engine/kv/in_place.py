@@ -109,6 +109,7 @@ class BatchTables:
         if is_more and len(added) <= _FEW_ADDED:
             for place, page in added:
                 self._array = mx.where(self._places == place, page, self._array)
+            mx.async_eval(self._array)  # by itself, so that the step launches what the one before did
             return
         numbers = list[int]()
         for row in pages:
