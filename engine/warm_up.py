@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import mlx.core as mx
 
 from engine.chunk_step import LONGEST, MET_AT_REST
-from engine.chunking import LONG, common_chunks
+from engine.chunking import LONG, common_chunks, is_common
 from engine.kernels import Kernels
 from engine.kv.in_place import table_pages
 from engine.kv.in_place_chunk import chunk_rows, table_rooms
@@ -28,7 +28,7 @@ from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
 from engine.mixed_costs import MixedCosts
-from engine.parts import Part
+from engine.parts import Filling, Part
 from engine.rehearsal import rehearsal
 from engine.runner import Runner
 from engine.sampling import Sampler
@@ -154,16 +154,32 @@ def warm_up(runner: Runner, memory: KVMemory) -> None:
 def warm_step(runner: Runner, model: LoadedModel, tokens: int, length: int) -> None:
     """A step of `tokens` with which a sequence has `length`; nothing of it is counted.
 
-    Of as few as a draft has, also the check. All pages of the sequence are one and the same: what comes out
-    means nothing. Raises OutOfPages where there is not even that one.
+    Of as few as a draft has, also the check. Of a chunk that many prompts have the layers that differ, as
+    beside answers, and all of them at once where its prompt has just begun: further on these launch the same.
+    All pages of the sequence are one and the same: what comes out means nothing. Raises OutOfPages where
+    there is not even that one.
     """
     with rehearsal(runner, model) as stage:
-        rows = tokens if tokens <= MAX_TOKENS else 0
-        part = Part(stage.table(length - tokens, tokens), tokens, rows)
+        begin, rows = length - tokens, tokens if tokens <= MAX_TOKENS else 0
+        if is_common(begin, tokens):
+            _layer_by_layer(runner, model, Part(stage.table(begin, tokens), tokens, rows))
+            if begin > tokens:
+                return
+        part = Part(stage.table(begin, tokens), tokens, rows)
         logits = runner.fill(part, [0] * tokens, may_trace=True)
         if rows:
             _check(runner, logits, tokens - 1)
         mx.eval(runner.results)
+
+
+def _layer_by_layer(runner: Runner, model: LoadedModel, part: Part) -> None:
+    """The first two layers of a chunk, each by itself, and those up to one of each shape of attention."""
+    shapes, filling = [layer.shape for layer in model.decoder.attention], Filling(part, (0,) * part.tokens)
+    unlike = 1 + max(shapes.index(shape) for shape in set(shapes))
+    for layers in (0, 1, 1, unlike - 2):
+        if layers > 0 or filling.x is None:
+            runner.advance(filling, layers)
+            mx.eval(filling.x, runner.results)
 
 
 def warm_batch(runner: Runner, model: LoadedModel, sequences: int) -> None:

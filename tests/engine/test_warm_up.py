@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine import EngineSettings, Event, KernelsChosen
 from engine.kv.memory import KVMemory
 from engine.loading.model import LoadedModel, load_model
+from engine.parts import Filling, Part
 from engine.runner import Runner
 from engine.serving import Serving
 from engine.warm_up import warm_step, warm_up
@@ -50,6 +53,62 @@ def test_a_step_at_the_end_of_long_tables_takes_one_page_and_leaves_nothing(mode
     assert (dict(runner.launches), runner.tokens) == ({"decode_attention": 5}, 0)
     assert model.pager.pages_used == 0
     assert our_greedy(model, prompt()[:40], 16, 8) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "length", "by_layers", "at_once"),
+    [(200, 456, [], 1), (256, 256, [0, 1, 1], 1), (256, 512, [0, 1, 1], 1), (2048, 6144, [0, 1, 1], 0)],
+)
+def test_chunks_that_many_prompts_have_are_met_layer_by_layer(
+    tokens: int,
+    length: int,
+    by_layers: list[int],
+    at_once: int,
+    model: LoadedModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As beside answers, and all layers at once as well where the prompt has just begun."""
+    taken, filled, advance, fill = list[int](), list[int](), Runner.advance, Runner.fill
+
+    def noted(self: Runner, filling: Filling, layers: int) -> mx.array | None:
+        taken.append(layers)
+        return advance(self, filling, layers)
+
+    def noted_at_once(self: Runner, part: Part, ids: Sequence[int], *, may_trace: bool = False) -> mx.array:
+        filled.append(part.tokens)
+        return fill(self, part, ids, may_trace=may_trace)
+
+    monkeypatch.setattr(Runner, "advance", noted)
+    monkeypatch.setattr(Runner, "fill", noted_at_once)
+    runner = Runner(model)
+    warm_step(runner, model, tokens, length)
+    assert (taken, filled) == (by_layers, [tokens] * at_once)
+    assert (runner.launches.total(), runner.tokens, model.pager.pages_used) == (0, 0, 0)
+
+
+def test_a_chunk_is_met_as_far_as_its_layers_attend_differently(
+    executor_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_random_model(
+        tmp_path / "model",
+        "mistral",
+        head_dim=64,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        num_hidden_layers=5,
+        sliding_window=32,
+        layer_types=["sliding_attention"] * 3 + ["full_attention"] * 2,
+    )
+    model = load_model(folder, EngineSettings(executor=executor_name, cache=BUILD.parent), lambda *_: None)
+    taken, advance = list[int](), Runner.advance
+
+    def noted(self: Runner, filling: Filling, layers: int) -> mx.array | None:
+        taken.append(layers)
+        return advance(self, filling, layers)
+
+    monkeypatch.setattr(Runner, "advance", noted)
+    warm_step(Runner(model), model, tokens=256, length=256)
+    assert taken == [0, 1, 1, 2]
 
 
 def test_a_budget_of_one_page_is_no_error(executor_name: str, tmp_path: Path) -> None:
