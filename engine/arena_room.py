@@ -20,17 +20,17 @@ NEAR_PAGES = 16
 
 
 SHARE, LONGEST_S = 0.5, 0.05
-"""Of what the last step took: how long is built before the next, an array at least; and seconds at most."""
+"""Of what the last step took: how long a device is given arrays to build, or one; and seconds at most."""
 
 AT_ONCE = 256 << 20
-"""Bytes built before a step at most, or an array: a device builds them later than it is asked to."""
+"""Bytes that it is given before a step at most, or an array: it builds them later than it is asked to."""
 
 
 class ArenaRoom:
     """Has the arena grow when a request begins, for all of it and for those beside it, in one go.
 
-    Where answers are being written that waits until the larger one is built, some arrays before each of their
-    steps: memory that the system gives for the first time takes long.
+    Where answers are being written that waits until the larger one is built: memory that the system gives for
+    the first time takes long. On a CPU a thread builds meanwhile, on a device some arrays before each step.
     """
 
     def __init__(self, model: LoadedModel, batcher: Batcher) -> None:
@@ -78,7 +78,8 @@ class ArenaRoom:
         growing, limit = self._arena.growing, self._pager.total_pages
         before = growing.ahead_bytes
         while not growing.build_ahead(pages, limit):
-            if time.perf_counter() >= until or growing.ahead_bytes - before >= AT_ONCE:
+            is_enough = time.perf_counter() >= until or growing.ahead_bytes - before >= AT_ONCE
+            if growing.is_building or is_enough:
                 return False
         return True
 

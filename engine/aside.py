@@ -19,6 +19,7 @@ import mlx.core as mx
 from engine.aside_memory import ChunkMemory
 from engine.aside_process import ChunkWork, Earlier, compute_and_end
 from engine.gate import Gate
+from engine.kv import growth
 from engine.kv.arena import Arena
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
@@ -181,7 +182,8 @@ class Aside:
             spans = self._pager.spans(table, first_seen(begin, layer.shape.window), begin)
             earlier[layer.index] = Earlier(*self._arena.on_host(layer.index), spans)
         mx.eval(ids)
-        mx.synchronize()  # MLX's thread holds none of the locks that are forked with its memory
+        growth.settle()
+        mx.synchronize()  # MLX's threads hold none of the locks that are forked with its memory
         width = self._decoder.projections[0].norm.weight.size
         try:
             memory, gate = ChunkMemory(layers, ids.size, width), Gate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 
@@ -15,6 +16,9 @@ from engine.machine import device_kind
 
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
+
+_beside = ThreadPoolExecutor(1, "mlxr-arena")
+"""Builds on a CPU while the engine's thread computes; MLX has threads of its own for it."""
 
 
 class GrowingPools:
@@ -51,7 +55,8 @@ class GrowingPools:
     def build_ahead(self, pages: int, limit: int) -> bool:
         """Build an array of what `grow` would; returns whether there is no more to build before it.
 
-        There is nothing where the arrays of both sizes would have more than `limit` pages together.
+        On a CPU a thread does, while answers go on: see `is_building`. There is nothing where the arrays of
+        both sizes would have more than `limit` pages together.
         """
         if pages <= self.pages:
             return True
@@ -64,8 +69,13 @@ class GrowingPools:
 
     @property
     def ahead_bytes(self) -> int:
-        """Of what was built ahead."""
+        """Of what was built ahead, and is being built."""
         return 0 if self._ahead is None else self._ahead.nbytes
+
+    @property
+    def is_building(self) -> bool:
+        """Whether an array is on its way, so that there is nothing to do for it meanwhile."""
+        return self._ahead is not None and self._ahead.is_building
 
     def drop_ahead(self) -> None:
         """Free what was built ahead."""
@@ -91,23 +101,43 @@ class _Growth:
 
     def __init__(self, pages: int, layers: int, makers: Sequence[Callable[[], mx.array]]) -> None:
         self.pages = pages
-        self._layers, self._makers = layers, makers
+        self._makers, self._whole = makers, layers * len(makers)
         self._built = deque[mx.array]()
+        self._coming: tuple[int, Future[list[mx.array]]] | None = None
 
     def build(self) -> bool:
-        """One more, in the order of layers; returns whether all are built."""
-        whole = self._layers * len(self._makers)
-        if len(self._built) < whole:
-            self._built.extend(_made([self._makers[len(self._built) % len(self._makers)]]))
-        return len(self._built) == whole
+        """One more, in the order of layers, begun at least; returns whether all are built."""
+        if self.is_building:
+            return False
+        self._take_in()
+        if len(self._built) < self._whole:
+            make = self._makers[len(self._built) % len(self._makers)]
+            if device_kind() == "CPU":
+                self._coming = make().nbytes, _beside.submit(_made, [make])
+            else:
+                self._built += _made([make])
+        return len(self._built) == self._whole
+
+    @property
+    def is_building(self) -> bool:
+        """Whether one is on its way."""
+        return self._coming is not None and not self._coming[1].done()
+
+    def _take_in(self) -> None:
+        """Wait for the one that is on its way. Raises what kept it from being built."""
+        if self._coming is not None:
+            (_, built), self._coming = self._coming, None
+            self._built += built.result()
 
     @property
     def nbytes(self) -> int:
-        """Of what is built."""
-        return sum(array.nbytes for array in self._built)
+        """Of what is built, and on its way."""
+        coming = 0 if self._coming is None else self._coming[0]
+        return sum(array.nbytes for array in self._built) + coming
 
     def take(self, olds: Sequence[mx.array]) -> list[mx.array]:
         """Those of the next layer, with what `olds` hold."""
+        self._take_in()
         pools = [self._built.popleft() for _ in self._makers if self._built]
         pools += _made(self._makers[len(pools) :])
         for old, pool in zip(olds, pools, strict=True):
@@ -117,6 +147,11 @@ class _Growth:
                 pool[:, : old.shape[1]] = old
         mx.eval(pools)
         return pools
+
+
+def settle() -> None:
+    """Wait until nothing is built beside any more, in any arena: a process may be forked then."""
+    _beside.submit(int).result()
 
 
 def _made(makers: Sequence[Callable[[], mx.array]]) -> list[mx.array]:

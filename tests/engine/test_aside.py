@@ -6,7 +6,10 @@ import ctypes
 import os
 import random
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from threading import current_thread, main_thread
 
 import mlx.core as mx
 import pytest
@@ -69,6 +72,27 @@ def test_beside_steps_of_others_it_gives_the_same_as_at_once(
     behind = runner.decode([table], mx.array([7], dtype=mx.uint32))
     assert_close(behind, our_logits(model, [*ids[:end], 7], end + 1)[-1:])
     assert_close(steps[-1], our_logits(model, ids[: 10 + len(steps)], 10 + len(steps))[-1:])
+
+
+def test_it_is_forked_when_nothing_is_built_beside(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that the thread held which builds would be held in the process for good."""
+    runner, growing = stepped(model), model.arena.growing
+    makers = {name: partial(slowly, make) for name, make in growing._makers.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(growing, "_makers", makers)
+        assert not growing.build_ahead(2 * growing.pages, limit=1 << 20)
+        chunk = filling(model, PageTable(), prompt()[:40])
+        assert growing.is_building
+        assert runner.advance_aside(chunk) is None
+        assert not growing.is_building
+    assert_close(through(runner, chunk)[0], our_logits(model, prompt()[:40], 40)[-1])
+
+
+def slowly(make: Callable[[int], mx.array], slots: int) -> mx.array:
+    time.sleep(0.2 * (current_thread() is not main_thread()))
+    return make(slots)
 
 
 def test_one_that_is_dropped_leaves_the_processors_to_the_next(model: LoadedModel) -> None:
