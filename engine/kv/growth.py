@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from functools import partial
+from weakref import WeakSet
 
 import mlx.core as mx
 
@@ -17,8 +18,11 @@ from engine.machine import device_kind
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
 
-_beside = ThreadPoolExecutor(1, "mlxr-arena")
-"""Builds on a CPU while the engine's thread computes; MLX has threads of its own for it."""
+_NAME = "mlxr-arena"
+"""Of the thread that builds on a CPU while the engine's computes."""
+
+_begun = WeakSet[Future[list[mx.array]]]()
+"""What such threads were asked for."""
 
 
 class GrowingPools:
@@ -35,6 +39,7 @@ class GrowingPools:
         self.arrays = {name: list[mx.array]() for name in makers}
         self.pages = 0
         self._ahead: _Growth | None = None
+        self._beside = ThreadPoolExecutor(1, _NAME)
         self.release()
 
     def pages_for(self, pages: int, limit: int) -> int:
@@ -93,15 +98,21 @@ class GrowingPools:
             return self._ahead
         size = self.pages_for(pages, limit)
         makers = [partial(make, size * self._page_size) for make in self._makers.values()]
-        return _Growth(size, self._layers, makers)
+        return _Growth(size, self._layers, makers, self._beside)
 
 
 class _Growth:
     """Arrays of `pages`, built one at a time."""
 
-    def __init__(self, pages: int, layers: int, makers: Sequence[Callable[[], mx.array]]) -> None:
+    def __init__(
+        self,
+        pages: int,
+        layers: int,
+        makers: Sequence[Callable[[], mx.array]],
+        beside: ThreadPoolExecutor,
+    ) -> None:
         self.pages = pages
-        self._makers, self._whole = makers, layers * len(makers)
+        self._makers, self._whole, self._beside = makers, layers * len(makers), beside
         self._built = deque[mx.array]()
         self._coming: tuple[int, Future[list[mx.array]]] | None = None
 
@@ -113,7 +124,8 @@ class _Growth:
         if len(self._built) < self._whole:
             make = self._makers[len(self._built) % len(self._makers)]
             if device_kind() == "CPU":
-                self._coming = make().nbytes, _beside.submit(_made, [make])
+                self._coming = make().nbytes, self._beside.submit(_made, [make])
+                _begun.add(self._coming[1])
             else:
                 self._built += _made([make])
         return len(self._built) == self._whole
@@ -151,7 +163,7 @@ class _Growth:
 
 def settle() -> None:
     """Wait until nothing is built beside any more, in any arena: a process may be forked then."""
-    _beside.submit(int).result()
+    wait(list(_begun))
 
 
 def _made(makers: Sequence[Callable[[], mx.array]]) -> list[mx.array]:

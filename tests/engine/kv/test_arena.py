@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Event, current_thread, main_thread
+from threading import enumerate as enumerate_threads
 
 import mlx.core as mx
 import numpy as np
@@ -280,6 +281,15 @@ def test_on_a_cpu_nobody_waits_for_what_is_built_ahead(monkeypatch: pytest.Monke
     assert not growing.is_building
     arena.reserve(10, limit=1000)
     assert (arena.pages, growing.ahead_bytes) == (64, 0)
+
+
+def test_the_thread_that_builds_ends_with_the_arena() -> None:
+    before, arena = set(enumerate_threads()), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    assert not arena.growing.build_ahead(10, limit=1000)
+    (thread,) = set(enumerate_threads()) - before
+    del arena
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_nothing_is_built_ahead_that_both_sizes_have_no_room_for() -> None:
