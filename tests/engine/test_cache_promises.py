@@ -383,7 +383,8 @@ def test_a_chat_that_was_forgotten_is_pinned_no_longer(models: dict[str, Checked
         chat.say(PROMPT, chat="a")
         listener.submit(Forget("a"))
         chat.say(PROMPT, chat="a")
-        chat.say(tuple(reversed(PROMPT)), chat="b")  # needs pages of the other
+        said, _ = chat.say(tuple(reversed(PROMPT)), chat="b")  # needs pages of the other
+    assert len(said) > len(PROMPT)
 
 
 def test_a_pinned_chat_that_takes_most_of_memory_goes_on(models: dict[str, Checked]) -> None:

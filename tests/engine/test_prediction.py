@@ -10,6 +10,7 @@ import statistics
 import pytest
 
 from engine.prediction import VERSION, Rates
+from tests.engine.learned_rates import learned_rates, truth
 
 # Prompt tokens and seconds to the first token: the guide, float32, on two Linux cores that had other
 # work too (load average 5 to 7), in order.
@@ -37,10 +38,6 @@ RECORDED: list[tuple[int, float]] = [
     *((105, 0.03883), (288, 0.09619), (22, 0.02319), (9, 0.0271), (25, 0.0488)),
     *((63, 0.05254), (389, 0.4999), (407, 0.5068), (80, 0.01659), (33, 0.00986)),
 ]
-
-
-def truth(tokens: int, context: int) -> float:
-    return 0.004 + 0.0002 * tokens + 6e-8 * tokens * (context + tokens / 2)
 
 
 def share_within(pairs: list[tuple[float, float]], most: float = 0.25) -> float:
@@ -182,13 +179,7 @@ def test_a_machine_whose_speed_shifts_is_followed_within_a_few_requests(shift: f
 
 @pytest.fixture
 def learned() -> Rates:
-    draw, rates = random.Random(1), Rates()
-    for _ in range(60):
-        tokens, context = draw.randrange(1, 2000), draw.randrange(0, 8000)
-        rates.prefilled(tokens, context, truth(tokens, context))
-        nbytes = draw.randrange(1 << 16, 1 << 28)
-        rates.restored(nbytes, 0.002 + nbytes / 1e9)
-    return rates
+    return learned_rates()
 
 
 def test_a_first_token_comes_behind_the_queue_what_is_read_back_and_the_prompt(learned: Rates) -> None:

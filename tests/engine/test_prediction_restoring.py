@@ -7,21 +7,12 @@ import random
 import pytest
 
 from engine.prediction import Rates
-
-
-def truth(tokens: int, context: int) -> float:
-    return 0.004 + 0.0002 * tokens + 6e-8 * tokens * (context + tokens / 2)
+from tests.engine.learned_rates import learned_rates, truth
 
 
 @pytest.fixture
 def learned() -> Rates:
-    draw, rates = random.Random(1), Rates()
-    for _ in range(60):
-        tokens, context = draw.randrange(1, 2000), draw.randrange(0, 8000)
-        rates.prefilled(tokens, context, truth(tokens, context))
-        nbytes = draw.randrange(1 << 16, 1 << 28)
-        rates.restored(nbytes, 0.002 + nbytes / 1e9)
-    return rates
+    return learned_rates()
 
 
 def moved(nbytes: int) -> float:
