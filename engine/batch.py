@@ -106,13 +106,10 @@ def send(
     is_mixed = bool(decoding) and filling is not None and filling.goes(Way.MIXED)
     piece, behind = (None, None) if filling is None or is_mixed else _slice(runner, filling, layers, patience)
     flying = {sequence: row for row, sequence in enumerate(before.sequences)} if before else {}
-    rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
-    known = [sequence for sequence in decoding if not sequence.is_in_flight]
-    tokens = [sequence.last_token for sequence in known]
-    prompt_ends = sum(not sequence.generated for sequence in known)
+    prompt_ends = sum(not sequence.generated for sequence in decoding if not sequence.is_in_flight)
     if decoding:
         answers = [Part(sequence.table) for sequence in decoding]
-        inputs = _inputs(runner, before, rows, tokens)
+        inputs = _inputs(runner, decoding, flying, before)
         if filling is not None and is_mixed:
             piece, logits = _mixed(runner, answers, inputs, filling)
         else:
@@ -199,12 +196,16 @@ def _asked_for(logits: mx.array | None, sequences: Many[Sequence]) -> mx.array |
     return logits if wanted else None
 
 
-def _inputs(runner: Runner, before: Sent | None, rows: Many[int], tokens: Many[int]) -> mx.array:
-    """Tokens of these rows of the step in flight, then those that are known."""
+def _inputs(
+    runner: Runner, decoding: Many[Sequence], flying: dict[Sequence, int], before: Sent | None
+) -> mx.array:
+    """The last token of each: of those that are `flying` as the step in flight draws it, then the others'."""
+    rows = [flying[sequence] for sequence in decoding if sequence.is_in_flight]
+    tokens = [sequence.last_token for sequence in decoding if not sequence.is_in_flight]
     if before is None or before.draws is None or not rows:
         return runner.staging.token_ids(tokens)
     drawn = before.draws.tokens
-    if list(rows) != list(range(drawn.shape[0])):
+    if rows != list(range(drawn.shape[0])):
         drawn = drawn[runner.staging.integers(rows)]
     return mx.concatenate([drawn, runner.staging.token_ids(tokens)]) if tokens else drawn
 
