@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from threading import Event, current_thread, main_thread
-from threading import enumerate as enumerate_threads
-
 import mlx.core as mx
 import numpy as np
 import pytest
 
 from engine.errors import EngineError
 from engine.kv.arena import Arena
-from engine.kv.growth import settle
 from engine.kv.page_table import PageCopy, Span
 from engine.kv.takes_pages import takes_pages
 from engine.machine import device_kind
-
-LAYERS, HEADS, DIM, SIZE = 2, 3, 32, 16
-BITS = pytest.mark.parametrize("bits", [None, 8, 4])
-
-
-def some(rng: np.random.Generator, tokens: int) -> tuple[mx.array, mx.array]:
-    shape = (HEADS, tokens, DIM)
-    return mx.array(rng.standard_normal(shape).astype(np.float32)), mx.array(
-        rng.standard_normal(shape).astype(np.float32)
-    )
-
-
-def kept(arena: Arena, rows: mx.array) -> np.ndarray:
-    """What is left of rows that are stored."""
-    return np.array(arena.coding.decode(arena.coding.encode(rows)))
+from tests.engine.kv.arenas import BITS, DIM, HEADS, LAYERS, SIZE, address, kept, some
 
 
 @BITS
@@ -181,7 +163,7 @@ def test_a_page_is_copied_where_it_lies_though_others_read_the_pools(bits: int |
         assert mx.array_equal(old[0], new[0])
         assert mx.array_equal(old[1], new[1])
         assert mx.any(new[0] != 0)
-    assert [view.ctypes.data for view in views] == [_address(array) for array in arena.state()]
+    assert [view.ctypes.data for view in views] == [address(array) for array in arena.state()]
 
 
 def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
@@ -197,12 +179,12 @@ def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
         data.reserve(2, limit=2)
         for layer in range(LAYERS):
             data.write_layer(layer, *some(rng, 2 * SIZE), [Span(0, 2 * SIZE)])
-        addresses = [_address(array) for array in arena.state()]
+        addresses = [address(array) for array in arena.state()]
         mx.reset_peak_memory()
         before = mx.get_active_memory()
         data.read([0, 1]).copy_into(arena.memory([0, 1])(0, 2))
         assert mx.get_peak_memory() - before < arena.pages * arena.page_bytes / (2 * LAYERS)
-        assert [_address(array) for array in arena.state()] == addresses
+        assert [address(array) for array in arena.state()] == addresses
         assert held is arena.pools
         assert np.array(held.slots)[0] == arena.pages * SIZE
         for layer in range(LAYERS):
@@ -210,116 +192,6 @@ def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
             assert mx.array_equal(held.layer(layer).keys, keys[0])
             assert mx.array_equal(held.layer(layer).values, values[0])
             assert mx.any(keys != 0)
-
-
-def _address(array: mx.array) -> int:
-    return np.array(array, copy=False).ctypes.data
-
-
-@BITS
-def test_what_is_built_ahead_takes_the_place_of_what_is_there_with_all_that_was_written(
-    bits: int | None,
-) -> None:
-    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits)
-    arena.reserve(64, limit=1000)
-    rows = [some(rng, 20) for _ in range(LAYERS)]
-    for layer in range(LAYERS):
-        arena.write_layer(layer, *rows[layer], [Span(990, 1010)])
-    built = list[int]()
-    while not arena.growing.build_ahead(100, limit=1000):
-        built.append(arena.growing.ahead_bytes)
-        settle()
-        for layer in range(LAYERS):  # work goes on where it was
-            rows[layer] = some(rng, 20)
-            arena.write_layer(layer, *rows[layer], [Span(990, 1010)])
-    assert built == sorted(set(built))
-    assert len(built) == LAYERS * len(arena.growing.arrays)
-    assert arena.growing.ahead_bytes == 136 * arena.page_bytes
-    addresses = {_address(array) for array in arena.state()}
-    assert arena.growing.build_ahead(100, limit=1000)
-    mx.reset_peak_memory()
-    before = mx.get_active_memory()
-    arena.reserve(90, limit=1000)
-    assert mx.get_peak_memory() - before < arena.page_bytes
-    assert (arena.pages, arena.growing.ahead_bytes) == (136, 0)
-    assert not addresses & {_address(pool) for pools in arena.growing.arrays.values() for pool in pools}
-    for layer, (keys, values) in enumerate(rows):
-        for stored, row in zip(arena.read_layer(layer, [Span(990, 1010)]), (keys, values), strict=True):
-            np.testing.assert_array_equal(np.array(stored), kept(arena, row))
-    empty = arena.read_layer(0, [Span(68 * SIZE, 136 * SIZE)])
-    assert not any(np.array(part).any() for part in empty)
-
-
-def test_a_few_arrays_built_ahead_are_used_and_the_others_built_then() -> None:
-    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
-    assert not arena.growing.build_ahead(10, limit=1000)
-    arena.reserve(10, limit=1000)
-    assert arena.pages == 64
-    assert [pool.shape for pools in arena.growing.arrays.values() for pool in pools] == 4 * [
-        (HEADS, 64 * SIZE, DIM)
-    ]
-
-
-def test_on_a_cpu_nobody_waits_for_what_is_built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    arena, may_end = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), Event()
-    growing = arena.growing
-    (keys, make), *others = growing._makers.items()
-
-    def slow(slots: int) -> mx.array:
-        if current_thread() is not main_thread():
-            assert may_end.wait(60)
-        return make(slots)
-
-    monkeypatch.setattr(growing, "_makers", {keys: slow, **dict(others)})
-    assert not growing.build_ahead(10, limit=1000)
-    for _ in range(3):  # it is one and the same
-        assert growing.is_building
-        assert growing.ahead_bytes == 64 * arena.page_bytes // (LAYERS * len(growing.arrays))
-        assert not growing.build_ahead(10, limit=1000)
-    may_end.set()
-    settle()
-    assert not growing.is_building
-    arena.reserve(10, limit=1000)
-    assert (arena.pages, growing.ahead_bytes) == (64, 0)
-
-
-def test_the_thread_that_builds_ends_with_the_arena() -> None:
-    before, arena = set(enumerate_threads()), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
-    assert not arena.growing.build_ahead(10, limit=1000)
-    (thread,) = set(enumerate_threads()) - before
-    del arena
-    thread.join(60)
-    assert not thread.is_alive()
-
-
-def test_nothing_is_built_ahead_that_both_sizes_have_no_room_for() -> None:
-    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
-    arena.reserve(64, limit=200)
-    assert arena.growing.build_ahead(68, limit=200)
-    assert arena.growing.build_ahead(69, limit=203)  # 68 and 136
-    assert arena.growing.ahead_bytes == 0
-    assert not arena.growing.build_ahead(69, limit=204)
-    assert arena.growing.ahead_bytes > 0
-    arena.reserve(69, limit=100)  # less than when it was begun
-    assert (arena.pages, arena.growing.ahead_bytes) == (100, 0)
-
-
-def test_what_was_built_ahead_for_less_is_not_enough() -> None:
-    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
-    for _ in range(3):
-        arena.growing.build_ahead(65, limit=1000)
-        settle()
-    assert not arena.growing.build_ahead(500, limit=2000)
-    arena.reserve(500, limit=2000)
-    assert arena.pages == 531
-
-
-@pytest.mark.parametrize("how", ["drop_ahead", "release"])
-def test_what_was_built_ahead_can_be_given_back(how: str) -> None:
-    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
-    arena.growing.build_ahead(65, limit=1000)
-    getattr(arena.growing, how)()
-    assert arena.growing.ahead_bytes == 0
 
 
 def test_the_host_meets_the_arrays_of_each_growth_once() -> None:
