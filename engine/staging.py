@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 from array import array
 from collections import deque
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from engine.host_view import host_view
 from engine.machine import device_kind
+
+log = logging.getLogger(__name__)
 
 ROOM = 1 << 16
 """Integers of staging memory: what some steps of long sequences read, 256 KiB."""
@@ -46,6 +49,7 @@ class Staging:
             staging = cls(ROOM)
             if stays_with_host(staging._memory):
                 return staging
+            log.warning("CUDA keeps no memory with the host: page tables and tokens go there in new arrays")
         return cls()
 
     def token_ids(self, tokens: Sequence[int]) -> mx.array:

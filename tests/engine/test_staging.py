@@ -45,7 +45,15 @@ def test_numbers_of_numpy_are_taken_as_they_are() -> None:
         assert staging.integers(np.arange(5, dtype=np.int32)).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_where_no_memory_can_stay_arrays_are_new() -> None:
+def test_where_no_memory_can_stay_arrays_are_new_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     assert not stays_with_host(np.zeros(4096, np.int32))  # numpy's is no managed memory
+    assert not Staging.for_device()._read
+    assert not caplog.messages  # nothing is wrong with a CPU
+    monkeypatch.setattr("engine.staging.device_kind", lambda: "CUDA")
+    monkeypatch.setattr("engine.staging.stays_with_host", lambda _memory: False)
     staging = Staging.for_device()
     assert [staging.integers([number]).item() for number in range(3)] == [0, 1, 2]
+    assert not staging._read
+    assert "new arrays" in caplog.text
