@@ -275,7 +275,7 @@ class Arena:
         if self._shows_views:
             for views, name in ((self._shown.keys, KEYS), (self._shown.values, VALUES)):
                 views[:] = [pool[0, : self.page_size] for pool in self._pools[name]]
-                mx.eval(views)
+                mx.async_eval(views)
 
     def _hide(self) -> None:
         """Drop the views: a functional write would copy a pool that has one."""

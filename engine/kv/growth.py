@@ -49,11 +49,17 @@ class GrowingPools:
         return min(limit, max(pages + pages // 16, 2 * self.pages, 1024 // self._page_size))
 
     def grow(self, pages: int, limit: int) -> None:
-        """Hold so many pages or more, with all that was written."""
+        """Hold so many pages or more, with all that was written.
+
+        What was built ahead a device may still be copying when this returns.
+        """
         growth, self._ahead = self._growth_to(pages, limit), None
+        # Both sizes are there then, so that no layer has to be done before the next one begins.
+        wait_for = mx.async_eval if growth.is_built else mx.eval
         for layer in range(self._layers):
-            olds = [pools[layer] for pools in self.arrays.values()]
-            for pools, new in zip(self.arrays.values(), growth.take(olds), strict=True):
+            news = growth.take([pools[layer] for pools in self.arrays.values()])
+            wait_for(news)
+            for pools, new in zip(self.arrays.values(), news, strict=True):
                 pools[layer] = new
         self.pages = growth.pages
 
@@ -128,6 +134,11 @@ class _Growth:
                 _begun.add(self._coming[1])
             else:
                 self._built += _made([make])
+        return self.is_built
+
+    @property
+    def is_built(self) -> bool:
+        """Whether all are there."""
         return len(self._built) == self._whole
 
     @property
@@ -157,7 +168,6 @@ class _Growth:
                 host_view(bits(pool))[:, : old.shape[1]] = host_view(bits(old))
             else:
                 pool[:, : old.shape[1]] = old
-        mx.eval(pools)
         return pools
 
 
