@@ -55,10 +55,12 @@ class GrowingPools:
         """
         growth, self._ahead = self._growth_to(pages, limit), None
         # Both sizes are there then, so that no layer has to be done before the next one begins.
-        wait_for = mx.async_eval if growth.is_built else mx.eval
+        is_waited_for = not growth.is_built
         for layer in range(self._layers):
             news = growth.take([pools[layer] for pools in self.arrays.values()])
-            wait_for(news)
+            mx.async_eval(news)
+            if is_waited_for:
+                mx.eval(news)
             for pools, new in zip(self.arrays.values(), news, strict=True):
                 pools[layer] = new
         self.pages = growth.pages
