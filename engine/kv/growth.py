@@ -58,9 +58,10 @@ class GrowingPools:
         is_waited_for = not growth.is_built
         for layer in range(self._layers):
             news = growth.take([pools[layer] for pools in self.arrays.values()])
-            mx.async_eval(news)
             if is_waited_for:
                 mx.eval(news)
+            else:
+                mx.async_eval(news)
             for pools, new in zip(self.arrays.values(), news, strict=True):
                 pools[layer] = new
         self.pages = growth.pages
