@@ -12,6 +12,7 @@ import pytest
 from engine.kv.arena import Arena
 from engine.kv.growth import settle
 from engine.kv.page_table import Span
+from engine.machine import device_kind
 from tests.engine.kv.arenas import BITS, DIM, HEADS, LAYERS, SIZE, address, kept, some
 
 
@@ -32,7 +33,8 @@ def test_what_is_built_ahead_takes_the_place_of_what_is_there_with_all_that_was_
             rows[layer] = some(rng, 20)
             arena.write_layer(layer, *rows[layer], [Span(990, 1010)])
     assert built == sorted(set(built))
-    assert len(built) == LAYERS * len(arena.growing.arrays)
+    whole = LAYERS * len(arena.growing.arrays)
+    assert len(built) == (whole if device_kind() == "CPU" else whole - 1)  # a CPU's last is on its way still
     assert arena.growing.ahead_bytes == 136 * arena.page_bytes
     addresses = {address(array) for array in arena.state()}
     assert arena.growing.build_ahead(100, limit=1000)
@@ -59,6 +61,10 @@ def test_a_few_arrays_built_ahead_are_used_and_the_others_built_then() -> None:
     ]
 
 
+needs_cpu = pytest.mark.skipif(device_kind() != "CPU", reason="a device's memory is there without a thread")
+
+
+@needs_cpu
 def test_on_a_cpu_nobody_waits_for_what_is_built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     arena, may_end = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), Event()
     growing = arena.growing
@@ -82,6 +88,7 @@ def test_on_a_cpu_nobody_waits_for_what_is_built_ahead(monkeypatch: pytest.Monke
     assert (arena.pages, growing.ahead_bytes) == (64, 0)
 
 
+@needs_cpu
 def test_the_thread_that_builds_ends_with_the_arena() -> None:
     before, arena = set(enumerate_threads()), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
     assert not arena.growing.build_ahead(10, limit=1000)
