@@ -263,6 +263,31 @@ def test_where_the_process_breaks_nobody_loses_a_token(
     assert (tmp_path / "broken").exists()
 
 
+def test_a_process_that_breaks_when_the_chat_has_ended_costs_its_prompt_nothing(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+
+    def is_there(file: Path) -> bool:
+        until = time.monotonic() + PATIENCE
+        while not file.exists() and time.monotonic() < until:
+            time.sleep(0.005)
+        return file.exists()
+
+    def broken(*_: object, **_more: object) -> mx.array:
+        begun.touch()
+        is_there(ended)
+        raise RuntimeError("the device was lost")
+
+    monkeypatch.setattr("engine.aside_process.attend_in_blocks", broken)
+    with beside(checked, LONG) as listener:
+        assert is_there(begun)
+        listener.submit(Cancel(CHAT.id))
+        assert listener.finished(CHAT.id).reason == "cancelled"
+        ended.touch()
+        assert_all_right(checked, listener, LONG)
+
+
 def test_where_there_is_no_process_for_it_nobody_loses_a_token(
     checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
