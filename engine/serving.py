@@ -129,13 +129,18 @@ class Serving:
         return 0.0 if self._finding.may_recall else self._warming.due(self._tidying.due)
 
     def tidy(self, idle_seconds: float) -> None:
-        """Nobody has asked for anything for so long; what a prompt was predicted to find may be read back."""
+        """Nobody has asked for anything for so long; what a prompt was predicted to find may be read back.
+
+        Pages that are due are put away before more is compiled, which may go on for a minute.
+        """
         if self._finding.may_recall and not self._tidying.builds:
             self._finding.recall(self._live.runner)
-        elif self._tidying.builds or not self._warming.warm(idle_seconds):
+        elif self._tidying.is_due(idle_seconds) or not self._warming.warm(idle_seconds):
             self._tidying.tidy(idle_seconds)
             if idle_seconds >= SPILL_AFTER:
                 self._finding.save()
+        else:
+            self._tidying.memory_was_used()
         self._tell.stats()
 
     def put_some_away(self) -> bool:

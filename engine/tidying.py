@@ -64,6 +64,7 @@ class Tidying:
         self._model, self._make_ready = model, make_ready
         self._is_short = is_short
         self._due: float | None = None
+        self._looked_at = 0.0
         self._is_tight = False
         self._is_given_back = True
         self._expected = 0
@@ -80,8 +81,14 @@ class Tidying:
         """Whether the arena is built for a prompt that is expected, next."""
         return self._expected > 0
 
+    def is_due(self, idle_seconds: float) -> bool:
+        """Whether `tidy` has something to do where nobody has asked for anything for so long."""
+        since = idle_seconds if idle_seconds < self._looked_at else idle_seconds - self._looked_at
+        return self._due is not None and since >= self._due
+
     def rest_began(self) -> None:
         """There is no request any more."""
+        self._looked_at = 0.0
         self._is_tight = self._missing_pages > 0
         self._is_given_back = False
         self._built_at = 0.0
@@ -93,8 +100,15 @@ class Tidying:
             self._expected = min(pages + pages // 16, self._model.pager.total_pages)
             self._due = 0.0
 
+    def memory_was_used(self) -> None:
+        """By what was compiled at rest: what the allocator keeps of it goes back at the next look."""
+        self._is_given_back = False
+        if self._due is None:
+            self._due = LOOK_EVERY
+
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long."""
+        self._looked_at = idle_seconds
         if self._expected:
             pages, self._expected = self._expected, 0
             self._built_at, self._due = idle_seconds, SPILL_AFTER

@@ -15,6 +15,7 @@ from engine.request import Request
 from engine.sampling_params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
+from engine.warming import Warming
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
@@ -42,6 +43,7 @@ class Model:
         self.events: list[Event] = []
         self.serving = Serving(self.model, settings, self.events.append)
         self.serving._tidying._is_short = lambda more: False  # whatever else runs on this machine
+        self.serving._warming = Warming(())  # what a GPU compiles at rest is test_warming.py's
 
     def ask(
         self, name: str, tokens: tuple[int, ...] = PROMPT, answer: int = 6, chat: str = ""

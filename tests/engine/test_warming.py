@@ -12,10 +12,12 @@ import pytest
 
 from engine import EngineSettings, Event, Finished, Generate, SamplingParams, Stats
 from engine.accepting import accept_command
+from engine.kv.ssd_settings import SsdSettings
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.serving import Serving
 from engine.speculation.model_drafter import DraftModel
+from engine.tidying import SPILL_AFTER
 from engine.warm_up import warm_step
 from engine.warming import PAUSE_S, TYPING_S
 from tests.engine.first_launches import FirstLaunches
@@ -44,11 +46,13 @@ class Device:
         draft: bool = False,
         kv_bits: int | None = None,
         shape: Mapping[str, Any] = SHAPE,
+        ssd: SsdSettings | None = None,
     ) -> None:
         self.gpu, self.events = FirstLaunches(), list[Event]()
         settings = EngineSettings(
             executor="emulated",
             cache=folder / "cache",
+            ssd=ssd,
             speculation=speculation,
             kv_bits=kv_bits,
             kv_pages=4096,
@@ -177,6 +181,53 @@ def test_where_each_length_is_another_one_those_of_long_prompts_are_met_at_rest(
     assert max(queries for queries, _ in seen) >= 256
     assert seen <= met
     assert device.model.pager.pages_used == 0
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_pages_are_put_away_when_it_is_time_though_much_is_left_to_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device(tmp_path, ssd=SsdSettings(tmp_path / "kv", cap_bytes=64 << 20, floor_bytes=0))
+    memory, serving = device.model.memory, device.serving
+    is_short = [False]
+    monkeypatch.setattr("engine.tidying.LOOK_EVERY", PAUSE_S)
+    monkeypatch.setattr(serving._tidying, "_is_short", lambda more: is_short[0])
+    device.ask(TEXT * 9)
+
+    def rest(begin: float, end: float) -> None:
+        idle = begin
+        while idle < end:
+            due = serving.next_tidying
+            assert due is not None
+            idle += due
+            serving.tidy(idle)
+
+    rest(0.0, SPILL_AFTER - PAUSE_S)
+    assert memory.counts.spilled_pages == 0
+    rest(SPILL_AFTER - PAUSE_S, SPILL_AFTER + PAUSE_S)
+    assert memory.counts.spilled_pages == memory.cached_pages - 1 > 0
+    assert serving._warming.cold_steps
+    is_short[0] = True
+    rest(SPILL_AFTER + PAUSE_S, SPILL_AFTER + 2 * PAUSE_S)
+    assert memory.cached_pages == device.model.arena.pages == 0
+    assert serving._warming.cold_steps
+    serving.close()
+
+
+@pytest.mark.usefixtures("slow_compiler")
+def test_what_compiling_leaves_in_the_allocator_goes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, given_back = Device(tmp_path), list[int]()
+    monkeypatch.setattr(device.serving._tidying, "_is_short", lambda more: False)
+    assert device.serving._warming.cold_steps
+    monkeypatch.setattr(mx, "clear_cache", lambda: given_back.append(device.serving._warming.cold_steps))
+    idle = 0.0
+    while (due := device.serving.next_tidying) is not None:
+        idle += due
+        device.serving.tidy(idle)
+    assert given_back[-1] == 0
+    assert device.serving._warming.cold_steps == 0
 
 
 @pytest.mark.usefixtures("slow_compiler")
