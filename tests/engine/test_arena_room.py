@@ -11,6 +11,7 @@ from engine.arena_room import ANSWER_ROOM, NEAR_PAGES
 from engine.events import Failed, Finished
 from engine.kv.arena import Arena
 from engine.kv.growth import settle
+from engine.machine import device_kind
 from engine.request import Request
 from tests.engine.served_model import PROMPT, Model, long_prompt
 
@@ -58,7 +59,8 @@ def test_a_long_prompt_begins_when_the_arena_is_built_an_array_in_each_step_of_t
         ahead.append(arena.growing.ahead_bytes)
         settle()
     arrays = model.model.config.layers * len(arena.growing.arrays)
-    assert len(ahead) == arrays + 1  # the last is begun before a step, too
+    # A CPU's thread begins the last one before a step, too.
+    assert len(ahead) == arrays + (device_kind() == "CPU")
     assert ahead[:-1] == sorted(set(ahead[:-1]))
     assert len(chat.sequences[0].generated) - before >= arrays - 2
     assert grown == [(64, arena.pages * arena.page_bytes)]
@@ -95,6 +97,7 @@ def test_where_steps_take_long_more_is_built_before_each(
 
 def test_a_prompt_alone_has_it_built_at_once(tmp_path: Path, grown: list[tuple[int, int]]) -> None:
     model = Model(tmp_path, None, max_position_embeddings=8192)
+    grown.clear()
     long = model.request("long", long_prompt(1, PAGES))
     model.serving.add(long)
     model.serving.work()

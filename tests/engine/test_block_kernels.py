@@ -69,13 +69,13 @@ def test_the_table_of_a_model_holds_what_the_engine_asks_for(
     file = tmp_path / "model.gguf"
     write_gguf_model(file, "qwen2", types=types, tie_word_embeddings=tied, **SHAPE)  # type: ignore[arg-type]
     model = load_model(file, EngineSettings(executor="emulated", cache=tmp_path), lambda done, total: None)
-    files = open_model(file).weights
+    files, dtype = open_model(file).weights, getattr(mx, model.info.dtype)
     assert isinstance(files, GgufFiles)
     specs = (
-        *attention_specs(files.config, mx.float32, 16),
-        norm_spec(files.config, mx.float32),
-        *block_product_specs(files, mx.float32),
-        *block_end_specs(files, mx.float32),
+        *attention_specs(files.config, dtype, 16),
+        norm_spec(files.config, dtype),
+        *block_product_specs(files, dtype),
+        *block_end_specs(files, dtype),
     )
     assert model.kernels is not None
     executor = open_executor("emulated", tmp_path)

@@ -12,6 +12,7 @@ from gguf import GGMLQuantizationType as Type
 
 from engine import EngineSettings, ModelError, inspect_model, outline_model
 from engine.loading.model import load_model
+from engine.machine import device_kind
 from engine.settings import EXECUTOR_VARIABLE
 from tests.engine.loading.gguf.writer import WIDE, every_matrix, q4_k_m, write_gguf_model
 from tests.fakes.random_model import write_random_model
@@ -61,7 +62,8 @@ def assert_holds_what_is_told(file: Path, kind: str) -> None:
     model = load_model(file, EngineSettings(), lambda done, total: None)
     held = mx.get_active_memory() - before
     assert told > 1_500_000
-    assert told <= held <= told + 65_536  # rotary tables and such
+    rounding = 0 if device_kind() == "CPU" else 1 << 18  # a GPU's memory comes by pages of 16 KiB
+    assert told <= held <= told + 65_536 + rounding  # rotary tables and such
     assert model.info.weight_bytes == told
 
 

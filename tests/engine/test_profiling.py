@@ -136,7 +136,10 @@ def test_on_kernels_the_parts_are_ours(
     assert found["attend"] == {"decode_attention": 3}
     assert found["project"] == found["gated"] == {"matvec": 3}
     assert (found["embed"], found["logits"], found["pick"]) == ({"embed": 1}, {"matvec": 1}, {"pick": 1})
-    assert profile.between == {"mlx.Add": 1}  # lengths go on by one
+    ((name, count),) = profile.between.items()  # lengths go on by one
+    assert count == 1
+    assert name.startswith("mlx.")
+    assert name.endswith("Add")
     assert {name: 3 * count for name, count in profile.launches.items()} == launches
     assert profile.rounds == 2
     assert (profile.building is None) == (executor_name == "emulated")

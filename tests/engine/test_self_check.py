@@ -106,6 +106,8 @@ def test_quantised_pages_may_differ_by_what_a_code_is_and_no_more(
 
     def differing(self: Runner, table: PageTable, tokens: Sequence[int]) -> mx.array:
         logits = next_logits(self, table, tokens)
+        if list(tokens) == [0]:  # what is compiled at load
+            return logits
         runs.append(len(tokens))
         of_largest = mx.abs(logits).max() * CODED_TOLERANCE[bits] * other
         return logits + of_largest if len(runs) == 1 else logits

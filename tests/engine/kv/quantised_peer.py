@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +30,9 @@ class QuantisedPeer:
         cache = None
         if self._bits is not None:
             cache = [QuantizedKVCache(self._group, self._bits) for _ in self._model.layers]
-        return self._model(mx.array(tokens)[None], cache=cache)[0].astype(mx.float32)
+        # MLX's CUDA build multiplies by such keys in 16 bits only.
+        with mx.stream(mx.cpu) if mx.cuda.is_available() else nullcontext():
+            return self._model(mx.array(tokens)[None], cache=cache)[0].astype(mx.float32)
 
     def accepts(self, prompt: Sequence[int], answer: Sequence[int]) -> bool:
         """Whether each token of `answer` is the likeliest after all before it, up to ties within MARGIN."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import EngineError
 from engine.kv.coding import Quantised, coding, head_bytes
+from engine.machine import device_kind
 
 HEADS, TOKENS = 2, 21
 
@@ -53,7 +54,10 @@ def test_no_element_is_further_off_than_a_step_of_its_group(
 ) -> None:
     how, given_rows = quantised(64, bits), rows(64, seed, scale, offset)
     values = np.array(given_rows).astype(np.float64)
-    spread = values.max(axis=-1, keepdims=True) - values.min(axis=-1, keepdims=True)
+    highest = values.max(axis=-1, keepdims=True)
+    if device_kind() != "CPU":  # MLX's kernels take 0 for the highest of a group that has none above it
+        highest = np.maximum(highest, 0)
+    spread = highest - values.min(axis=-1, keepdims=True)
     allowed = 1.1 * spread / (2**bits - 1) + 1e-5 * np.abs(values).max()
     assert np.all(np.abs(np.array(how.decode(how.encode(given_rows))) - values) <= allowed)
 
