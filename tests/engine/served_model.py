@@ -37,7 +37,8 @@ class Model:
         stored = None
         if ssd is not None:
             stored = SsdSettings(ssd, cap_bytes=cap, floor_bytes=0, check_share=check_share)
-        settings = EngineSettings(ssd=stored, cache=folder / "cache", kv_pages=pages)
+        # Kernels have an arena of their own size at load: what is tested is when it grows.
+        settings = EngineSettings(executor="reference", ssd=stored, cache=folder / "cache", kv_pages=pages)
         written = write_random_model(folder / "model", family, **changes)
         self.model = load_model(written, settings, lambda done, total: None)
         self.events: list[Event] = []

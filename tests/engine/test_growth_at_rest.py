@@ -18,6 +18,12 @@ from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
 
+@pytest.fixture(autouse=True)
+def _fetching_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is apart that takes 64 pages: see test_fetch_costs.py."""
+    monkeypatch.setattr("engine.finding.device_kind", lambda: "CPU")
+
+
 def test_an_arena_more_than_half_full_is_doubled_at_rest_and_the_next_request_grows_nothing(
     tmp_path: Path,
 ) -> None:

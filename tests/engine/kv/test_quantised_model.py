@@ -24,6 +24,7 @@ from engine import (
 from engine.errors import EngineError
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
+from engine.machine import compute_dtype
 from engine.parts import Part
 from engine.runner import Runner
 from tests.engine.kv.quantised_peer import QuantisedPeer
@@ -91,7 +92,9 @@ def test_logits_are_those_of_mlx_lm_with_its_quantised_cache(
 def test_the_guide_s_logits_are_those_of_mlx_lm_with_its_quantised_cache(bits: int) -> None:
     tokens = words(90, 3000)
     ours = logits_in_chunks(loaded(GUIDE, bits), tokens, (64, 1))
-    assert distance(ours, QuantisedPeer(GUIDE, bits, 64).logits(tokens)) < 2e-3
+    # A GPU computes in half precision, and the oracle does not: more keys take another code.
+    near = 2e-3 if compute_dtype("float16") == mx.float32 else {8: 1e-2, 4: 8e-2}[bits]
+    assert distance(ours, QuantisedPeer(GUIDE, bits, 64).logits(tokens)) < near
 
 
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.02), (4, 0.2)])
