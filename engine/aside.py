@@ -42,7 +42,7 @@ _MOST_SILENT = 2
 
 
 class AsideBroke(RuntimeError):
-    """The process that computed a chunk ended before it was through."""
+    """The process that computed a chunk ended before it was through, or there was none for it."""
 
 
 class AsideChunk:
@@ -174,7 +174,7 @@ class Aside:
     def begin(self, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
         """Begin a chunk behind the tokens of `table`; see AsideChunk.
 
-        `ids`: uint32 (tokens,). `is_last`: whether its hidden state is wanted. Raises OSError where the
+        `ids`: uint32 (tokens,). `is_last`: whether its hidden state is wanted. Raises AsideBroke where the
         system has no room or no process for it; there will be none any more.
         """
         begin, earlier, layers = table.length, dict[int, Earlier](), self._decoder.attention
@@ -191,9 +191,9 @@ class Aside:
                 self._decoder, ids, begin, earlier, is_last, memory, gate, self._threads, halves()
             )
             chunk = AsideChunk(work)
-        except OSError:
+        except OSError as error:
             self.is_possible = False
-            raise
+            raise AsideBroke(f"there was no process for a prompt ({error})") from error
         self._watcher.submit(self._watch, chunk)
         return chunk
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.aside import AsideBroke
 from engine.batch import Sent, send, send_draft
 from engine.beginning import Beginning
 from engine.chunking import ChunkSizer
@@ -113,11 +114,16 @@ class Batcher:
         decoding, running = self._with_room(decoding, before), self._scheduler.running
         filling = self._filling(runner, len(decoding), before)
         if running is not self._scheduler.running:  # some gave way to the chunk
-            decoding = [sequence for sequence in decoding if sequence in self._scheduler.running]
+            decoding = [each for each in decoding if each in self._scheduler.running]
         if not decoding and filling is None:
             return None
         layers = self.prompts.layers(runner, filling, len(decoding))
-        sent = send(runner, decoding, filling, layers, before, self.prompts.patience(filling, len(decoding)))
+        wait = self.prompts.patience(filling, len(decoding))
+        try:
+            sent = send(runner, decoding, filling, layers, before, wait)
+        except AsideBroke as error:  # before anything was sent: all that others have is whole
+            self.prompts.broke(filling, error)
+            return self.send(runner, before)
         for sequence in sent.sequences:
             sequence.is_in_flight = True
             if sequence.index and not sequence.request.has_opened:
@@ -128,10 +134,7 @@ class Batcher:
         return sent
 
     def pace(self, runner: Runner, sent: Sent) -> None:
-        """A step was read: wait until it is time for its tokens, where they have to come evenly.
-
-        Beside a chunk in a process of its own, which has the processors meanwhile.
-        """
+        """A step was read: wait for its tokens' time, where they come evenly beside a prompt's process."""
         sequence = self._scheduler.filling
         filling = None if sequence is None or not sequence.goes(Way.ASIDE) else sequence.filling
         if filling is not None and sent.answers:

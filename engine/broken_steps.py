@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from engine.aside import AsideBroke
 from engine.batch import Sent
 from engine.batcher import Batcher
 from engine.errors import EngineError
@@ -43,9 +42,8 @@ class BrokenSteps:
     def blame(self, error: Exception, flying: Sent | None) -> Request | None:
         """Who has to fail for `error`; all others that have lost something start again.
 
-        None where several were in it, of whom some may have ended: then each is tried alone. So is who had a
-        process of its own that broke, as the system may have ended that: a trial has none. Who only waits for
-        a trial is not in it, but after an error of the device its pages are lost with all others.
+        None where several were in it, of whom some may have ended: then each is tried alone. Who only waits
+        for a trial is not in it, but after an error of the device its pages are lost with all others.
 
         Args:
             flying: the step that was in flight before the one that was to be sent.
@@ -59,8 +57,7 @@ class BrokenSteps:
             self._live.drop_pages(sequence.table for sequence in running)
             self._live.doubt(error)
         has_ended = flying is not None and any(s.request not in requests for s in flying.everybody)
-        is_known = len(requests) == 1 and not has_ended and not isinstance(error, AsideBroke)
-        culprit = requests[0] if is_known else None
+        culprit = requests[0] if len(requests) == 1 and not has_ended else None
         if culprit is None:
             log.warning("a step of %d requests broke (%s); each is tried alone", len(requests), error)
             for request in requests:

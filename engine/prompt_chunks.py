@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
+from engine.aside import AsideBroke
 from engine.chunking import ChunkSizer
 from engine.parts import Filling, Part
 from engine.processors import are_two
@@ -11,6 +13,8 @@ from engine.request import Sequence
 from engine.runner import Runner
 from engine.warm_up import STEPS, IsWarm
 from engine.ways import Way
+
+log = logging.getLogger(__name__)
 
 FEWEST_ASIDE = 64
 """Tokens of a prompt that are worth a process of their own, at least."""
@@ -35,7 +39,7 @@ class PromptChunks:
         """Tokens of the next chunk of its prompt beside so many `answers`, and its way through the model."""
         pending = sequence.pending
         is_long = pending >= max(FEWEST_ASIDE, WORTH_ASIDE_S * self._sizer.rate)
-        if answers and is_long and runner.has_aside:
+        if answers and is_long and runner.has_aside and sequence.request.may_have_process:
             return self._sizer.aside(pending), Way.ASIDE
         begin = sequence.table.length
         size = self._warm(begin, self._sizer.next(begin, pending, answers))
@@ -48,6 +52,15 @@ class PromptChunks:
         sequence.filling = Filling(part, sequence.tokens(begin, begin + size), way)
         if way is Way.ASIDE:
             self._leave_place_to(sequence)
+
+    def broke(self, sequence: Sequence | None, error: AsideBroke) -> None:
+        """The process of its chunk did: the prompt goes on without one, behind what is in its pages."""
+        if sequence is None:
+            raise error
+        log.warning("%s; the rest of the prompt is computed without one", error)
+        sequence.drop_filling()
+        sequence.request.may_have_process = False
+        self.ended(sequence)
 
     def ended(self, sequence: Sequence) -> None:
         """It has no more chunks."""

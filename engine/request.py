@@ -199,6 +199,8 @@ class Request:
         drafted_tokens, accepted_tokens: of its answers' speculation.
         is_forgotten: whether its chat was, since it was asked: nothing of it is kept.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
+        may_have_process: whether chunks of its prompt may have one of their own: not once that broke, as the
+            system may have ended it.
     """
 
     command: Generate
@@ -218,6 +220,7 @@ class Request:
     came_alone: bool = False
     is_forgotten: bool = False
     suspicion: Suspicion | None = None
+    may_have_process: bool = True
     drafted_tokens: int = 0
     accepted_tokens: int = 0
 

@@ -247,6 +247,16 @@ def test_who_goes_before_takes_the_processors(
     assert slow.begun.count(0) < 9  # of the chunk that was dropped not every layer was computed
 
 
+@pytest.fixture
+def nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pages stay whatever a process does: only it has computed on copies of them."""
+    dropped = list[object]()
+    monkeypatch.setattr("engine.live_runner.LiveRunner.drop_pages", lambda *given: dropped.append(given))
+    yield
+    assert not dropped
+
+
+@pytest.mark.usefixtures("nothing_is_dropped")
 @pytest.mark.parametrize("how", ["it raises", "it is killed"])
 def test_where_the_process_breaks_nobody_loses_a_token(
     how: str, checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -263,6 +273,7 @@ def test_where_the_process_breaks_nobody_loses_a_token(
     assert (tmp_path / "broken").exists()
 
 
+@pytest.mark.usefixtures("nothing_is_dropped")
 def test_a_process_that_breaks_when_the_chat_has_ended_costs_its_prompt_nothing(
     checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -288,6 +299,7 @@ def test_a_process_that_breaks_when_the_chat_has_ended_costs_its_prompt_nothing(
         assert_all_right(checked, listener, LONG)
 
 
+@pytest.mark.usefixtures("nothing_is_dropped")
 def test_where_there_is_no_process_for_it_nobody_loses_a_token(
     checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

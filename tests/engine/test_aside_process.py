@@ -171,7 +171,7 @@ def test_where_the_system_has_none_for_it_there_is_none_any_more(
     runner, table, files = stepped(model), PageTable(), len(list(Path("/proc/self/fd").iterdir()))
     assert runner.has_aside
     monkeypatch.setattr(refused, no)
-    with pytest.raises(OSError, match="no more processes"):
+    with pytest.raises(AsideBroke, match="no more processes"):
         runner.advance_aside(filling(model, table, prompt()[:40]))
     assert not runner.has_aside
     assert len(list(Path("/proc/self/fd").iterdir())) == files
