@@ -13,6 +13,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -138,7 +139,7 @@ class _Chunk:
         if not work.is_last:
             work.decoder.store(work.ids, ops, self._attend, self._write)
             return
-        hidden = work.decoder.hidden(work.ids, ops, self._attend)[-1:]
+        hidden = work.decoder.last_hidden(work.ids, ops, self._attend, partial(self._attend, rows=1), 1)
         mx.eval(hidden)
         work.memory.hidden[:] = host_view(hidden)
         os.write(self._news, b".")
@@ -152,14 +153,15 @@ class _Chunk:
         os.write(self._news, b".")
         return q, keys, values
 
-    def _attend(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
+    def _attend(self, layer: AttentionLayer, qkv: mx.array, rows: int = 0) -> mx.array:
+        """See Attend; with `rows` what as many of the last tokens come to."""
         q, own_keys, own_values = self._write(layer, qkv)
         keys, values = [own_keys], [own_values]
         if earlier := self._work.earlier.get(layer.index):
             keys, values = earlier.rows(earlier.keys) + keys, earlier.rows(earlier.values) + values
         shape = layer.shape
         return attend_in_blocks(
-            q,
+            q[:, -rows:],
             keys,
             values,
             shape.scale,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import mlx.core as mx
 
@@ -75,8 +76,7 @@ class FunctionalSteps:
         before = Counter[str]() if kernels is None else kernels.launches.copy()
         step, ops = self.attend(parts), self._ops if is_decode else self._prompt_ops
         if any(part.rows for part in parts):
-            hidden = model.decoder.hidden(tokens, ops, step)
-            logits = model.decoder.logits(wanted_rows(parts, hidden), self._ops)
+            logits = model.decoder.logits(self._hidden(parts, tokens, ops, step), self._ops)
         else:
             model.decoder.store(tokens, ops, step, step.write)
             logits = self._no_logits
@@ -86,6 +86,15 @@ class FunctionalSteps:
             if kernels is not None:
                 self.launches.update(kernels.launches - before)
         return logits
+
+    def _hidden(
+        self, parts: Sequence[Part], tokens: mx.array, ops: LinearOps[mx.array], step: FunctionalStep
+    ) -> mx.array:
+        """Last hidden states whose logits are wanted, (Σ rows, width)."""
+        decoder, rows = self._model.decoder, parts[0].rows
+        if len(parts) == 1 and rows < parts[0].tokens:
+            return decoder.last_hidden(tokens, ops, step, partial(step.last, rows=rows), rows)
+        return wanted_rows(parts, decoder.hidden(tokens, ops, step))
 
     def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
         """The likeliest token of each row of (rows, vocab) logits, and the log of its mass: see Pick."""

@@ -77,6 +77,12 @@ class FunctionalStep:
         outs += [self._attend(layer, part, q) for part, q in others]
         return outs[0] if len(outs) == 1 else mx.concatenate(outs)
 
+    def last(self, layer: AttentionLayer, qkv: mx.array, rows: int) -> mx.array:
+        """As called, of a part that is alone; only what its last `rows` tokens come to."""
+        (part,) = self._parts
+        _, (q,) = self.write(layer, qkv)
+        return self._attend(layer, part, q[:, :, -rows:])
+
     def write(self, layer: AttentionLayer, qkv: mx.array) -> tuple[mx.array | None, list[mx.array]]:
         """See Write; normed and rotated queries of the singles, (n, heads, 1, head_dim), if there are any.
 
@@ -115,19 +121,19 @@ class FunctionalStep:
         return outs if beside.order is None else [mx.concatenate(outs)[beside.order]]
 
     def _attend(self, layer: AttentionLayer, part: _Part, q: mx.array) -> mx.array:
-        shape, visible = layer.shape, part.sees(layer.shape.window)
+        """Of q (1, heads, tokens, head_dim), the part's last ones."""
+        shape, visible, tokens = layer.shape, part.sees(layer.shape.window), q.shape[2]
         keys, values = self._arena.read_layer(layer.index, visible.spans)
-        if self._crew is not None and shape.heads * part.tokens * keys.shape[1] >= FEWEST:
+        if self._crew is not None and shape.heads * tokens * keys.shape[1] >= FEWEST:
             mx.eval(keys, values)
             there = [host_view(keys)], [host_view(values)]
             return attend_in_blocks(q.squeeze(0), *there, shape.scale, shape.window, self._crew)
-        if visible.mask is None and shape.group <= MOST_FOLDED:
+        mask = visible.mask[-tokens:] if isinstance(visible.mask, mx.array) else visible.mask
+        if mask is None and shape.group <= MOST_FOLDED:
             # The heads of a group become rows of one query: a CPU then reads keys and values once.
             q = q.reshape(1, shape.kv_heads, shape.group, -1)
-        out = mx.fast.scaled_dot_product_attention(
-            q, keys[None], values[None], scale=shape.scale, mask=visible.mask
-        )
-        return out.reshape(shape.heads, part.tokens, -1).swapaxes(0, 1).reshape(part.tokens, -1)
+        out = mx.fast.scaled_dot_product_attention(q, keys[None], values[None], scale=shape.scale, mask=mask)
+        return out.reshape(shape.heads, tokens, -1).swapaxes(0, 1).reshape(tokens, -1)
 
 
 class _Part:

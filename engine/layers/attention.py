@@ -105,6 +105,10 @@ class Attention:
             attended = attend(self.layer, self._projected(x, ops))
         return ops.add(x, attended, self._output)
 
+    def last(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows], rows: int) -> Rows:
+        """The last `rows` of what x (tokens, width) comes to, of which `attend` yields no others."""
+        return ops.add(x[-rows:], attend(self.layer, self._projected(x, ops)), self._output)
+
     def store(self, x: Rows, ops: LinearOps[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of x, (tokens, width)."""
         write(self.layer, self._projected(x, ops))

@@ -45,6 +45,10 @@ class DecoderBlock:
     def __call__(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
         return self._mlp(self._attention(x, ops, attend), ops)
 
+    def last(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows], rows: int) -> Rows:
+        """The last `rows` of what x (tokens, width) comes to, of which `attend` yields no others."""
+        return self._mlp(self._attention.last(x, ops, attend, rows), ops)
+
     def store(self, x: Rows, ops: LinearOps[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of x, (tokens, width)."""
         self._attention.store(x, ops, write)
@@ -81,6 +85,16 @@ class Decoder:
     def hidden(self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows]) -> Rows:
         """Last hidden states (tokens, width) of int32 ids (tokens,); writes their keys and values."""
         return self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks)))
+
+    def last_hidden(
+        self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows], last: Attend[Rows], rows: int
+    ) -> Rows:
+        """As `hidden`, (rows, width): of other tokens the last layer only writes keys and values.
+
+        `last`: attends in the last layer, and yields the last `rows` only.
+        """
+        x = self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks) - 1))
+        return self._blocks[-1].last(x, ops, last, rows)
 
     def store(self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of int32 ids (tokens,), the last layer's too."""

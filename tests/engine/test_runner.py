@@ -11,6 +11,8 @@ import pytest
 from mlx_lm.utils import load_model as load_peer
 
 from engine.kv.page_table import PageTable
+from engine.kv.step import FunctionalStep
+from engine.layers.attention import AttentionLayer
 from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
 from engine.runner import Runner
@@ -205,3 +207,24 @@ def test_memory_does_not_move_while_decoding(tmp_path: Path) -> None:
         mx.eval(runner.next_logits(table, [7]))
         seen.append(mx.get_active_memory())
     assert max(seen[20:]) - min(seen[20:]) <= 4 * VOCAB
+
+
+def test_of_a_prompt_s_end_the_last_layer_attends_for_its_last_token_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads what it makes of others."""
+    attended, attend = list[tuple[int, int]](), FunctionalStep._attend
+
+    def noted(step: FunctionalStep, layer: AttentionLayer, part: Any, q: mx.array) -> mx.array:
+        attended.append((layer.index, q.shape[2]))
+        return attend(step, layer, part, q)
+
+    monkeypatch.setattr(FunctionalStep, "_attend", noted)
+    folder = write_random_model(tmp_path / "model")
+    model = load_model(folder, EngineSettings(executor="reference"), lambda done, total: None)
+    runner, table = Runner(model), PageTable()
+    runner.prefill(table, prompt()[:30])
+    mx.eval(runner.next_logits(table, prompt()[30:70]))
+    last = model.config.layers - 1
+    inside = [(layer, tokens) for tokens in (30, 40) for layer in range(last)]
+    assert attended == [*inside, (last, 1)]
