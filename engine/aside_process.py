@@ -10,29 +10,28 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import mlx.core as mx
+import numpy as np
 
 from engine import crew
+from engine.aside_blocks import BlockAttention, Blocks, Space, TaskOps, blocks_of
 from engine.aside_memory import ChunkMemory
 from engine.blas import one_thread
 from engine.crew import Crew
 from engine.gate import Gate
-from engine.host_view import host_view
-from engine.kv.block_attention import attend_in_blocks
-from engine.kv.heads import heads_on_host
 from engine.kv.page_table import Span
 from engine.layers.attention import AttentionLayer
 from engine.layers.decoder import Decoder
 from engine.layers.host_math import Floats
-from engine.layers.waiting_ops import WaitingOps
 from engine.processors import Halves, keep, step_back
+from engine.tasks import Task, Tasks
 
 NAME = "mlxr-prompt"
 """Of its first thread, for the system, and of MLX's for it."""
@@ -127,45 +126,57 @@ class _Chunk:
 
     def __init__(self, work: ChunkWork, news: int) -> None:
         self._work, self._news = work, news
-        self._crew = Crew(work.threads, work.gate)
-        self._crew.start()
+        helped = Crew(work.threads, work.gate)
+        helped.start()
         keep(crew.NAME, work.processors.answers)
-        tokens = range(work.begin, work.begin + work.ids.size)
-        self._angles = work.decoder.rope.angles(tokens)
+        self._tasks, blocks = Tasks(helped), blocks_of(work.ids.size)
+        angles = work.decoder.rope.angles(range(work.begin, work.begin + work.ids.size))
+        self._ops = TaskOps(self._tasks, blocks)
+        self._attention = BlockAttention(self._tasks, blocks, angles, helped.give_way)
+        self._told = self._tasks.given(None, 0)
 
     def compute(self) -> None:
         """All of it."""
-        work, ops = self._work, WaitingOps(self._crew)
+        work = self._work
         if not work.is_last:
-            work.decoder.store(work.ids, ops, self._attend, self._write)
-            return
-        hidden = work.decoder.last_hidden(work.ids, ops, self._attend, partial(self._attend, rows=1), 1)
-        mx.eval(hidden)
-        work.memory.hidden[:] = host_view(hidden)
+            work.decoder.store(work.ids, self._ops, self._attend, self._store)
+        else:
+            last = partial(self._attend, rows=1)
+            hidden = work.decoder.last_hidden(work.ids, self._ops, self._attend, last, 1)
+            self._tell(hidden.tasks, lambda row: np.copyto(work.memory.hidden, row))
+        self._tasks.run()
+
+    def _tell(self, what: Sequence[Task[Any]], keep: Callable[[Any], object] | None = None) -> None:
+        """A byte, once all that is there, in the order of layers."""
+
+        def tell(*given: Any) -> None:
+            if keep is not None:
+                keep(*given)
+            self._say()
+
+        inputs = what if keep is not None else ()
+        self._told = self._tasks.add(tell, inputs, 0, after=[*what, self._told], is_first_threads=True)
+
+    def _say(self) -> None:
         os.write(self._news, b".")
 
-    def _write(self, layer: AttentionLayer, qkv: mx.array) -> tuple[mx.array, Floats, Floats]:
-        """Put keys and values where they are taken from; these, and queries (heads, tokens, head_dim)."""
-        q, *both = heads_on_host(layer, qkv, self._angles, self._crew)
-        keys, values = map(host_view, both)
-        for place, new in zip(self._work.memory.rows(layer.index), (keys, values), strict=True):
-            place[:] = new
-        os.write(self._news, b".")
-        return q, keys, values
+    def _store(self, layer: AttentionLayer, qkv: Blocks) -> None:
+        """See Write."""
+        self._write(layer, qkv, None)
 
-    def _attend(self, layer: AttentionLayer, qkv: mx.array, rows: int = 0) -> mx.array:
+    def _attend(self, layer: AttentionLayer, qkv: Blocks, rows: int = 0) -> Blocks:
         """See Attend; with `rows` what as many of the last tokens come to."""
-        q, own_keys, own_values = self._write(layer, qkv)
-        keys, values = [own_keys], [own_values]
-        if earlier := self._work.earlier.get(layer.index):
-            keys, values = earlier.rows(earlier.keys) + keys, earlier.rows(earlier.values) + values
-        shape = layer.shape
-        return attend_in_blocks(
-            q[:, -rows:],
-            keys,
-            values,
-            shape.scale,
-            shape.window,
-            self._crew,
-            helps_slowly=self._work.processors.are_apart,
-        )
+        heads, space = self._write(layer, qkv, self._work.earlier.get(layer.index))
+        return self._attention.attend(layer, heads, space, rows)
+
+    def _write(
+        self, layer: AttentionLayer, qkv: Blocks, earlier: Earlier | None
+    ) -> tuple[list[Task[Floats]], Task[Space]]:
+        """Put keys and values where they are taken from; queries, and what they see."""
+        to = self._work.memory.rows(layer.index)
+        seen = [[rows[:, :0]] for rows in to]
+        if earlier is not None:
+            seen = [earlier.rows(earlier.keys), earlier.rows(earlier.values)]
+        heads, space = self._attention.write(layer, qkv, seen, to)
+        self._tell(heads)
+        return heads, space

@@ -1,8 +1,8 @@
-"""Threads that compute pieces of one thing together: rows of products, heads, queries of attention.
+"""Threads that compute pieces of one thing together: heads, queries of attention; or tasks (engine/tasks.py).
 
 For prompts on a CPU. MLX computes one operation after the other there, most of them on one thread. Pieces go
-to whoever is free; who has lost its processor, to answers or to another program, is waited for no longer than
-half a piece takes.
+to whoever is free; who has lost its processor to another program is waited for no longer than half a piece
+takes.
 """
 
 from __future__ import annotations
@@ -64,8 +64,15 @@ class Crew:
             self._helpers.submit(all_there.wait)
         all_there.wait()
 
+    def together(self, first: Callable[[], None], help_: Callable[[], None]) -> None:
+        """`first` on this thread while each that helps runs `help_`, which is not waited for."""
+        helping = [self._helpers.submit(help_) for _ in range(self.size - 1)]
+        first()
+        for each in helping:
+            each.cancel()
+
     def give_way(self) -> None:
-        """Between parts of a piece, of a millisecond or two: who helps waits while the gate is closed."""
+        """Between parts of a task, of a millisecond or two: who helps waits while the gate is closed."""
         if self._gate is not None and getattr(_thread, "is_helper", False):
             self._gate.wait(_HELD)
 
@@ -96,14 +103,12 @@ class Crew:
                 all_kept.set()
 
         def run(take: Callable[[], int]) -> None:
-            self.give_way()
             while numbers:
                 try:
                     piece = take()
                 except IndexError:  # somebody was quicker
                     return
                 do(piece)
-                self.give_way()
 
         helping = [self._helpers.submit(run, numbers.pop) for _ in range(min(self.size, pieces, most) - 1)]
         began = time.perf_counter()

@@ -46,7 +46,7 @@ class Runner:
         self.tokens, self.staging = 0, Staging.for_device()
         is_cpu = device_kind() == "CPU"
         crew = for_processors() if is_cpu else Crew(1)
-        self._prompt_ops = WaitingOps(None) if is_cpu and model.kernels is None else self.ops
+        self._prompt_ops = WaitingOps() if is_cpu and model.kernels is None else self.ops
         self._no_logits = mx.zeros((0, model.config.vocab_size))
         self._host: HostSteps | None = None
         if self._kernels is None:

@@ -7,7 +7,6 @@ its queries see, and has a megabyte of scores in memory however many these are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -37,7 +36,7 @@ _PIECES = 8
 _WORTH = 1 << 24
 """Multiplications that are worth a piece, or a thread: they take a third of a millisecond."""
 
-_BEHIND = 4
+BEHIND = 4
 """Columns behind those of keys and values: a one, and three that let rows begin at multiples of 16 bytes."""
 
 _FEW = 256
@@ -51,8 +50,6 @@ def attend_in_blocks(
     scale: float,
     window: int | None,
     crew: Crew,
-    *,
-    helps_slowly: bool = False,
 ) -> mx.array:
     """softmax(scale · q Kᵀ) V, where each query sees the keys up to its own, the last `window` of them.
 
@@ -62,8 +59,6 @@ def attend_in_blocks(
             all that the queries see.
         window: None for all.
         crew: shares the queries.
-        helps_slowly: whether who helps has less of a processor, and so begins with smaller pieces: at the end
-            one of these is computed again.
 
     Returns:
         (tokens, heads · head_dim), evaluated.
@@ -75,14 +70,16 @@ def attend_in_blocks(
     result = mx.zeros((tokens, heads * head_dim))
     q = q.reshape(kv_heads, group, tokens, head_dim) * scale
     mx.eval(q, result)
-    in_a_row = _in_a_row if is_few else _with_ones
+    in_a_row = _in_a_row if is_few else with_ones
     queries, key_rows, value_rows = host_view(q), in_a_row(keys), in_a_row(values)
     outs = host_view(result).reshape(tokens, kv_heads, group, head_dim, copy=False)
     query = 2 * group * seen * head_dim  # multiplications that it takes
     # As many queries as give each thread some pieces, or as are worth one, and as are quick together.
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
-    parts = _parts(kv_heads, tokens, max(FEWEST_QUERIES, most), helps_slowly=helps_slowly)
-    meet = _attend_at_once if is_few else partial(_attend, give_way=crew.give_way)
+    size = -(-tokens // -(-tokens // max(FEWEST_QUERIES, most)))
+    blocks = [slice(begin, min(begin + size, tokens)) for begin in range(0, tokens, size)]
+    parts = [(head, rows) for rows in blocks for head in range(kv_heads)]
+    meet = _attend_at_once if is_few else attend_block
 
     def attend(piece: int) -> Floats:
         head, rows = parts[piece]
@@ -99,38 +96,26 @@ def attend_in_blocks(
     return result
 
 
-def _parts(kv_heads: int, tokens: int, most: int, *, helps_slowly: bool) -> list[tuple[int, slice]]:
-    """Of each piece the head of keys and the queries, at most so many."""
-    blocks = _blocks(tokens, -(-tokens // most), helps_slowly=helps_slowly)
-    return [(head, rows) for rows in blocks for head in range(kv_heads)]
-
-
-def _blocks(tokens: int, count: int, *, helps_slowly: bool) -> list[slice]:
-    """So many tokens in `count` blocks, of which the last third are halved where somebody helps slowly."""
-    size = -(-tokens // count)
-    begins = list(range(0, tokens, size))
-    if helps_slowly:
-        begins += [begin + size // 2 for begin in begins[-(count // 3) :] if count >= 3]
-    begins = sorted(set(begins))
-    return [
-        slice(begin, end) for begin, end in zip(begins, [*begins[1:], tokens], strict=True) if begin < end
-    ]
-
-
 def _in_a_row(parts: Sequence[Floats]) -> Floats:
     """Some (kv_heads, n, head_dim) one behind the other; one alone where it lies."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def _with_ones(parts: Sequence[Floats]) -> Floats:
-    """A copy of them one behind the other, with _BEHIND more columns, of which the first has ones."""
+def with_ones(parts: Sequence[Floats], room: int = 0) -> Floats:
+    """A copy of them one behind the other, with BEHIND more columns, of which the first has ones.
+
+    `room`: rows behind them, for whoever fills their columns before.
+    """
     kv_heads, _, head_dim = parts[0].shape
-    count, begin = sum(part.shape[1] for part in parts), 0
-    out = np.zeros((kv_heads, count, head_dim + _BEHIND), np.float32)
+    out, begin = (
+        np.empty((kv_heads, sum(part.shape[1] for part in parts) + room, head_dim + BEHIND), np.float32),
+        0,
+    )
     for part in parts:
         out[:, begin : begin + part.shape[1], :head_dim] = part
         begin += part.shape[1]
     out[..., head_dim] = 1
+    out[..., head_dim + 1 :] = 0
     return out
 
 
@@ -147,10 +132,14 @@ def _attend_at_once(q: Floats, keys: Floats, values: Floats, window: int | None)
     return out.reshape(q.shape)
 
 
-def _attend(
-    q: Floats, keys: Floats, values: Floats, window: int | None, give_way: Callable[[], None]
+def attend_block(
+    q: Floats,
+    keys: Floats,
+    values: Floats,
+    window: int | None,
+    give_way: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """As `attend_in_blocks`, of queries (group, n, head_dim), the last n of m keys: see _with_ones.
+    """As `attend_in_blocks`, of queries (group, n, head_dim), the last n of m keys: see `with_ones`.
 
     Keys are met some at a time, and `give_way` is called between. Exponentials are of scores less the largest
     of those that are met first, among which is each query's own: what is subtracted is one more column of the
@@ -158,7 +147,7 @@ def _attend(
     computed again less the largest of all.
     """
     group, count, head_dim = q.shape
-    asked = np.zeros((group * count, head_dim + _BEHIND), np.float32)
+    asked = np.zeros((group * count, head_dim + BEHIND), np.float32)
     asked[:, :head_dim] = q.reshape(group * count, head_dim)
     size = max(count, SCORES // len(asked))
     parts = [slice(max(0, end - size), end) for end in range(len(keys), 0, -size)]

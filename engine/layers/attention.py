@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from engine.layers.linear import Linear, load_joined, load_linear
 from engine.layers.norm import RMSNorm
-from engine.layers.ops import LinearOps, Rows
+from engine.layers.ops import BlockOps, Rows
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
@@ -97,7 +97,7 @@ class Attention:
         shape = attention_shape(config, config.windows[layer], page_size, weights.dtype)
         self.layer = AttentionLayer(layer, shape, rope, norms)
 
-    def __call__(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
+    def __call__(self, x: Rows, ops: BlockOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
         """x and the result: (tokens, width)."""
         if isinstance(attend, ProjectingAttend):
             attended = attend(self.layer, x, self.projection)
@@ -105,13 +105,13 @@ class Attention:
             attended = attend(self.layer, self._projected(x, ops))
         return ops.add(x, attended, self._output)
 
-    def last(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows], rows: int) -> Rows:
+    def last(self, x: Rows, ops: BlockOps[Rows], attend: Attend[Rows], rows: int) -> Rows:
         """The last `rows` of what x (tokens, width) comes to, of which `attend` yields no others."""
         return ops.add(x[-rows:], attend(self.layer, self._projected(x, ops)), self._output)
 
-    def store(self, x: Rows, ops: LinearOps[Rows], write: Write[Rows]) -> None:
+    def store(self, x: Rows, ops: BlockOps[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of x, (tokens, width)."""
         write(self.layer, self._projected(x, ops))
 
-    def _projected(self, x: Rows, ops: LinearOps[Rows]) -> Rows:
+    def _projected(self, x: Rows, ops: BlockOps[Rows]) -> Rows:
         return ops.project(x, self.projection.norm, self.projection.linear)

@@ -15,7 +15,7 @@ from engine.layers.attention import (
 from engine.layers.linear import load_embedding, load_linear
 from engine.layers.mlp import SwiGLU
 from engine.layers.norm import load_norm
-from engine.layers.ops import LinearOps, Rows
+from engine.layers.ops import BlockOps, LinearOps, Rows
 from engine.layers.rope import Rope
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
@@ -42,14 +42,14 @@ class DecoderBlock:
         """What makes these."""
         return self._attention.projection
 
-    def __call__(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
+    def __call__(self, x: Rows, ops: BlockOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows]) -> Rows:
         return self._mlp(self._attention(x, ops, attend), ops)
 
-    def last(self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows], rows: int) -> Rows:
+    def last(self, x: Rows, ops: BlockOps[Rows], attend: Attend[Rows], rows: int) -> Rows:
         """The last `rows` of what x (tokens, width) comes to, of which `attend` yields no others."""
         return self._mlp(self._attention.last(x, ops, attend, rows), ops)
 
-    def store(self, x: Rows, ops: LinearOps[Rows], write: Write[Rows]) -> None:
+    def store(self, x: Rows, ops: BlockOps[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of x, (tokens, width)."""
         self._attention.store(x, ops, write)
 
@@ -82,12 +82,12 @@ class Decoder:
         else:
             self._output = load_linear(weights.at("lm_head"), config.hidden_size, config.vocab_size)
 
-    def hidden(self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows]) -> Rows:
+    def hidden(self, tokens: mx.array, ops: BlockOps[Rows], attend: Attend[Rows]) -> Rows:
         """Last hidden states (tokens, width) of int32 ids (tokens,); writes their keys and values."""
         return self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks)))
 
     def last_hidden(
-        self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows], last: Attend[Rows], rows: int
+        self, tokens: mx.array, ops: BlockOps[Rows], attend: Attend[Rows], last: Attend[Rows], rows: int
     ) -> Rows:
         """As `hidden`, (rows, width): of other tokens the last layer only writes keys and values.
 
@@ -96,17 +96,17 @@ class Decoder:
         x = self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks) - 1))
         return self._blocks[-1].last(x, ops, last, rows)
 
-    def store(self, tokens: mx.array, ops: LinearOps[Rows], attend: Attend[Rows], write: Write[Rows]) -> None:
+    def store(self, tokens: mx.array, ops: BlockOps[Rows], attend: Attend[Rows], write: Write[Rows]) -> None:
         """Only write the keys and values of int32 ids (tokens,), the last layer's too."""
         x = self.through(self.embed(tokens, ops), ops, attend, range(len(self._blocks) - 1))
         self._blocks[-1].store(x, ops, write)
 
-    def embed(self, tokens: mx.array, ops: LinearOps[Rows]) -> Rows:
+    def embed(self, tokens: mx.array, ops: BlockOps[Rows]) -> Rows:
         """What goes into the first layer, (tokens, width), of int32 ids (tokens,)."""
         return ops.embed(tokens, self._embedding)
 
     def through(
-        self, x: Rows, ops: LinearOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows], layers: range
+        self, x: Rows, ops: BlockOps[Rows], attend: Attend[Rows] | ProjectingAttend[Rows], layers: range
     ) -> Rows:
         """x (tokens, width) behind these layers, which follow each other; writes their keys and values."""
         for layer in layers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.layers.linear import load_joined, load_linear
 from engine.layers.norm import RMSNorm
-from engine.layers.ops import LinearOps, Rows
+from engine.layers.ops import BlockOps, Rows
 from engine.loading.config import DecoderConfig
 from engine.loading.weights import Weights
 
@@ -18,5 +18,5 @@ class SwiGLU:
         self._gate_up = load_joined(weights, width, {"gate_proj": inner, "up_proj": inner}, bias=bias)
         self._down = load_linear(weights.at("down_proj"), inner, width, bias=bias)
 
-    def __call__(self, x: Rows, ops: LinearOps[Rows]) -> Rows:
+    def __call__(self, x: Rows, ops: BlockOps[Rows]) -> Rows:
         return ops.add(x, ops.gated(x, self._norm, self._gate_up), self._down)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import mlx.core as mx
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.layers.linear import Embedding, Linear
 from engine.layers.norm import RMSNorm
 
 Normalise = Callable[[mx.array], mx.array]
 
-Rows = TypeVar("Rows", mx.array, NDArray[np.float32])
-"""Of tokens, (tokens, width): MLX's, or in the host's memory."""
+
+class _Sliced(Protocol):
+    def __getitem__(self, rows: slice, /) -> Any: ...
 
 
-class LinearOps(Protocol[Rows]):
+Rows = TypeVar("Rows", bound=_Sliced)
+"""Of tokens, (tokens, width): MLX's, in the host's memory, or still to be computed."""
+
+
+class BlockOps(Protocol[Rows]):
     """What a block asks for. x and results are rows of tokens, (tokens, width)."""
 
     def embed(self, ids: mx.array, embedding: Embedding) -> Rows:
@@ -36,6 +39,10 @@ class LinearOps(Protocol[Rows]):
     def add(self, residual: Rows, x: Rows, linear: Linear) -> Rows:
         """residual + linear(x)."""
         ...
+
+
+class LinearOps(BlockOps[Rows], Protocol[Rows]):
+    """What a model asks for."""
 
     def logits(self, x: Rows, norm: RMSNorm, linear: Linear) -> mx.array:
         """linear(norm(x)) in float32."""

@@ -35,20 +35,22 @@ SHAPES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture(params=[*SHAPES, "qwen3", "packed"])
+@pytest.fixture(params=[*SHAPES, "qwen2", "qwen3", "packed"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> LoadedModel:
-    family = "qwen3" if request.param == "qwen3" else "llama"
+    family = request.param if request.param.startswith("qwen") else "llama"
     changes = {"num_hidden_layers": LAYERS, **SHAPES.get(request.param, {})}
     folder = write_random_model(tmp_path / "model", family, **changes)
     return loaded(quantised(folder, tmp_path / "packed", 4) if request.param == "packed" else folder)
 
 
 @pytest.mark.parametrize("begin", [0, 1, 20, 75])
-@pytest.mark.parametrize("tokens", [2, 24, 100])
+@pytest.mark.parametrize(("tokens", "block"), [(2, 256), (24, 256), (100, 256), (24, 5), (100, 16)])
 def test_beside_steps_of_others_it_gives_the_same_as_at_once(
-    model: LoadedModel, begin: int, tokens: int
+    model: LoadedModel, begin: int, tokens: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others decode meanwhile, the arena grows, and all get the logits they get alone."""
+    monkeypatch.setattr("engine.aside_blocks._FEWEST", min(block, 128))
+    monkeypatch.setattr("engine.aside_blocks._MOST", block)
     ids, rng = prompt(), random.Random(tokens)
     runner, other, table = Runner(model), PageTable(), PageTable()
     runner.prefill(other, ids[:10])

@@ -32,7 +32,6 @@ from engine.aside import Aside, AsideChunk
 from engine.batch import Sent
 from engine.commands import Lane
 from engine.kv.page_table import PageTable
-from engine.layers.attention import AttentionLayer
 from engine.processors import ENGINE_THREAD
 from engine.prompt_chunks import _PATIENCE
 from engine.step_results import StepResults
@@ -79,13 +78,13 @@ class Slow:
     ) -> None:
         """`at_first`: done when the first chunk has begun. `is_stuck`: that one ends when it is killed."""
         self._file, self._chunks = file, 0
-        write, begin = aside_process._Chunk._write, Aside.begin
+        say, begin = aside_process._Chunk._say, Aside.begin
 
-        def slow(chunk: aside_process._Chunk, layer: AttentionLayer, qkv: mx.array) -> object:
+        def slow(chunk: aside_process._Chunk) -> None:
             with file.open("a") as begun:
                 begun.write(f"{chunk._work.begin} ")
             time.sleep(10 * PATIENCE if is_stuck and self._chunks == 1 else 0.03)
-            return write(chunk, layer, qkv)
+            say(chunk)
 
         def counted(aside: Aside, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
             self._chunks += 1
@@ -94,7 +93,7 @@ class Slow:
                 at_first()
             return chunk
 
-        monkeypatch.setattr(aside_process._Chunk, "_write", slow)
+        monkeypatch.setattr(aside_process._Chunk, "_say", slow)
         monkeypatch.setattr(Aside, "begin", counted)
 
     @property
@@ -159,9 +158,9 @@ def threads(process: int, name: str) -> list[list[int]]:
 def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
     checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two: set[int]
 ) -> None:
-    write, file = aside_process._Chunk._write, tmp_path / "seen"
+    say, file = aside_process._Chunk._say, tmp_path / "seen"
 
-    def noted(self: aside_process._Chunk, layer: AttentionLayer, qkv: mx.array) -> object:
+    def noted(self: aside_process._Chunk) -> None:
         wanted = (os.getppid(), ENGINE_THREAD), (os.getpid(), crew.NAME), (os.getpid(), aside_process.NAME)
         found = [threads(*each) for each in wanted]
         while any(len(processors) > 1 for processors in found[0]):
@@ -169,9 +168,9 @@ def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
             found = [threads(*each) for each in wanted]
         with file.open("a") as seen:
             seen.write(json.dumps(found) + "\n")
-        return write(self, layer, qkv)
+        say(self)
 
-    monkeypatch.setattr(aside_process._Chunk, "_write", noted)
+    monkeypatch.setattr(aside_process._Chunk, "_say", noted)
     with beside(checked, LONG) as listener:
         listener.finished(LONG.id)
         seen = [json.loads(line) for line in file.read_text().splitlines()]
@@ -267,7 +266,7 @@ def test_where_the_process_breaks_nobody_loses_a_token(
             os.kill(os.getpid(), signal.SIGKILL)
         raise RuntimeError("the device was lost")
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", broken)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", broken)
     with beside(checked, LONG) as listener:
         assert_all_right(checked, listener, LONG, CHAT)
     assert (tmp_path / "broken").exists()
@@ -290,7 +289,7 @@ def test_a_process_that_breaks_when_the_chat_has_ended_costs_its_prompt_nothing(
         is_there(ended)
         raise RuntimeError("the device was lost")
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", broken)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", broken)
     with beside(checked, LONG) as listener:
         assert is_there(begun)
         listener.submit(Cancel(CHAT.id))

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from threading import current_thread, main_thread
 
 import mlx.core as mx
 import pytest
@@ -37,13 +38,14 @@ def model(tmp_path: Path) -> LoadedModel:
 
 def in_its_process(monkeypatch: pytest.MonkeyPatch, tell: Callable[[], object], file: Path) -> None:
     """What `tell` says in the middle of a layer, as JSON in `file`: what runs there has no other way."""
-    attend = engine.aside_process.attend_in_blocks
+    attend = engine.aside_blocks.attend_block
 
     def telling(*arguments: object, **more: object) -> mx.array:
-        file.write_text(json.dumps(tell()))
+        if current_thread() is main_thread():  # not who helps, at the same time
+            file.write_text(json.dumps(tell()))
         return attend(*arguments, **more)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", telling)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", telling)
 
 
 def test_its_threads_leave_the_processors_to_others(
@@ -90,14 +92,14 @@ def test_who_asked_and_is_gone_is_noticed_at_the_next_layer(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that what is left of a chunk keeps no processor when the app was killed."""
-    may_go_on, attend = mmap.mmap(-1, 1), engine.aside_process.attend_in_blocks
+    may_go_on, attend = mmap.mmap(-1, 1), engine.aside_blocks.attend_block
 
     def waiting(*arguments: object, **more: object) -> mx.array:
         while not may_go_on[0]:
             time.sleep(0.001)
         return attend(*arguments, **more)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", waiting)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", waiting)
     monkeypatch.setattr(AsideChunk, "watch", lambda _: None)
     chunk = filling(model, PageTable(), prompt()[:100])
     stepped(model).advance_aside(chunk)
@@ -115,7 +117,7 @@ def test_what_its_thread_raises_is_raised_where_it_is_waited_for(
     def broken(*_: object, **_more: object) -> mx.array:
         raise MemoryError("no memory")
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", broken)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", broken)
     runner, table = stepped(model), PageTable()
     chunk = filling(model, table, prompt()[:40])
     with pytest.raises(AsideBroke, match="MemoryError: no memory"):
@@ -127,7 +129,7 @@ def test_one_whose_process_is_killed_says_so(model: LoadedModel, monkeypatch: py
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", killed)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", killed)
     runner, table = stepped(model), PageTable()
     with pytest.raises(AsideBroke, match="ended with -9"):
         through(runner, filling(model, table, prompt()[:40]))
@@ -146,7 +148,7 @@ def test_one_that_stands_still_is_ended_and_after_another_there_is_none_any_more
         lock.acquire()
         raise AssertionError
 
-    monkeypatch.setattr("engine.aside_process.attend_in_blocks", waits)
+    monkeypatch.setattr("engine.aside_blocks.attend_block", waits)
     monkeypatch.setattr("engine.aside.SILENCE_S", 0.5)
     with lock:  # of another thread, while the process is forked
         for has_more in (True, False):

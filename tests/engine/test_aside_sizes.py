@@ -58,6 +58,7 @@ def test_only_a_prompt_that_takes_a_while_is_worth_a_process(
         sizer.filled(512, 1.0, 512 / rate)
     chunks = PromptChunks(sizer, lambda _tokens, _length: True)
     for pending, is_worth_it in ((fewest - 1, False), (fewest, True)):
-        sequence = cast("Sequence", SimpleNamespace(pending=pending, table=PageTable()))
+        request = SimpleNamespace(may_have_process=True)
+        sequence = cast("Sequence", SimpleNamespace(pending=pending, table=PageTable(), request=request))
         assert (chunks.next(runner, sequence, 1)[1] is Way.ASIDE) == is_worth_it
         assert chunks.next(runner, sequence, 0)[1] is not Way.ASIDE

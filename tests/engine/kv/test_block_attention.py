@@ -180,27 +180,3 @@ def test_queries_that_are_not_finite_spoil_no_others(monkeypatch: pytest.MonkeyP
     assert np.isnan(found[7, DIM : 2 * DIM]).all()
     found[7, DIM : 2 * DIM] = right[7, DIM : 2 * DIM]
     np.testing.assert_allclose(found, right, atol=2e-6)
-
-
-@pytest.mark.parametrize("tokens", [1, 2, 130, 700, 2048, 2049])
-@pytest.mark.parametrize("window", [None, 90])
-def test_smaller_pieces_for_those_who_help_slowly_are_the_same(tokens: int, window: int | None) -> None:
-    q, keys, values = (random(2, tokens + 70, DIM, seed=seed) for seed in (1, 2, 3))
-    q = q[:, 70:]
-    found = np.array(attend_in_blocks(q, *parted(keys, values), SCALE, window, CREW, helps_slowly=True))
-    assert np.abs(found - expected(q, keys, values, window)).max() <= 1e-5
-
-
-def test_of_blocks_the_last_third_are_halved_for_them() -> None:
-    def sizes(tokens: int, count: int, *, helps_slowly: bool) -> list[int]:
-        blocks = block_attention._blocks(tokens, count, helps_slowly=helps_slowly)
-        assert [block.start for block in blocks] == [0, *[block.stop for block in blocks[:-1]]]
-        assert blocks[-1].stop == tokens
-        return [block.stop - block.start for block in blocks]
-
-    assert sizes(600, 6, helps_slowly=False) == [100] * 6
-    assert sizes(600, 6, helps_slowly=True) == [100] * 4 + [50] * 4
-    assert sizes(599, 6, helps_slowly=True) == [100] * 4 + [50] * 3 + [49]
-    assert sizes(541, 6, helps_slowly=True) == [91, 91, 91, 91, 45, 46, 45, 41]
-    assert sizes(200, 2, helps_slowly=True) == [100, 100]
-    assert sizes(1, 1, helps_slowly=True) == [1]

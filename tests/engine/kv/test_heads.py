@@ -100,5 +100,5 @@ def test_ops_that_wait_norm_as_others_do(rows: int) -> None:
     def results(ops: BuiltinOps, linear: Linear) -> list[np.ndarray]:
         return [np.array(ops.project(x, norm, linear)), np.array(ops.gated(x, norm, linear))]
 
-    for ours, theirs in zip(results(WaitingOps(Crew(2)), linear), results(BuiltinOps(), linear), strict=True):
+    for ours, theirs in zip(results(WaitingOps(), linear), results(BuiltinOps(), linear), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5)

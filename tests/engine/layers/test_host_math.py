@@ -6,7 +6,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.crew import Crew
 from engine.layers import host_math
 from engine.layers.host_math import FEWEST
 from engine.layers.ops import BuiltinOps
@@ -47,6 +46,6 @@ def test_ops_that_wait_give_what_others_give(rows: int) -> None:
     """On both sides of the size from which they wait."""
     x, weight = mx.random.normal((rows, 64)), mx.random.normal((64, 512))
     found, expected = (
-        ops.gated(x, lambda x: x, lambda x: x @ weight) for ops in (WaitingOps(Crew(2)), BuiltinOps())
+        ops.gated(x, lambda x: x, lambda x: x @ weight) for ops in (WaitingOps(), BuiltinOps())
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
