@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-LEAST, MOST = 1.5, 1.65
+LEAST, MOST = 1.4, 1.5
 """Times what a step of answers takes: what they leave of their processor is the prompt's."""
 
-GAP = 1.85
+GAP = 1.7
 """More than LEAST where answers then come so many times as far apart as alone: by how much the chunk slows
 their steps down is each machine's, and each hour's."""
 
