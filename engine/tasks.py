@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from threading import Condition
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from engine.crew import Crew
 
@@ -59,9 +59,9 @@ class Tasks:
         self._is_over = False
 
     def given(self, result: Result, place: int) -> Task[Result]:
-        """A task that is done."""
-        task = Task(self._made, place, lambda: result, (), (), is_first_threads=False)
-        task.result, task.is_done, task.uses = result, True, 1  # it is kept
+        """A task that is done: what is given is forgotten behind its last use, too."""
+        task = Task[Result](self._made, place, _never, (), (), is_first_threads=False)
+        task.result, task.is_done = result, True
         self._made += 1
         return task
 
@@ -103,15 +103,11 @@ class Tasks:
         while True:
             with self._changed:
                 task = self._next()
-                if task is None and self._left:  # somebody helps with all that is left before others
-                    if not self._changed.wait(spent / max(1, count) / 2) or not self._ready:
-                        task = min(self._begun, key=lambda begun: begun.number, default=None)
-                    else:
-                        task = self._next()
+                if task is None and self._left:  # who helps is at what all others wait for
+                    self._changed.wait_for(lambda: self._ready, spent / max(1, count) / 2)
+                    task = self._next() or min(self._begun, key=lambda begun: begun.number, default=None)
                 if task is None:
-                    if not self._left:
-                        return
-                    continue
+                    return
                 given = [each.result for each in task.inputs]
             began = time.perf_counter()
             result = task.compute(*given)
@@ -158,3 +154,7 @@ class Tasks:
                 if not each.uses:
                     each.result = None
             self._changed.notify_all()
+
+
+def _never() -> NoReturn:
+    raise AssertionError("this task was done from the beginning")

@@ -44,13 +44,16 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> LoadedModel:
 
 
 @pytest.mark.parametrize("begin", [0, 1, 20, 75])
-@pytest.mark.parametrize(("tokens", "block"), [(2, 256), (24, 256), (100, 256), (24, 5), (100, 16)])
+@pytest.mark.parametrize(
+    ("tokens", "block"), [(2, 256), (24, 256), (100, 256), (24, 5), (100, 16), (100, 30)]
+)
 def test_beside_steps_of_others_it_gives_the_same_as_at_once(
     model: LoadedModel, begin: int, tokens: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others decode meanwhile, the arena grows, and all get the logits they get alone."""
-    monkeypatch.setattr("engine.aside_blocks._FEWEST", min(block, 128))
-    monkeypatch.setattr("engine.aside_blocks._MOST", block)
+    for size in ("_FEWEST", "_MOST"):
+        monkeypatch.setattr(f"engine.aside_blocks.{size}", block)
+    monkeypatch.setattr("engine.aside_blocks.WORTH", 1 << 12)  # columns are shared where blocks are few
     ids, rng = prompt(), random.Random(tokens)
     runner, other, table = Runner(model), PageTable(), PageTable()
     runner.prefill(other, ids[:10])

@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import weakref
+from functools import partial
 from threading import Event, current_thread, get_native_id, main_thread
 
 import pytest
@@ -59,14 +60,16 @@ def test_each_is_given_what_it_asks_for_in_any_order_that_may_be(size: int) -> N
 
 
 def test_several_threads_are_at_it_at_the_same_time() -> None:
-    tasks, all_there, seen = Tasks(Crew(3)), threading.Barrier(3), set[int]()
+    tasks, all_there, begun, seen = Tasks(Crew(3)), threading.Barrier(3), set[int](), set[int]()
 
-    def meet() -> None:
-        all_there.wait(60)
-        seen.add(get_native_id())
+    def meet(place: int) -> None:
+        if place not in begun:  # else somebody is at it who is through in a moment
+            begun.add(place)
+            seen.add(get_native_id())
+            all_there.wait(60)
 
     for place in range(3):
-        tasks.add(meet, [], place)
+        tasks.add(partial(meet, place), [], place)
     tasks.run()
     assert len(seen) == 3
 
