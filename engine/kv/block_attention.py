@@ -107,10 +107,8 @@ def with_ones(parts: Sequence[Floats], room: int = 0) -> Floats:
     `room`: rows behind them, for whoever fills their columns before.
     """
     kv_heads, _, head_dim = parts[0].shape
-    out, begin = (
-        np.empty((kv_heads, sum(part.shape[1] for part in parts) + room, head_dim + BEHIND), np.float32),
-        0,
-    )
+    count, begin = sum(part.shape[1] for part in parts) + room, 0
+    out = np.empty((kv_heads, count, head_dim + BEHIND), np.float32)
     for part in parts:
         out[:, begin : begin + part.shape[1], :head_dim] = part
         begin += part.shape[1]
