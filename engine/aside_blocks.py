@@ -32,7 +32,7 @@ _FEWEST, _MOST = 256, 512
 to 1.23, 1.00 to 1.10, 0.98 to 1.02 times as long as of 1,024 (AMD EPYC, 0.3 to 23 million weights).
 """
 
-WORTH = 1 << 26
+_WORTH = 1 << 26
 """Multiplications that are worth a piece, where columns are shared: a millisecond and a half."""
 
 Space = tuple[Floats, ...]
@@ -124,7 +124,7 @@ class TaskOps:
         """Of each block all columns, or some and some of `width` where there are few blocks."""
         tasks, blocks = list[Task[Floats]](), zip(*(each.tasks for each in given), strict=True)
         for rows, inputs in zip(given[0].rows, blocks, strict=True):
-            place, is_mlx = inputs[0].place, not is_plain(linear)
+            place, is_mlx = inputs[0].place, not _is_plain(linear)
             pieces = [
                 self._tasks.add(partial(compute, columns=part), inputs, place, is_first_threads=is_mlx)
                 for part in self._parts(linear, width, rows)
@@ -134,15 +134,15 @@ class TaskOps:
 
     def _parts(self, linear: Linear, width: int, rows: int) -> list[slice]:
         """Columns of pieces: all, but of a chunk of few blocks, whose threads had nothing to do."""
-        worth = rows * linear.weight.size // WORTH if isinstance(linear, DenseLinear) else 0
-        count = min(worth, _BLOCKS // len(self._blocks)) if is_plain(linear) else 1
+        worth = rows * linear.weight.size // _WORTH if isinstance(linear, DenseLinear) else 0
+        count = min(worth, _BLOCKS // len(self._blocks)) if _is_plain(linear) else 1
         if count < 2:
             return [_ALL]
         size = -(-width // count)
         return [slice(begin, min(begin + size, width)) for begin in range(0, width, size)]
 
 
-def is_plain(linear: Linear) -> bool:
+def _is_plain(linear: Linear) -> bool:
     """Whether numpy multiplies by its weight."""
     return isinstance(linear, DenseLinear) and linear.weight.dtype == mx.float32
 
@@ -158,7 +158,7 @@ def _side_by_side(*parts: Floats) -> Floats:
 
 def _product(linear: Linear) -> Callable[[Floats, slice], Floats]:
     """Some columns of linear(rows)."""
-    if not isinstance(linear, DenseLinear) or not is_plain(linear):
+    if not isinstance(linear, DenseLinear) or not _is_plain(linear):
         return lambda rows, columns: _by_mlx(linear, rows)[:, columns]
     weight, bias = linear.on_host, None if linear.bias is None else host_view(linear.bias)
 

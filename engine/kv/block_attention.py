@@ -36,7 +36,7 @@ _PIECES = 8
 _WORTH = 1 << 24
 """Multiplications that are worth a piece, or a thread: they take a third of a millisecond."""
 
-BEHIND = 4
+_BEHIND = 4
 """Columns behind those of keys and values: a one, and three that let rows begin at multiples of 16 bytes."""
 
 _FEW = 256
@@ -76,9 +76,7 @@ def attend_in_blocks(
     query = 2 * group * seen * head_dim  # multiplications that it takes
     # As many queries as give each thread some pieces, or as are worth one, and as are quick together.
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
-    size = -(-tokens // -(-tokens // max(FEWEST_QUERIES, most)))
-    blocks = [slice(begin, min(begin + size, tokens)) for begin in range(0, tokens, size)]
-    parts = [(head, rows) for rows in blocks for head in range(kv_heads)]
+    parts = _parts(kv_heads, tokens, max(FEWEST_QUERIES, most))
     meet = _attend_at_once if is_few else attend_block
 
     def attend(piece: int) -> Floats:
@@ -96,19 +94,26 @@ def attend_in_blocks(
     return result
 
 
+def _parts(kv_heads: int, tokens: int, most: int) -> list[tuple[int, slice]]:
+    """Of each piece the head of keys and the queries, at most so many."""
+    size = -(-tokens // -(-tokens // most))
+    blocks = [slice(begin, min(begin + size, tokens)) for begin in range(0, tokens, size)]
+    return [(head, rows) for rows in blocks for head in range(kv_heads)]
+
+
 def _in_a_row(parts: Sequence[Floats]) -> Floats:
     """Some (kv_heads, n, head_dim) one behind the other; one alone where it lies."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
 def with_ones(parts: Sequence[Floats], room: int = 0) -> Floats:
-    """A copy of them one behind the other, with BEHIND more columns, of which the first has ones.
+    """A copy of them one behind the other, with _BEHIND more columns, of which the first has ones.
 
     `room`: rows behind them, for whoever fills their columns before.
     """
     kv_heads, _, head_dim = parts[0].shape
     count, begin = sum(part.shape[1] for part in parts) + room, 0
-    out = np.empty((kv_heads, count, head_dim + BEHIND), np.float32)
+    out = np.empty((kv_heads, count, head_dim + _BEHIND), np.float32)
     for part in parts:
         out[:, begin : begin + part.shape[1], :head_dim] = part
         begin += part.shape[1]
@@ -145,7 +150,7 @@ def attend_block(
     computed again less the largest of all.
     """
     group, count, head_dim = q.shape
-    asked = np.zeros((group * count, head_dim + BEHIND), np.float32)
+    asked = np.zeros((group * count, head_dim + _BEHIND), np.float32)
     asked[:, :head_dim] = q.reshape(group * count, head_dim)
     size = max(count, SCORES // len(asked))
     parts = [slice(max(0, end - size), end) for end in range(len(keys), 0, -size)]

@@ -53,7 +53,7 @@ def test_beside_steps_of_others_it_gives_the_same_as_at_once(
     """Others decode meanwhile, the arena grows, and all get the logits they get alone."""
     for size in ("_FEWEST", "_MOST"):
         monkeypatch.setattr(f"engine.aside_blocks.{size}", block)
-    monkeypatch.setattr("engine.aside_blocks.WORTH", 1 << 12)  # columns are shared where blocks are few
+    monkeypatch.setattr("engine.aside_blocks._WORTH", 1 << 12)  # columns are shared where blocks are few
     ids, rng = prompt(), random.Random(tokens)
     runner, other, table = Runner(model), PageTable(), PageTable()
     runner.prefill(other, ids[:10])

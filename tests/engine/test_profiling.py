@@ -143,8 +143,10 @@ def test_on_kernels_the_parts_are_ours(
     assert {name: 3 * count for name, count in profile.launches.items()} == launches
     assert profile.rounds == 2
     assert (profile.building is None) == (executor_name == "emulated")
-    # Of a GPU's what an empty one takes is left out, which is more than some of so small a model.
-    assert all(part.alone > 0 for part in profile.parts) or executor_name != "emulated"
+    if (
+        executor_name == "emulated"
+    ):  # of a GPU's an empty one's time is left out, more than some of these take
+        assert all(part.alone > 0 for part in profile.parts)
 
 
 def test_nothing_of_it_stays_and_cached_pages_are_as_they_were(tmp_path: Path) -> None:
