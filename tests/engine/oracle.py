@@ -7,15 +7,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import mlx.core as mx
-from mlx_lm.models.cache import QuantizedKVCache
-from mlx_lm.utils import load_model as load_peer
+import numpy as np
 
 from engine import Generate, Sample
 from engine.machine import compute_dtype
 from tests.engine.cold import MARGIN
+from tests.engine.oracle_process import say
 from tests.engine.parity import with_idle_layer
 from tests.fakes.random_model import write_random_model
 
@@ -29,9 +28,6 @@ cannot be told from chance, with 8 it can, and pages go the same ways."""
 
 HALF = (1e-2, 0.1)
 """The same where a device computes in half precision, as GPUs do: the oracle has float32."""
-
-KV_GROUP = 32
-"""Elements of a head that share a scale where keys and values are quantised."""
 
 GUIDE = Path(__file__).parents[2] / "resources/guide/model"
 
@@ -69,23 +65,12 @@ class Oracle:
     """Checks every answer of a model from nothing, with mlx-lm."""
 
     def __init__(self, folder: Path, bits: int | None = None) -> None:
-        """`bits` of keys and values, which mlx-lm quantises in groups of KV_GROUP; None as computed."""
-        self._model, config = load_peer(folder)
+        """`bits` of keys and values, which mlx-lm quantises too; None as computed."""
+        self._folder, self._bits = folder, bits
+        config = json.loads((folder / "config.json").read_text())
         is_half = compute_dtype(config.get("torch_dtype")) != mx.float32
-        self._model.set_dtype(mx.float32)
-        self._bits = bits
         margins = [MARGINS[bits], *([HALF] if is_half else [])]
         self._margin, self._logprob_margin = (max(of) for of in zip(*margins, strict=True))
-
-    def _logits(self, tokens: Sequence[int]) -> mx.array:
-        """Float32 (tokens, vocab) of one forward pass from nothing."""
-        cache = None
-        if self._bits is not None:
-            cache = [QuantizedKVCache(KV_GROUP, self._bits) for _ in self._model.layers]
-        with mx.stream(mx.cpu):  # MLX's CUDA build has no quantised products of such shapes
-            logits: mx.array = self._model(mx.array(tokens)[None], cache=cache)[0].astype(mx.float32)
-            mx.eval(logits)
-        return logits
 
     def complaint(self, request: Generate, prompt: Sequence[int], sample: Sample) -> str:
         """What is wrong with an answer; "" when nothing is.
@@ -96,20 +81,18 @@ class Oracle:
         answer = list(sample.tokens)
         if not answer:
             return ""
-        logits = self._logits([*prompt, *answer])[len(prompt) - 1 : -1]
-        given = mx.take_along_axis(logits, mx.array(answer)[:, None], axis=-1)[:, 0]
+        said = say(self._folder, self._bits, prompt, answer)
         if request.sampling.temperature == 0:
-            gaps = (logits.max(axis=-1) - given) / mx.abs(logits).max(axis=-1)
-            if cast(float, gaps.max().item()) > self._margin:
-                return f"token {int(mx.argmax(gaps).item())} of {len(answer)} is not the likeliest"
+            gaps = (said.largest - said.given) / said.magnitude
+            if gaps.max() > self._margin:
+                return f"token {gaps.argmax()} of {len(answer)} is not the likeliest"
         if sample.logprobs is None:
             return ""
         if [entry.id for entry in sample.logprobs] != answer:
             return "log-probabilities are of other tokens"
-        told = mx.array([entry.logprob for entry in sample.logprobs])
-        errors = mx.abs(given - mx.logsumexp(logits, axis=-1) - told)
-        if cast(float, errors.max().item()) > self._logprob_margin:
-            return f"the log-probability of token {int(mx.argmax(errors).item())} of {len(answer)} is wrong"
+        errors = abs(said.given - said.mass - np.array([entry.logprob for entry in sample.logprobs]))
+        if errors.max() > self._logprob_margin:
+            return f"the log-probability of token {errors.argmax()} of {len(answer)} is wrong"
         return ""
 
 

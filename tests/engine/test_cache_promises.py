@@ -48,7 +48,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import mlx.core as mx
@@ -125,15 +125,6 @@ class Chat:
         )
         self.listener.submit(self.asked[name])
         return name
-
-    def ends(self, names: Sequence[str]) -> list[tuple[Finished, CacheReport]]:
-        """Of requests beside each other: the oracle waits until the engine has nothing to compute.
-
-        On a CUDA device the two threads' computing would mix up (docs/cache-measured.md).
-        """
-        for name in names:
-            self.listener.finished(name)
-        return [self.end(name) for name in names]
 
     def end(self, name: str) -> tuple[Finished, CacheReport]:
         end = self.listener.finished(name)
@@ -280,13 +271,13 @@ def test_hits_and_misses_share_steps(chat: Chat) -> None:
     others = [tuple(4 + (13 * place + 31 * number) % 289 for place in range(40)) for number in range(3)]
     asked = [PROMPT, others[0], (*PROMPT[:22], *NEW), others[1], PROMPT[:33], others[2]]
     names = [chat.submit(tokens, chat=f"chat {number}") for number, tokens in enumerate(asked)]
-    cached = [report.cached_tokens for _, report in chat.ends(names)]
+    cached = [chat.end(name)[1].cached_tokens for name in names]
     assert cached == [49, 0, 22, 0, 32, 0]
 
 
 def test_two_who_compute_the_same_at_once_both_get_it_right(chat: Chat) -> None:
     names = [chat.submit(PROMPT, chat=f"chat {number}") for number in range(4)]
-    assert len({end.tokens for end, _ in chat.ends(names)}) == 1
+    assert len({chat.end(name)[0].tokens for name in names}) == 1
 
 
 def test_slots_that_nobody_wrote_may_hold_anything(model: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +292,8 @@ def test_slots_that_nobody_wrote_may_hold_anything(model: Checked, monkeypatch: 
         listener.load(model.folder)
         chat = Chat(listener, model)
         names = [chat.submit(PROMPT[:length], chat=f"{length}") for length in (1, 7, 22, 33, 50)]
-        chat.ends(names)  # which compares
+        for name in names:
+            chat.end(name)  # which compares
     assert max(made) > 0
 
 
@@ -339,7 +331,8 @@ def test_who_gives_way_loses_no_token_and_is_not_chased_about(chat: Chat) -> Non
         tight = Chat(listener, chat.model)
         prompts = [tuple(3 + (7 * place + 31 * number) % 290 for place in range(24)) for number in range(3)]
         names = [tight.submit(tokens, 44, f"chat {number}") for number, tokens in enumerate(prompts)]
-        tight.ends(names)
+        for name in names:
+            tight.end(name)
         counts = tight.idle().cache
     assert counts.preemptions <= 6
 
@@ -353,7 +346,8 @@ def test_everybody_gets_an_answer_when_pages_run_out(pages: int, models: dict[st
             chat.submit(PROMPT[number : number + 5 + number], 20 - number, f"chat {number}")
             for number in range(12)
         ]
-        chat.ends(names)
+        for name in names:
+            chat.end(name)
         assert chat.idle().pages_used == 0
 
 
