@@ -6,6 +6,8 @@ Its lengths come once, so it is computed at rounded ones, and traced once for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import mlx.core as mx
 
@@ -14,8 +16,10 @@ from engine.kv.arena import Arena
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.in_place_chunk import (
     ChunkForm,
+    ChunkNumbers,
     ChunkShape,
     InPlaceChunk,
+    NumberArrays,
     unpacked,
 )
 from engine.kv.page_table import PageTable
@@ -36,11 +40,16 @@ PIECE = 4
 Fewer would be through before those are.
 """
 
+Windows = tuple[int | None, ...]
+"""Of ChunkForm."""
+Behind = tuple[mx.array, list[mx.array], NumberArrays]
+"""What the next piece takes: hidden states (rows, width), fences, the chunk's numbers."""
+
 
 class ChunkStep:
-    """Runs chunks through the model in place, and sends what there is of a pass a few layers at a time.
+    """Runs chunks through the model in place; each piece, a few layers, is sent before the next is made.
 
-    Under mx.compile the Python of a pass runs once for each set of shapes: rows, rounded lengths, positions.
+    Under mx.compile the Python of a piece runs once for each set of shapes: rows, rounded lengths, positions.
     """
 
     def __init__(
@@ -56,10 +65,14 @@ class ChunkStep:
         self._ops: LinearOps[mx.array] = kernels.ops
         self._copiers = copiers
         self._traced = set[tuple[ChunkShape, int]]()
-        self._run: Callable[..., tuple[list[mx.array], list[mx.array]]] = self._trace
-        self._logits: Callable[[mx.array], mx.array] = self._trace_logits
-        if kernels.is_lazy:
-            self._run, self._logits = mx.compile(self._trace), mx.compile(self._trace_logits)
+        layers = len(decoder.attention)
+        first, *others = (range(begin, min(begin + PIECE, layers)) for begin in range(0, layers, PIECE))
+        compiled = mx.compile if kernels.is_lazy else _as_it_is
+        self._first: Callable[..., Behind] = compiled(partial(self._begin, first))
+        self._others: list[tuple[range, Callable[..., Behind]]] = [
+            (piece, compiled(partial(self._go_on, piece))) for piece in others
+        ]
+        self._logits: Callable[[mx.array], mx.array] = compiled(self._trace_logits)
 
     def is_traced(self, begin: int, tokens: int) -> bool:
         """Whether no Python runs for a chunk of so many tokens, from token `begin` on, but what writes it."""
@@ -80,36 +93,65 @@ class ChunkStep:
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         (pools, copied), angles = self._arena.take_copy(), self._decoder.rope.table(form.end)
         written = self._staging.integers(form.numbers(table, ids, self._arena.page_size, copied))
-        states, pools.fences[:] = self._run(form.shape, form.windows, written, angles, pools.arrays)
-        *earlier, hidden = states
-        if self._kernels.is_lazy:
-            for state in earlier:
-                mx.async_eval(state)
+        x, pools.fences[:], numbers = self._first(form.shape, form.windows, written, angles, pools.arrays)
+        for layers, piece in self._others:
+            if self._kernels.is_lazy:
+                mx.async_eval(x)
+            x, pools.fences[layers.start : layers.stop], numbers = piece(
+                form.shape, form.windows, x, numbers, pools.part(layers)
+            )
         self._traced.add((form.shape, angles.shape[0]))
-        return hidden
+        return x
 
     def logits(self, hidden: mx.array) -> mx.array:
         """Float32 logits (rows, vocab) of some of what a pass returned, (rows, width); not evaluated."""
         return self._logits(hidden)
 
-    def _trace(
+    def _begin(
         self,
+        layers: range,
         shape: ChunkShape,
-        windows: tuple[int | None, ...],
+        windows: Windows,
         written: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
-    ) -> tuple[list[mx.array], list[mx.array]]:
-        """Hidden states (rows, width) behind every PIECE layers and behind the last, and the next fences."""
-        pools, decoder, states = ArenaPools.of(arrays), self._decoder, list[mx.array]()
-        ids, numbers = unpacked(shape, windows, decoder.attention[0].shape.dtype, written, angles)
-        chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
+    ) -> Behind:
+        """The first piece: tokens' embeddings through `layers`, behind the copy of a page."""
+        ids, numbers = unpacked(shape, windows, self._decoder.attention[0].shape.dtype, written, angles)
+        pools = ArenaPools.of(arrays)
         pools.copy_page(self._copiers, numbers.pair)
-        x, layers = decoder.embed(ids, self._ops), len(decoder.attention)
-        for first in range(0, layers, PIECE):
-            x = decoder.through(x, self._ops, chunk, range(first, min(first + PIECE, layers)))
-            states.append(x)
-        return states, pools.fences
+        x = self._decoder.embed(ids, self._ops)
+        return self._through(layers, shape, windows, x, numbers, pools)
+
+    def _go_on(
+        self,
+        layers: range,
+        shape: ChunkShape,
+        windows: Windows,
+        x: mx.array,
+        numbers: NumberArrays,
+        arrays: PoolArrays,
+    ) -> Behind:
+        """Another: what one before it made, through `layers`."""
+        pools = ArenaPools.of(arrays, layers.start)
+        return self._through(layers, shape, windows, x, ChunkNumbers.of(numbers), pools)
+
+    def _through(
+        self,
+        layers: range,
+        shape: ChunkShape,
+        windows: Windows,
+        x: mx.array,
+        numbers: ChunkNumbers,
+        pools: ArenaPools,
+    ) -> Behind:
+        chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
+        return self._decoder.through(x, self._ops, chunk, layers), pools.fences, numbers.arrays
 
     def _trace_logits(self, hidden: mx.array) -> mx.array:
         return self._decoder.logits(hidden, self._ops)
+
+
+def _as_it_is(run: Callable[..., Any]) -> Callable[..., Any]:
+    """In the place of mx.compile, where a launch computes at once."""
+    return run

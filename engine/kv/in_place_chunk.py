@@ -155,6 +155,22 @@ class ChunkNumbers:
     spans: list[mx.array]
     masks: list[mx.array]
 
+    @classmethod
+    def of(cls, arrays: NumberArrays) -> ChunkNumbers:
+        """Those of `arrays`."""
+        (pair, lengths, offsets, slots, table, angles), spans, masks = arrays
+        return cls(pair, lengths, offsets, slots, table, angles, spans, masks)
+
+    @property
+    def arrays(self) -> NumberArrays:
+        """All of them, as what is traced hands them on."""
+        once = [self.pair, self.lengths, self.offsets, self.slots, self.table, self.angles]
+        return once, self.spans, self.masks
+
+
+NumberArrays = tuple[list[mx.array], list[mx.array], list[mx.array]]
+"""Those that there is one of, and those of each window."""
+
 
 def unpacked(
     shape: ChunkShape, windows: Sequence[int | None], dtype: mx.Dtype, written: mx.array, angles: mx.array
