@@ -37,8 +37,8 @@ _STORED = 1 << 19
 
 SILENCE_S = 120.0
 """For which a process may tell of no layer, which takes some seconds at most: after that it is ended."""
-_MOST_SILENT = 2
-"""Of processes, after which there are none any more."""
+_MOST_BROKEN = 2
+"""Processes, after which there are none any more: the next would do no better."""
 
 
 class AsideBroke(RuntimeError):
@@ -52,7 +52,7 @@ class AsideChunk:
         begin, tokens: where they begin in the sequence, and how many they are.
         layers: that are computed and in pages.
         hidden: the last token's, (1, width); None before it is there, and where nobody wants it.
-        was_silent: whether its process was ended since it told of nothing any more.
+        broke: whether its process ended before it was through though nobody had abandoned it.
     """
 
     def __init__(self, work: ChunkWork) -> None:
@@ -62,7 +62,7 @@ class AsideChunk:
         """
         self.begin, self.tokens, self.layers = work.begin, work.ids.size, 0
         self.hidden: mx.array | None = None
-        self.was_silent = False
+        self.broke = self._was_silent = self._is_abandoned = False
         self._memory, self._gate, self._processors = work.memory, work.gate, work.processors
         self._all, self._is_last, self._stored = len(work.decoder.attention), work.is_last, 0
         self._told, self._news, self._ending, self._error = 0, Event(), Lock(), ""
@@ -122,6 +122,10 @@ class AsideChunk:
 
     def abandon(self) -> None:
         """Nobody wants it any more."""
+        self._is_abandoned = True
+        self._end()
+
+    def _end(self) -> None:
         with self._ending:
             if self._process:
                 os.kill(self._process, signal.SIGKILL)
@@ -138,7 +142,8 @@ class AsideChunk:
             _, status = os.waitpid(self._process, 0)
             self._process = 0
         if code := os.waitstatus_to_exitcode(status):
-            silent = f"it told of nothing for {SILENCE_S:g} s" if self.was_silent else ""
+            self.broke = not self._is_abandoned
+            silent = f"it told of nothing for {SILENCE_S:g} s" if self._was_silent else ""
             said = self._memory.failure or silent or f"it ended with {code}"
             self._error = f"the process that computed a prompt broke ({said})"
         self._news.set()
@@ -148,8 +153,8 @@ class AsideChunk:
         listening = select.poll()
         listening.register(self._told_at, select.POLLIN)
         if not listening.poll(1000 * SILENCE_S):
-            self.was_silent = True
-            self.abandon()
+            self._was_silent = True
+            self._end()
         return os.read(self._told_at, self._all + 1)
 
 
@@ -158,7 +163,7 @@ class Aside:
 
     Attributes:
         is_possible: whether there may be processes for them: not where the system has none, nor where several
-            stood still, as one may that was forked while another thread held a lock.
+            broke, or stood still, as one may that was forked while another thread held a lock.
     """
 
     def __init__(self, decoder: Decoder, arena: Arena, pager: Pager, threads: int) -> None:
@@ -166,7 +171,7 @@ class Aside:
         self._decoder, self._arena, self._pager, self._threads = decoder, arena, pager, threads
         # Elsewhere a process that is forked may not use what the system's own libraries have begun.
         self.is_possible = sys.platform == "linux" and usable() > 1
-        self._silent = 0
+        self._broken = 0
         self._watcher = ThreadPoolExecutor(1, _NAME)
         shape = decoder.attention[0].shape
         self._a_step = max(1, _STORED // (2 * shape.kv_heads * shape.head_dim * 4))
@@ -199,8 +204,8 @@ class Aside:
 
     def _watch(self, chunk: AsideChunk) -> None:
         chunk.watch()
-        self._silent += chunk.was_silent
-        if self._silent >= _MOST_SILENT:
+        self._broken += chunk.broke
+        if self._broken >= _MOST_BROKEN:
             self.is_possible = False
 
     def store(self, chunk: AsideChunk, table: PageTable, *, is_awaited: bool) -> None:

@@ -23,6 +23,7 @@ from engine.aside import AsideBroke, AsideChunk
 from engine.aside_process import NAME, NICER
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel
+from engine.runner import Runner
 from tests.engine.asides import filling, loaded, stepped, through
 from tests.engine.parity import assert_close, our_logits, prompt
 from tests.engine.watched import needs_aside
@@ -139,10 +140,24 @@ def test_one_whose_process_is_killed_says_so(model: LoadedModel, monkeypatch: py
     assert_close(logits[0], our_logits(model, prompt()[:40], 40)[-1])
 
 
+def none_any_more(runner: Runner, model: LoadedModel, why: str) -> None:
+    """One process breaks, and one more may; after that one there is none."""
+    for has_more in (True, False):
+        assert runner.has_aside
+        table = PageTable()
+        with pytest.raises(AsideBroke, match=why):
+            through(runner, filling(model, table, prompt()[:40]))
+        model.memory.free(table)
+        until = time.monotonic() + 10
+        while runner.has_aside != has_more and time.monotonic() < until:
+            time.sleep(0.01)
+        assert runner.has_aside == has_more
+
+
 def test_one_that_stands_still_is_ended_and_after_another_there_is_none_any_more(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner, lock = stepped(model), threading.Lock()
+    lock = threading.Lock()
 
     def waits(*_: object, **_more: object) -> mx.array:
         lock.acquire()
@@ -151,16 +166,28 @@ def test_one_that_stands_still_is_ended_and_after_another_there_is_none_any_more
     monkeypatch.setattr("engine.aside_blocks.attend_block", waits)
     monkeypatch.setattr("engine.aside.SILENCE_S", 0.5)
     with lock:  # of another thread, while the process is forked
-        for has_more in (True, False):
-            assert runner.has_aside
-            chunk, table = filling(model, PageTable(), prompt()[:40]), PageTable()
-            with pytest.raises(AsideBroke, match=r"told of nothing for 0\.5 s"):
-                through(runner, chunk)
-            model.memory.free(table)
-            until = time.monotonic() + 10
-            while runner.has_aside != has_more and time.monotonic() < until:
-                time.sleep(0.01)
-            assert runner.has_aside == has_more
+        none_any_more(stepped(model), model, r"told of nothing for 0\.5 s")
+
+
+def test_after_two_that_broke_there_is_none_any_more_but_those_that_nobody_wanted_do_not_count(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, may_break = stepped(model), threading.Event()
+
+    def broken(*_: object, **_more: object) -> mx.array:
+        raise RuntimeError("a fault of ours")
+
+    def waits(*_: object, **_more: object) -> mx.array:
+        may_break.wait(60)
+        return broken()
+
+    monkeypatch.setattr("engine.aside_blocks.attend_block", waits)
+    for _ in range(3):
+        chunk = filling(model, PageTable(), prompt()[:40])
+        runner.advance_aside(chunk)
+        chunk.drop()
+    monkeypatch.setattr("engine.aside_blocks.attend_block", broken)
+    none_any_more(runner, model, "a fault of ours")
 
 
 @pytest.mark.parametrize("refused", ["os.fork", "mmap.mmap"])
