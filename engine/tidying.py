@@ -39,6 +39,9 @@ STORED_TOKENS = 8192
 
 _NEXT_SPILL = 0.02
 
+_NEXT_TRY = 0.75
+"""Seconds until a disk that took nothing is asked again: meanwhile steps are compiled (engine/warming.py)."""
+
 
 class Tidying:
     """Puts the pages of a model away, and frees its arena when the system needs memory or long rest comes.
@@ -123,8 +126,9 @@ class Tidying:
             mx.clear_cache()
         memory = self._model.memory
         is_stuck = idle_seconds >= STUCK_AFTER and self._is_short(0)
-        if not memory.spill(SPILL_PAGES).is_all and not is_stuck:
-            self._due = _NEXT_SPILL
+        spilled = memory.spill(SPILL_PAGES)
+        if not spilled.is_all and not is_stuck:
+            self._due = _NEXT_SPILL if spilled.pages else _NEXT_TRY
             return
         if self._model.tier is not None:
             self._model.tier.settle()

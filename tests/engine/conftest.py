@@ -74,3 +74,10 @@ def two() -> Iterator[set[int]]:
     os.sched_setaffinity(0, chosen)
     yield chosen
     os.sched_setaffinity(0, usual)
+
+
+@pytest.fixture
+def slow_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but what the first token needs is compiled at load."""
+    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 0.0)
+    monkeypatch.setattr("engine.warm_up.A_MOMENT_S", 0.0)

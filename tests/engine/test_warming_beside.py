@@ -12,15 +12,8 @@ from engine.chunking import ChunkSizer
 from engine.mixed_costs import MixedCosts
 from engine.parts import Part, are_mixed
 from engine.ways import Way, Ways
+from tests.engine.counting_device import Device
 from tests.engine.test_mixed_costs import break_steps
-from tests.engine.test_warming import Device
-
-
-@pytest.fixture
-def slow_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but what the first token needs is compiled at load."""
-    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 0.0)
-    monkeypatch.setattr("engine.warm_up.A_MOMENT_S", 0.0)
 
 
 @pytest.mark.usefixtures("slow_compiler")
