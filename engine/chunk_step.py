@@ -42,8 +42,8 @@ Fewer would be through before those are.
 
 Windows = tuple[int | None, ...]
 """Of ChunkForm."""
-Behind = tuple[mx.array, list[mx.array], NumberArrays]
-"""What the next piece takes: hidden states (rows, width), fences, the chunk's numbers."""
+Behind = tuple[mx.array, list[mx.array]]
+"""What a piece leaves: hidden states (rows, width), and its layers' fences."""
 
 
 class ChunkStep:
@@ -68,7 +68,7 @@ class ChunkStep:
         layers = len(decoder.attention)
         first, *others = (range(begin, min(begin + PIECE, layers)) for begin in range(0, layers, PIECE))
         compiled = mx.compile if kernels.is_lazy else _as_it_is
-        self._first: Callable[..., Behind] = compiled(partial(self._begin, first))
+        self._first: Callable[..., tuple[Behind, NumberArrays]] = compiled(partial(self._begin, first))
         self._others: list[tuple[range, Callable[..., Behind]]] = [
             (piece, compiled(partial(self._go_on, piece))) for piece in others
         ]
@@ -93,14 +93,14 @@ class ChunkStep:
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         (pools, copied), angles = self._arena.take_copy(), self._decoder.rope.table(form.end)
         written = self._staging.integers(form.numbers(table, ids, self._arena.page_size, copied))
-        x, pools.fences[:], numbers = self._first(form.shape, form.windows, written, angles, pools.arrays)
+        shape, windows = form.shape, form.windows
+        (x, pools.fences[:]), numbers = self._first(shape, windows, written, angles, pools.arrays)
         for layers, piece in self._others:
             if self._kernels.is_lazy:
                 mx.async_eval(x)
-            x, pools.fences[layers.start : layers.stop], numbers = piece(
-                form.shape, form.windows, x, numbers, pools.part(layers)
-            )
-        self._traced.add((form.shape, angles.shape[0]))
+            own = slice(layers.start, layers.stop)
+            x, pools.fences[own] = piece(shape, windows, x, numbers, pools.part(layers))
+        self._traced.add((shape, angles.shape[0]))
         return x
 
     def logits(self, hidden: mx.array) -> mx.array:
@@ -115,13 +115,13 @@ class ChunkStep:
         written: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
-    ) -> Behind:
-        """The first piece: tokens' embeddings through `layers`, behind the copy of a page."""
+    ) -> tuple[Behind, NumberArrays]:
+        """The first piece: tokens through `layers`, behind the copy of a page; and the chunk's numbers."""
         ids, numbers = unpacked(shape, windows, self._decoder.attention[0].shape.dtype, written, angles)
         pools = ArenaPools.of(arrays)
         pools.copy_page(self._copiers, numbers.pair)
         x = self._decoder.embed(ids, self._ops)
-        return self._through(layers, shape, windows, x, numbers, pools)
+        return self._through(layers, shape, windows, x, numbers, pools), numbers.arrays
 
     def _go_on(
         self,
@@ -146,7 +146,7 @@ class ChunkStep:
         pools: ArenaPools,
     ) -> Behind:
         chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
-        return self._decoder.through(x, self._ops, chunk, layers), pools.fences, numbers.arrays
+        return self._decoder.through(x, self._ops, chunk, layers), pools.fences
 
     def _trace_logits(self, hidden: mx.array) -> mx.array:
         return self._decoder.logits(hidden, self._ops)
