@@ -7,6 +7,7 @@ the engine's thread stores it between two steps of the answers.
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -28,6 +29,8 @@ from engine.kv.window import first_seen
 from engine.layers.decoder import Decoder
 from engine.layers.host_math import Floats
 from engine.processors import ENGINE_THREAD, halves, keep, usable
+
+log = logging.getLogger(__name__)
 
 _NAME = "mlxr-aside"
 
@@ -205,8 +208,9 @@ class Aside:
     def _watch(self, chunk: AsideChunk) -> None:
         chunk.watch()
         self._broken += chunk.broke
-        if self._broken >= _MOST_BROKEN:
+        if self._broken >= _MOST_BROKEN and self.is_possible:
             self.is_possible = False
+            log.warning("%d processes of prompts broke: no more until a model is loaded", self._broken)
 
     def store(self, chunk: AsideChunk, table: PageTable, *, is_awaited: bool) -> None:
         """Store what was computed since, in its pages; on the engine's thread, while no step is in flight.
