@@ -245,8 +245,8 @@ def test_one_that_works_stays_before_one_that_does_not(
         lambda event: isinstance(event, Finished) and event.id == "used", LoadModel("third", str(third))
     )
     with listener.held():
-        listener.submit(ask("long", first, 300))
         listener.submit(LoadModel("second", str(second)))
+        listener.submit(ask("long", first, 300))
         listener.submit(ask("used", second))
     listener.end_of("third")
     assert unloaded(listener.events) == [ModelUnloaded(str(second), "room")]
