@@ -167,6 +167,7 @@ class Aside:
     Attributes:
         is_possible: whether there may be processes for them: not where the system has none, nor where several
             broke, or stood still, as one may that was forked while another thread held a lock.
+        failure: why there are none any more, in words; "" while there are, and where there never were.
     """
 
     def __init__(self, decoder: Decoder, arena: Arena, pager: Pager, threads: int) -> None:
@@ -174,7 +175,7 @@ class Aside:
         self._decoder, self._arena, self._pager, self._threads = decoder, arena, pager, threads
         # Elsewhere a process that is forked may not use what the system's own libraries have begun.
         self.is_possible = sys.platform == "linux" and usable() > 1
-        self._broken = 0
+        self._broken, self.failure = 0, ""
         self._watcher = ThreadPoolExecutor(1, _NAME)
         shape = decoder.attention[0].shape
         self._a_step = max(1, _STORED // (2 * shape.kv_heads * shape.head_dim * 4))
@@ -200,7 +201,7 @@ class Aside:
             )
             chunk = AsideChunk(work)
         except OSError as error:
-            self.is_possible = False
+            self._give_up(f"there was no process for one ({error})")
             raise AsideBroke(f"there was no process for a prompt ({error})") from error
         self._watcher.submit(self._watch, chunk)
         return chunk
@@ -209,8 +210,11 @@ class Aside:
         chunk.watch()
         self._broken += chunk.broke
         if self._broken >= _MOST_BROKEN and self.is_possible:
-            self.is_possible = False
-            log.warning("%d processes of prompts broke: no more until a model is loaded", self._broken)
+            self._give_up(f"{self._broken} of their processes broke")
+
+    def _give_up(self, why: str) -> None:
+        self.is_possible, self.failure = False, why
+        log.warning("prompts have no processes until a model is loaded: %s", why)
 
     def store(self, chunk: AsideChunk, table: PageTable, *, is_awaited: bool) -> None:
         """Store what was computed since, in its pages; on the engine's thread, while no step is in flight.

@@ -23,6 +23,8 @@ from engine.parts import Filling, Part, wanted_rows
 from engine.staging import Staging
 from metal.decode_attention import MAX_TOKENS
 
+_IN_TURNS = "long prompts beside an answer go in turns with it, more slowly"
+
 
 class FunctionalSteps:
     """Runs steps through a model whose pools are values: each write yields a new one.
@@ -58,6 +60,12 @@ class FunctionalSteps:
         """Whether prompts may have processes of their own."""
         is_plain = self.host is not None and not self._model.arena.is_quantised
         return is_plain and self._aside.is_possible
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See Runner."""
+        why = self._aside.failure
+        return (f"{_IN_TURNS}, since {why}; load it again to have them apart",) if why else ()
 
     def __call__(self, parts: Sequence[Part], tokens: mx.array, *, is_decode: bool) -> mx.array:
         """Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part; not evaluated.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -96,6 +97,13 @@ class LiveRunner:
             return
         self._model.drop_kernels(f"kernels are off until it is loaded again, since a step broke ({error})")
         self._renew()
+
+    def tell_notes(self) -> None:
+        """What goes more slowly from now on is told of, once."""
+        info = self._model.info
+        if new := tuple(note for note in self.runner.notes if note not in info.kernel_notes):
+            self._model.info = replace(info, kernel_notes=(*info.kernel_notes, *new))
+            self._emit(KernelsChosen(self._model.info))
 
     def drop_pages(self, tables: Iterable[PageTable] = ()) -> None:
         """After a device error, what pages hold cannot be trusted; `tables` are all that hold any."""

@@ -42,8 +42,9 @@ class ModelInfo:
         has_chat_template: whether Generate(messages=…) works.
         step_weight_bytes: of weight_bytes, what a decode step reads: all but an embedding of which it takes
             single rows.
-        kernel_notes: parts of the model that no kernel takes, or whose kernels failed on this machine: a line
-            each. MLX's own operations run there.
+        kernel_notes: what goes more slowly than it could, a line each: parts of the model that no kernel
+            takes, or whose kernels failed on this machine, so that MLX's own operations run there; and
+            prompts beside answers, where their processes broke.
     """
 
     path: str
@@ -74,7 +75,7 @@ class ModelReady:
 
 @dataclass(frozen=True, slots=True)
 class KernelsChosen:
-    """Kernels were tried while nothing was asked for: what runs is chosen anew, and `model` says what."""
+    """Something else runs now, as kernels were tried at rest or something broke; `model` says what."""
 
     model: ModelInfo
 

@@ -80,6 +80,11 @@ class Runner:
         return self._kernels is None and self._functional.has_aside and self.tokens > 0
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What goes more slowly than it did when the model was loaded: a line each, with why."""
+        return self._functional.notes if self._kernels is None else ()
+
+    @property
     def layers(self) -> int:
         """Of the model."""
         return len(self._model.decoder.attention)
@@ -130,10 +135,7 @@ class Runner:
         return logits
 
     def fill(self, part: Part, ids: Sequence[int], *, may_trace: bool = False) -> mx.array:
-        """Compute a chunk of a prompt alone, of tokens `ids`; as `step`.
-
-        `may_trace`: nobody waits for it, who would for longer than for a chunk that is not traced.
-        """
+        """Compute a chunk of a prompt alone, of tokens `ids`; as `step`. `may_trace`: nobody waits for it."""
         if part.tokens <= MAX_TOKENS and part.rows:
             return self.step([part], self.staging.token_ids(ids))
         if self._kernels is None:
@@ -166,12 +168,10 @@ class Runner:
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
 
-        None: what the first one reads is sent to the device. With the last its table gets longer. Who does
-        not look ahead waits: a write sent before would have to copy what a step reads. Who does sends them by
-        themselves: what launches answers' tokens is the same then (`MLX on CUDA` in docs/cache-measured.md).
+        Returns float32 logits (rows, vocab) with the last, when its table gets longer, and None before it.
 
-        Returns:
-            With the last layer, float32 logits (rows, vocab); before it None.
+        Who does not look ahead waits: a write sent before would have to copy what a step reads. Who does
+        sends them by themselves: what launches answers' tokens is the same then (docs/cache-measured.md).
         """
         part, decoder, x = filling.part, self._model.decoder, filling.x
         if x is None and layers >= self.layers:

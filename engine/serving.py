@@ -238,6 +238,7 @@ class Serving:
             if sent is not None:
                 self._broken.left(sent)
             self._live.first_runs.rest()
+            self._live.tell_notes()
             self._room.rest()
             self._tidying.rest_began()
             self._tell.stats()

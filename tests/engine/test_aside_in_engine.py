@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 
 from engine import (
     Cancel,
-    EngineSettings,
     Finished,
-    Generate,
     ModelUnloaded,
     PrefillProgress,
     SamplingParams,
@@ -28,17 +22,15 @@ from engine import (
     aside_process,
     crew,
 )
-from engine.aside import Aside, AsideChunk
+from engine.aside import AsideChunk
 from engine.batch import Sent
-from engine.commands import Lane
-from engine.kv.page_table import PageTable
 from engine.processors import ENGINE_THREAD
 from engine.prompt_chunks import _PATIENCE
 from engine.step_results import StepResults
-from tests.engine.mix import samples
+from tests.engine.aside_scene import CHAT, LONG, Slow, asked, assert_all_right, assert_right, beside
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import needs_aside
-from tests.fakes.listener import PATIENCE, Listener, running_engine
+from tests.fakes.listener import PATIENCE
 
 pytestmark = needs_aside
 
@@ -53,75 +45,6 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 @pytest.fixture(autouse=True)
 def _each_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)
-
-
-def asked(name: str, tokens: int, answer: int, lane: Lane = "api") -> Generate:
-    ids = tuple(3 + (7 * place + 31 * len(name) + place // 290) % 290 for place in range(tokens))
-    return Generate(
-        name, tokens=ids, max_tokens=answer, sampling=GREEDY, ignore_eos=True, logprobs=0, lane=lane
-    )
-
-
-CHAT, LONG = asked("chat", 10, 500, "window"), asked("long prompt", 300, 5)
-
-
-class Slow:
-    """Each layer in a process takes longer; which chunks these were of, and what is done when one begins."""
-
-    def __init__(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        file: Path,
-        at_first: Callable[[], object] | None = None,
-        *,
-        is_stuck: bool = False,
-    ) -> None:
-        """`at_first`: done when the first chunk has begun. `is_stuck`: that one ends when it is killed."""
-        self._file, self._chunks = file, 0
-        say, begin = aside_process._Chunk._say, Aside.begin
-
-        def slow(chunk: aside_process._Chunk) -> None:
-            with file.open("a") as begun:
-                begun.write(f"{chunk._work.begin} ")
-            time.sleep(10 * PATIENCE if is_stuck and self._chunks == 1 else 0.03)
-            say(chunk)
-
-        def counted(aside: Aside, table: PageTable, ids: mx.array, *, is_last: bool) -> AsideChunk:
-            self._chunks += 1
-            chunk = begin(aside, table, ids, is_last=is_last)
-            if at_first is not None and self._chunks == 1:
-                at_first()
-            return chunk
-
-        monkeypatch.setattr(aside_process._Chunk, "_say", slow)
-        monkeypatch.setattr(Aside, "begin", counted)
-
-    @property
-    def begun(self) -> list[int]:
-        """The first token of its chunk, for each layer."""
-        return [int(begin) for begin in self._file.read_text().split()]
-
-
-def assert_right(model: Checked, command: Generate, end: Finished) -> None:
-    (sample,) = samples(end)
-    assert len(sample.tokens) == command.max_tokens
-    assert not model.oracle.complaint(command, end.prompt_tokens, sample)
-
-
-def assert_all_right(model: Checked, listener: Listener, *commands: Generate) -> None:
-    """Each of them."""
-    for command in commands:
-        assert_right(model, command, listener.finished(command.id))
-
-
-@contextmanager
-def beside(checked: Checked, *more: Generate, chunk: int = 64) -> Iterator[Listener]:
-    """An engine whose chat writes, and which is then asked for `more`."""
-    with running_engine(EngineSettings(prefill_chunk=chunk)) as listener:
-        listener.load(checked.folder)
-        listener.submit_at(lambda event: isinstance(event, TextChunk) and event.generated_tokens > 5, *more)
-        listener.submit(CHAT)
-        yield listener
 
 
 def is_computed(event: object) -> bool:
@@ -240,74 +163,6 @@ def test_who_goes_before_takes_the_processors(
         ended = [event.id for event in listener.events if isinstance(event, Finished)]
         assert ended.index(first.id) < ended.index(LONG.id)
     assert slow.begun.count(0) < 9  # of the chunk that was dropped not every layer was computed
-
-
-@pytest.fixture
-def nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Pages stay whatever a process does: only it has computed on copies of them."""
-    dropped = list[object]()
-    monkeypatch.setattr("engine.live_runner.LiveRunner.drop_pages", lambda *given: dropped.append(given))
-    yield
-    assert not dropped
-
-
-@pytest.mark.usefixtures("nothing_is_dropped")
-@pytest.mark.parametrize("how", ["it raises", "it is killed"])
-def test_where_the_process_breaks_nobody_loses_a_token(
-    how: str, checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def broken(*_: object, **_more: object) -> mx.array:
-        (tmp_path / "broken").touch()
-        if how == "it is killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        raise RuntimeError("the device was lost")
-
-    monkeypatch.setattr("engine.aside_blocks.attend_block", broken)
-    with beside(checked, LONG) as listener:
-        assert_all_right(checked, listener, LONG, CHAT)
-    assert (tmp_path / "broken").exists()
-
-
-@pytest.mark.usefixtures("nothing_is_dropped")
-def test_a_process_that_breaks_when_the_chat_has_ended_costs_its_prompt_nothing(
-    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    begun, ended = tmp_path / "begun", tmp_path / "ended"
-
-    def is_there(file: Path) -> bool:
-        until = time.monotonic() + PATIENCE
-        while not file.exists() and time.monotonic() < until:
-            time.sleep(0.005)
-        return file.exists()
-
-    def broken(*_: object, **_more: object) -> mx.array:
-        begun.touch()
-        is_there(ended)
-        raise RuntimeError("the device was lost")
-
-    monkeypatch.setattr("engine.aside_blocks.attend_block", broken)
-    with beside(checked, LONG) as listener:
-        assert is_there(begun)
-        listener.submit(Cancel(CHAT.id))
-        assert listener.finished(CHAT.id).reason == "cancelled"
-        ended.touch()
-        assert_all_right(checked, listener, LONG)
-
-
-@pytest.mark.usefixtures("nothing_is_dropped")
-def test_where_there_is_no_process_for_it_nobody_loses_a_token(
-    checked: Checked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked_for = list[int]()
-
-    def no() -> int:
-        asked_for.append(1)
-        raise OSError(errno.EAGAIN, "no more processes")
-
-    monkeypatch.setattr("os.fork", no)
-    with beside(checked, LONG) as listener:
-        assert_all_right(checked, listener, LONG, CHAT)
-    assert len(asked_for) == 1
 
 
 def test_unloading_waits_for_no_chunk(
