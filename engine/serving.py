@@ -131,16 +131,16 @@ class Serving:
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long; what a prompt was predicted to find may be read back.
 
-        Pages that are due are put away before more is compiled, which may go on for a minute.
+        Pages that are due are put away before more is compiled, which may go on for a minute; where the disk
+        takes none, more is compiled meanwhile.
         """
+        is_next = self._tidying.is_due(idle_seconds) or not self._warming.cold_steps
         if self._finding.may_recall and not self._tidying.builds:
             self._finding.recall(self._live.runner)
-        elif self._tidying.is_due(idle_seconds) or not self._warming.warm(idle_seconds):
-            self._tidying.tidy(idle_seconds)
-            if idle_seconds >= SPILL_AFTER:
-                self._finding.save()
-        else:
+        elif not (is_next and self._tidying.tidy(idle_seconds)) and self._warming.warm(idle_seconds):
             self._tidying.memory_was_used()
+        if idle_seconds >= SPILL_AFTER:
+            self._finding.save()
         self._tell.stats()
 
     def put_some_away(self) -> bool:

@@ -39,8 +39,8 @@ STORED_TOKENS = 8192
 
 _NEXT_SPILL = 0.02
 
-_NEXT_TRY = 0.75
-"""Seconds until a disk that took nothing is asked again: meanwhile steps are compiled (engine/warming.py)."""
+_NEXT_TRY = 0.1
+"""Seconds until a disk that took nothing is asked again."""
 
 
 class Tidying:
@@ -109,18 +109,18 @@ class Tidying:
         if self._due is None:
             self._due = LOOK_EVERY
 
-    def tidy(self, idle_seconds: float) -> None:
-        """Nobody has asked for anything for so long."""
+    def tidy(self, idle_seconds: float) -> bool:
+        """Nobody has asked for anything for so long. Returns whether it did more than ask a disk in vain."""
         self._looked_at = idle_seconds
         if self._expected:
             pages, self._expected = self._expected, 0
             self._built_at, self._due = idle_seconds, SPILL_AFTER
             self._grow(pages, self._make_ready)
-            return
+            return True
         if self._is_tight:
             self._is_tight, self._due = False, max(0.0, SPILL_AFTER - idle_seconds)
             self._grow(self._model.arena.pages + self._missing_pages)
-            return
+            return True
         if not self._is_given_back:
             self._is_given_back = True
             mx.clear_cache()
@@ -129,7 +129,7 @@ class Tidying:
         spilled = memory.spill(SPILL_PAGES)
         if not spilled.is_all and not is_stuck:
             self._due = _NEXT_SPILL if spilled.pages else _NEXT_TRY
-            return
+            return spilled.pages > 0
         if self._model.tier is not None:
             self._model.tier.settle()
         may_free = idle_seconds - self._built_at >= FREE_AFTER and memory.is_on_ssd
@@ -139,6 +139,7 @@ class Tidying:
                 self._model.arena.release()
             mx.clear_cache()
         self._due = LOOK_EVERY if self._model.arena.pages else None
+        return True
 
     @property
     def _stored_pages(self) -> int:
