@@ -44,16 +44,17 @@ class MatmulCut:
 
 
 _CUTS = (
-    MatmulCut(4, 16, 2, 16),
+    MatmulCut(2, 16, 2, 16),
+    MatmulCut(2, 8, 4, 8),
+    MatmulCut(4, 8, 2, 8),
+    MatmulCut(2, 12, 4, 6),
+)
+_PAIRED_CUTS = (
+    MatmulCut(1, 8, 2, 8),
     MatmulCut(2, 8, 4, 8),
     MatmulCut(2, 16, 2, 16),
     MatmulCut(4, 8, 2, 8),
-)
-_PAIRED_CUTS = (
-    MatmulCut(2, 8, 2, 8),
-    MatmulCut(2, 4, 2, 4),
-    MatmulCut(2, 16, 2, 16),
-    MatmulCut(2, 8, 4, 8),
+    MatmulCut(4, 4, 2, 4),
 )
 
 
