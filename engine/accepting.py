@@ -37,8 +37,9 @@ def accept_command(
     chat = _prompt_of(command, model)
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
     _check_context(len(prompt), model)
-    check_capacity(min(len(prompt), model.most_resident), command.n, capacity_for(prompt))
-    most_tokens, limit = _room(command, len(prompt), model)
+    capacity = capacity_for(prompt)
+    check_capacity(min(len(prompt), model.most_resident), command.n, capacity)
+    most_tokens, limit = _room(command, len(prompt), model, capacity)
     request = Request(
         command=command,
         prompt=prompt,
@@ -73,9 +74,11 @@ def _check_context(prompt: int, model: LoadedModel) -> None:
     )
 
 
-def _room(command: Generate, prompt: int, model: LoadedModel) -> tuple[int, Limit]:
-    """Most tokens of an answer behind `prompt` tokens, and what allows no more."""
-    context = model.info.context_length
+def _room(command: Generate, prompt: int, model: LoadedModel, capacity: Capacity) -> tuple[int, Limit]:
+    """Most tokens of an answer behind `prompt` tokens, and what allows no more: pinned chats do not, either."""
+    context, fitting = model.info.context_length, capacity.available * capacity.page_size
+    if fitting < min(context, model.most_resident):
+        context = fitting
     if command.max_tokens is not None and command.max_tokens <= context - prompt:
         return command.max_tokens, "max_tokens"
     if context < model.config.context_length:

@@ -77,6 +77,6 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tup
         ways.append(WayOut("shorten", over))
     if needed <= capacity.pages:
         ways += [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
-    if needed <= capacity.pages_in_8_bits - capacity.pinned_pages:
+    if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:
         ways.append(WayOut("quantise", 8))
     return tuple(ways)

@@ -63,6 +63,19 @@ class Endings:
             before = request.launched_before
             self._emit(request.finished({} if before is None else self._live.launches - before))
 
+    def run_out(self, request: Request) -> bool:
+        """It ran alone, and there is no page for its next token: it ends with what it has, if it has begun.
+
+        That can be where chats were pinned, or models loaded, since it was accepted.
+        """
+        going_on = [sequence for sequence in request.sequences if sequence.reason is None]
+        if not all(sequence.generated for sequence in going_on):
+            return False
+        request.limit = "memory"
+        for sequence in going_on:
+            self.end(sequence, "length")
+        return True
+
     def fail(self, request: Request, error: Exception) -> None:
         """It ends here, and nothing of it is kept; the others go on."""
         for sequence in request.sequences:

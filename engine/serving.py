@@ -293,5 +293,7 @@ class Serving:
         self._sent = None
         if culprit := self._broken.blame(error, flying):
             if isinstance(error, OutOfPages):
+                if self._endings.run_out(culprit):
+                    return
                 error = self.chats.refusal(culprit)
             self._endings.fail(culprit, error)

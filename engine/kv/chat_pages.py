@@ -33,13 +33,9 @@ class ChatPages:
                 shared[chat] += count if len(owners) > 1 else 0
         return {chat: PageCount(count, shared[chat]) for chat, count in pages.items() if chat}
 
-    def held_for(self, chats: Set[str], besides: str) -> int:
-        """Pages that any of `chats` owns, each counted once, without those that `besides` owns as well."""
-        return sum(
-            count
-            for owners, count in self._pages.items()
-            if besides not in owners and not owners.isdisjoint(chats)
-        )
+    def held_for(self, chats: Set[str]) -> int:
+        """Pages that any of `chats` owns, each counted once."""
+        return sum(count for owners, count in self._pages.items() if not owners.isdisjoint(chats))
 
     def add(self, owners: Owners) -> None:
         """One more page of `owners`."""

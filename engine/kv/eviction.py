@@ -15,7 +15,7 @@ Candidate = tuple[int, int, int, Node]
 class EvictionOrder:
     """The order of eviction.
 
-    Only idle nodes that no pinned chat owns may go. Without a sliding window a node goes after those behind
+    Only idle nodes that no pinned chat owns may go; for a chat that is pinned itself, its own may. Without a sliding window a node goes after those behind
     it, unless they must all stay. With one it may go before them, and among nodes that were used at once the
     one nearest to the root goes first: a continuation needs it least.
 
@@ -28,38 +28,40 @@ class EvictionOrder:
         self._tree = tree
         self._pager = pager
         self._candidates: list[Candidate] = []
-        self._collected_at = 0
+        self._collected_at, self._collected_for = 0, ""
 
-    def count(self) -> int:
-        """Nodes that may go, one after the other: all idle ones that are not pinned."""
+    def count(self, chat: str = "") -> int:
+        """Nodes that may go for `chat`, one after the other: all idle ones that are not pinned for others."""
         if not self._tree.has_pins:
             return len(self._pager.idle_pages)
-        return sum(self._may_go(node) for node in self._tree.idle_nodes())
+        return sum(self._may_go(node, chat) for node in self._tree.idle_nodes())
 
     def restart(self) -> None:
         """Collect candidates anew: pins or owners have changed."""
         self._candidates.clear()
 
-    def next(self) -> Node | None:
-        """The node to remove now; the caller removes it. None when none may go."""
+    def next(self, chat: str = "") -> Node | None:
+        """The node to remove for `chat` now; the caller removes it. None when none may go."""
+        if chat != self._collected_for:
+            self._candidates.clear()
         for _ in range(2):
             while self._candidates:
                 stamp, _, page, node = heappop(self._candidates)
-                if (node.page, node.stamp) == (page, stamp) and self._may_go(node):
+                if (node.page, node.stamp) == (page, stamp) and self._may_go(node, chat):
                     self._offer_parent(node)
                     return node
-            self._collect()
+            self._collect(chat)
         return None
 
-    def _may_go(self, node: Node) -> bool:
-        return node.page in self._pager.idle_pages and not self._tree.is_pinned(node)
+    def _may_go(self, node: Node, chat: str) -> bool:
+        return node.page in self._pager.idle_pages and not self._tree.is_pinned(node, chat)
 
-    def _collect(self) -> None:
-        nodes = [node for node in self._tree.idle_nodes() if self._may_go(node)]
+    def _collect(self, chat: str) -> None:
+        nodes = [node for node in self._tree.idle_nodes() if self._may_go(node, chat)]
         if self._tree.window is None:
             nodes = [node for node in nodes if not node.resident_children] or nodes
         self._candidates = [self._candidate(node) for node in nodes]
-        self._collected_at = self._tree.clock
+        self._collected_at, self._collected_for = self._tree.clock, chat
         heapify(self._candidates)
 
     def _offer_parent(self, node: Node) -> None:

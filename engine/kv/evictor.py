@@ -48,12 +48,14 @@ class Evictor:
 
         A last page that `table` shares with the tree alone need not be copied: the tree can let go of it. It
         does where the table goes on behind all that is cached in the page, so that a chat's pages stay
-        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena.
+        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena. What is pinned
+        for the chat of `table` goes where nothing else is left.
         """
         tail, size = self._own_last(table), self._pager.page_size
         goes_on = tail is not None and len(tail.tokens) <= table.length % size
         short = missing - goes_on - self._pager.free_pages
-        evictable = self._order.count() if short > 0 else 0
+        unpinned = self._order.count() if short > 0 else 0
+        evictable = self._order.count(table.chat) if short > unpinned else unpinned
         is_last_resort = short == evictable + 1 and not goes_on
         if short > evictable and (tail is None or not is_last_resort):
             raise OutOfPages(
@@ -61,7 +63,8 @@ class Evictor:
                 f"{self._pager.total_pages} are free or can be evicted"
             )
         if short > 0:
-            self._evict(min(evictable, max(short, self._batch)))
+            self._evict(min(unpinned, max(short, self._batch)))
+            self._evict(min(evictable, short) - unpinned, table.chat)
         if tail is not None and (goes_on or is_last_resort):
             self._let_go(tail)
 
@@ -175,16 +178,15 @@ class Evictor:
         node = self._tree.node_at(page)
         if node is None or self._pager.references(page) > 2:
             return None
-        is_another_s = node.owners != frozenset((table.chat,))
-        return None if is_another_s and self._tree.is_pinned(node) else node
+        return None if self._tree.is_pinned(node, table.chat) else node
 
-    def _evict(self, pages: int) -> None:
+    def _evict(self, pages: int, chat: str = "") -> None:
         for _ in range(pages):
-            node = self._order.next()
+            node = self._order.next(chat)
             if node is None:
                 raise AssertionError("fewer pages can be evicted than were counted")
             self._let_go(node)
-        self._counts.evicted_pages += pages
+            self._counts.evicted_pages += 1
 
     def _let_go(self, node: Node) -> None:
         """Take the page of `node` out of memory; one that is full is offered to the SSD first."""

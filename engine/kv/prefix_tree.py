@@ -50,9 +50,9 @@ class PrefixTree:
         return self._chats.counts
 
     def held_for_pins(self, besides: str, prompt: Sequence[int]) -> int:
-        """Pages in memory that pinned chats own, each counted once.
+        """Pages in memory that pinned chats other than `besides` own, each counted once.
 
-        Those that `besides` owns too are not among them, nor whole ones that `prompt` begins with.
+        Whole ones that `prompt` begins with are not among them.
         """
         others = self._pinned - {besides}
         if not others:
@@ -61,9 +61,9 @@ class PrefixTree:
         own = [
             node
             for node in match.nodes[match.first : match.length // self._pager.page_size]
-            if besides not in node.owners and not others.isdisjoint(node.owners)
+            if not others.isdisjoint(node.owners)
         ]
-        return self._chats.held_for(others, besides) - len(own)
+        return self._chats.held_for(others) - len(own)
 
     @property
     def has_pins(self) -> bool:
@@ -78,9 +78,9 @@ class PrefixTree:
         """The nodes whose pages nobody else holds."""
         return [node for page in self._pager.idle_pages if (node := self._nodes[page])]
 
-    def is_pinned(self, node: Node) -> bool:
-        """Whether a pinned chat owns `node`."""
-        return not self._pinned.isdisjoint(node.owners)
+    def is_pinned(self, node: Node, besides: str = "") -> bool:
+        """Whether a pinned chat other than `besides` owns `node`."""
+        return any(chat != besides for chat in self._pinned & node.owners)
 
     def keeps(self, chat: str) -> bool:
         """Whether `chat` is pinned."""

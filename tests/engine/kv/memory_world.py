@@ -242,7 +242,7 @@ class World:
         table = sequence.table
         end = min(len(sequence.tokens), table.length + tokens)
         before = (list(table.pages), self.pager.free_pages, set(self.pager.idle_pages))
-        pinned, own_last = self.pinned_paths(), self._own_last(table)
+        pinned, own_last, lay = self.pinned_paths(), self._own_last(table), self._lying()
         try:
             self.memory.grow(table, end)
         except OutOfPages:
@@ -250,7 +250,10 @@ class World:
             self._was_full(table, end)
             return False
         self.written_over |= (gone := pinned - self.pinned_paths())
-        assert gone <= own_last, "a pinned chat's page went, and not for that chat's own next tokens"
+        own = {path for path in gone - own_last if lay[path][1] & self.pinned == {table.chat}}
+        assert gone <= own_last | own, "a pinned chat's page went, and not for that chat's own next tokens"
+        others = {path for path, (page, of) in lay.items() if page in before[2] and not of & self.pinned}
+        assert not own or not others & self.cached().keys(), "pages that nobody has pinned could have gone"
         numbers = self.chains.of(sequence.tokens[:end])
         size, pages, slots = self.shape.page_size, table.pages, self.store.slots
         for position in range(table.length, end):
@@ -386,7 +389,8 @@ class World:
     def keeps_pins(self) -> Iterator[None]:
         """What pinned chats own stays in memory meanwhile, be it as a part of a fuller page.
 
-        But for a last page in which such a chat itself goes on (see `Evictor.make_room`).
+        But for what goes for such a chat itself: a last page in which it goes on, and others where there is
+        nothing else (see `Evictor.make_room`).
         """
         before = self.pinned_paths()
         self.written_over.clear()
@@ -395,13 +399,17 @@ class World:
         assert all(any(path == other[: len(path)] for other in after) for path in before - self.written_over)
 
     def _own_last(self, table: PageTable) -> set[tuple[int, ...]]:
-        """The path of the page that `table` writes next, if it has that alone, and its chat owns it alone."""
+        """The path of the page that `table` writes next, if it has that alone, and it is pinned for no other."""
         index = table.length // self.shape.page_size
         page = table.pages[index] if index < len(table.pages) else NO_PAGE
         held = [running for running in self.running if page in running.table.pages]
         if page == NO_PAGE or len(held) > 1:
             return set()
-        return {path for path, (at, owners) in self._lying().items() if at == page and owners == {table.chat}}
+        return {
+            path
+            for path, (at, owners) in self._lying().items()
+            if at == page and owners & self.pinned <= {table.chat}
+        }
 
     def pinned_paths(self) -> set[tuple[int, ...]]:
         return {path for path, owners in self.cached().items() if owners & self.pinned}
@@ -441,12 +449,12 @@ class World:
     def _was_full(self, table: PageTable, end: int) -> None:
         """OutOfPages was right: fewer pages are free or may go than are missing."""
         held = {page for running in self.running for page in running.table.pages if page != NO_PAGE}
-        pinned = {page for page in range(self.shape.pages) if self._is_pinned(page)}
+        pinned = {page for page in range(self.shape.pages) if self._is_pinned(page, besides=table.chat)}
         assert self.pager.missing(table, end) > self.shape.pages - len(held | pinned)
         if len(self.running) == 1 and not pinned:
             in_window = sum(page == NO_PAGE for page in table.pages)
             assert self.pager.pages_for(end) - in_window > self.shape.pages
 
-    def _is_pinned(self, page: int) -> bool:
+    def _is_pinned(self, page: int, besides: str) -> bool:
         node = self.memory.tree.node_at(page)
-        return node is not None and bool(node.owners & self.pinned)
+        return node is not None and bool(node.owners & self.pinned - {besides})

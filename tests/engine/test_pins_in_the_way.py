@@ -1,0 +1,89 @@
+"""Pinned chats where memory is short: their own requests go on, others' end or are refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, TextChunk
+from engine.cache_events import WayOut
+from tests.engine.mix import samples
+from tests.engine.oracle import Checked, checked_model
+from tests.fakes.listener import Listener, running_engine
+
+PAGES, PAGE = 8, 16
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    return checked_model(tmp_path_factory.mktemp("models"), "llama", max_position_embeddings=1024)
+
+
+@pytest.fixture
+def engine(checked: Checked) -> Iterator[Listener]:
+    """With PAGES pages of PAGE tokens."""
+    with running_engine(EngineSettings(kv_pages=PAGES, page_size=PAGE, prefill_chunk=16)) as listener:
+        listener.load(checked.folder)
+        yield listener
+
+
+def ids(tokens: int, number: int = 0) -> tuple[int, ...]:
+    return tuple(3 + (7 * place + 31 * number + place // 290) % 290 for place in range(tokens))
+
+
+def ask(name: str, prompt: tuple[int, ...], answer: int, chat: str) -> Generate:
+    greedy = SamplingParams(temperature=0)
+    return Generate(
+        name, tokens=prompt, max_tokens=answer, sampling=greedy, ignore_eos=True, logprobs=0, chat=chat
+    )
+
+
+def run(checked: Checked, engine: Listener, command: Generate) -> Finished:
+    """Its end, once its tokens were found to be right."""
+    engine.submit(command)
+    end = engine.finished(command.id)
+    (sample,) = samples(end)
+    assert not checked.oracle.complaint(command, end.prompt_tokens, sample)
+    return end
+
+
+def test_a_pinned_chat_that_is_written_anew_takes_its_own_pages(checked: Checked, engine: Listener) -> None:
+    engine.submit(Pin("a", True))
+    for number in range(6):
+        end = run(checked, engine, ask(f"{number}", (*ids(8), *ids(40, number)), 20, "a"))
+        assert end.reason == "length"
+        assert len(end.tokens) == 20
+    again = run(checked, engine, ask("the last again", (*ids(8), *ids(40, 5)), 20, "a"))
+    assert again.timing.prefill_tokens == 1  # what was used last stayed
+
+
+def test_another_s_pinned_pages_stay_though_both_began_alike(checked: Checked, engine: Listener) -> None:
+    run(checked, engine, ask("a", ids(90), 3, "a"))
+    engine.submit(Pin("a", True))
+    run(checked, engine, ask("b", (*ids(90), *ids(3, 4)), 3, "b"))
+    engine.submit(ask("b anew", ids(40, 9), 8, "b"))
+    failed = engine.failed("b anew")
+    assert failed.refusal is not None
+    assert (failed.refusal.needed_pages, failed.refusal.available_pages) == (3, 2)
+    assert WayOut("evict", 6, "a") in failed.refusal.ways_out
+    assert run(checked, engine, ask("a again", ids(90), 3, "a")).timing.prefill_tokens == 1
+
+
+def test_an_answer_beside_pinned_pages_ends_where_these_begin(checked: Checked, engine: Listener) -> None:
+    run(checked, engine, ask("a", ids(60), 3, "a"))  # four pages
+    engine.submit(Pin("a", True))
+    end = run(checked, engine, ask("b", ids(20, 7), 100, "b"))
+    assert (end.reason, end.limit) == ("length", "memory")
+    assert 20 + len(end.tokens) == (PAGES - 4) * PAGE
+
+
+def test_where_pages_are_pinned_meanwhile_an_answer_ends_with_what_it_has(
+    checked: Checked, engine: Listener
+) -> None:
+    run(checked, engine, ask("a", ids(60), 3, "a"))
+    engine.submit_at(lambda event: isinstance(event, TextChunk) and event.id == "b", Pin("a", True))
+    end = run(checked, engine, ask("b", ids(20, 7), 100, "b"))
+    assert (end.reason, end.limit) == ("length", "memory")
+    assert 20 + len(end.tokens) in range((PAGES - 4) * PAGE, (PAGES - 4) * PAGE + 2)
+    assert not [event for event in engine.events if isinstance(event, Failed)]
