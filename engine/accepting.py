@@ -75,7 +75,7 @@ def _check_context(prompt: int, model: LoadedModel) -> None:
 
 
 def _room(command: Generate, prompt: int, model: LoadedModel, capacity: Capacity) -> tuple[int, Limit]:
-    """Most tokens of an answer behind `prompt` tokens, and what allows no more: pinned chats do not, either."""
+    """Most tokens of an answer behind `prompt` tokens, beside pinned chats, and what allows no more."""
     context, fitting = model.info.context_length, capacity.available * capacity.page_size
     if fitting < min(context, model.most_resident):
         context = fitting

@@ -234,7 +234,7 @@ class Speculation:
         self._model.add(self._sequence.tokens(self._modelled, self._sequence.length))
         self._modelled = self._sequence.length
         try:
-            return self._model.draft(most)
+            return self._model.draft(most) if self._model.knows_all else None
         except OutOfPages:
             return None
 
@@ -251,7 +251,13 @@ class Speculation:
         return min(MOST_DRAFTED, left - 1)
 
     def _most_of_model(self) -> int:
-        if self._model is None or self._most <= 0 or not self._model.is_warm(self._sequence.length):
+        model = self._model
+        if (
+            model is None
+            or self._most <= 0
+            or not model.knows_all
+            or not model.is_warm(self._sequence.length)
+        ):
             return 0
         return self._model_gain.best(self._most, self._lengths())
 

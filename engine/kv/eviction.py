@@ -15,9 +15,10 @@ Candidate = tuple[int, int, int, Node]
 class EvictionOrder:
     """The order of eviction.
 
-    Only idle nodes that no pinned chat owns may go; for a chat that is pinned itself, its own may. Without a sliding window a node goes after those behind
-    it, unless they must all stay. With one it may go before them, and among nodes that were used at once the
-    one nearest to the root goes first: a continuation needs it least.
+    Only idle nodes that no pinned chat owns may go; for a chat that is pinned itself, its own may. Without a
+    sliding window a node goes after those behind it, unless they must all stay. With one it may go before
+    them, and among nodes that were used at once the one nearest to the root goes first: a continuation needs
+    it least.
 
     Candidates are collected when none is left. A node that was used since then is newer than all that were
     collected, so it is passed over until the next time, and the order is exact: a table's nodes count as used

@@ -48,8 +48,8 @@ class Evictor:
 
         A last page that `table` shares with the tree alone need not be copied: the tree can let go of it. It
         does where the table goes on behind all that is cached in the page, so that a chat's pages stay
-        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena. What is pinned
-        for the chat of `table` goes where nothing else is left.
+        neighbours; and as the last resort, which makes a lone sequence's budget the whole arena. Where
+        nothing else is left, what is pinned for the chat of `table` goes.
         """
         tail, size = self._own_last(table), self._pager.page_size
         goes_on = tail is not None and len(tail.tokens) <= table.length % size

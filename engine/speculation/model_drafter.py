@@ -24,22 +24,30 @@ _STEPS = (1, 2)
 class DraftModel:
     """A loaded model that guesses for another one.
 
+    Both have one vocabulary, but one may have more rows behind it, which nobody is trained to choose.
+
     Attributes:
         live: its runner.
+        rows: token ids that both have.
     """
 
     def __init__(self, model: LoadedModel, target: LoadedModel) -> None:
         """Raises ModelError when `model` does not have the vocabulary of `target`."""
         _check_vocabulary(model, target)
-        self.model = model
+        self.model, self.rows = model, min(model.config.vocab_size, target.config.vocab_size)
         self.live = LiveRunner(model, lambda event: None, _STEPS)
 
 
 class ModelDrafter:
-    """A drafter for one sequence: the draft model's likeliest tokens."""
+    """A drafter for one sequence: the draft model's likeliest tokens.
+
+    Attributes:
+        knows_all: whether its model has all tokens of the sequence; else there is no draft any more.
+    """
 
     def __init__(self, draft_model: DraftModel) -> None:
-        self._model, self._live = draft_model.model, draft_model.live
+        self._model, self._live, self._rows = draft_model.model, draft_model.live, draft_model.rows
+        self.knows_all = True
         self._table = PageTable()
         self._tokens: list[int] = []
         self._guessed: tuple[int, ...] = ()
@@ -50,6 +58,7 @@ class ModelDrafter:
 
     def add(self, tokens: Sequence[int]) -> None:
         """See Drafter. What was guessed right is in pages already."""
+        self.knows_all &= max(tokens, default=0) < self._rows
         right = 0
         while right < min(len(tokens), len(self._guessed)) and tokens[right] == self._guessed[right]:
             right += 1
@@ -69,7 +78,7 @@ class ModelDrafter:
         pending, guessed = self._tokens[self._table.length :], list[int]()
         for _ in range(most):
             logits = runner.next_logits(self._table, pending)
-            token, _ = runner.pick(logits[None])
+            token, _ = runner.pick(logits[None, : self._rows])
             mx.eval(token, runner.results)
             pending = cast("list[int]", token.tolist())
             guessed += pending

@@ -167,6 +167,29 @@ def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Pa
         assert failed.kind == "ModelError"
 
 
+@pytest.mark.parametrize("rows", [(320, 1024), (1024, 320)])
+def test_rows_that_only_one_of_both_has_break_no_answer(
+    rows: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guess_always(monkeypatch)
+    own, draft = (write_random_model(tmp_path / str(each), vocab_size=each) for each in rows)
+    ends = list[Finished]()
+    for model in (None, draft):
+        with running_engine(EngineSettings(draft_model=model, cache=tmp_path / "cache")) as listener:
+            listener.load(own)
+            for number in range(3):
+                ids = tuple(random.Random(number).sample(range(3, 300), 20))
+                listener.submit(
+                    Generate(
+                        f"{number}", tokens=ids, max_tokens=40, ignore_eos=True, speculation=model is not None
+                    )
+                )
+                ends.append(listener.finished(f"{number}"))
+    assert [end.tokens for end in ends[:3]] == [end.tokens for end in ends[3:]]
+    assert sum(end.drafted_tokens for end in ends[3:])
+    assert rows[0] < rows[1] or any(token >= 320 for end in ends for token in end.tokens)
+
+
 def test_at_random_text_steps_are_sent_ahead_and_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted on the engine's thread: whether the step before was not read yet. As with kernels."""
     monkeypatch.setattr(Runner, "looks_ahead", True)

@@ -399,7 +399,7 @@ class World:
         assert all(any(path == other[: len(path)] for other in after) for path in before - self.written_over)
 
     def _own_last(self, table: PageTable) -> set[tuple[int, ...]]:
-        """The path of the page that `table` writes next, if it has that alone, and it is pinned for no other."""
+        """The path of the page that `table` writes next, if it has that alone and no other has it pinned."""
         index = table.length // self.shape.page_size
         page = table.pages[index] if index < len(table.pages) else NO_PAGE
         held = [running for running in self.running if page in running.table.pages]
