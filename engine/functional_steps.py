@@ -14,14 +14,13 @@ import mlx.core as mx
 from engine.aside import Aside
 from engine.crew import Crew
 from engine.graph import GraphCounter
-from engine.host_steps import HostSteps
+from engine.host_steps import MOST, HostSteps
 from engine.kv.step import FunctionalStep
 from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
 from engine.loading.model import LoadedModel
 from engine.machine import device_kind
 from engine.parts import Filling, Part, wanted_rows
 from engine.staging import Staging
-from metal.decode_attention import MAX_TOKENS
 
 _IN_TURNS = "long prompts beside an answer go in turns with it, more slowly"
 
@@ -51,7 +50,7 @@ class FunctionalSteps:
         self.written: tuple[mx.array, ...] = ()
         self._operations = GraphCounter()
         self._is_cpu = device_kind() == "CPU"
-        self.host = HostSteps(model, self.launches) if self._is_cpu and model.kernels is None else None
+        self.host = HostSteps(model, self.launches, crew) if self._is_cpu and model.kernels is None else None
         self._no_logits = mx.zeros((0, model.config.vocab_size))
         self._aside = Aside(model.decoder, model.arena, model.pager, crew.size)
 
@@ -75,7 +74,7 @@ class FunctionalSteps:
             tokens: of all parts, one part after the other, uint32 (Σ tokens,).
             is_decode: whether its launches count.
         """
-        is_short = all(part.tokens <= MAX_TOKENS for part in parts) and any(part.rows for part in parts)
+        is_short = all(part.tokens <= MOST for part in parts) and any(part.rows for part in parts)
         if self.host is not None and is_short:
             logits = self.host(parts, tokens, is_decode=is_decode)
             self.written = (logits,)

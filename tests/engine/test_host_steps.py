@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.host_steps import HostSteps
+from engine.crew import Crew
+from engine.host_steps import MOST, HostSteps
 from engine.kv.page_table import PageTable
 from engine.kv.step import FunctionalStep
 from engine.layers.ops import BuiltinOps, pick
@@ -29,7 +31,7 @@ def loaded(folder: Path, *, bits: int | None = None, family: str = "llama", **co
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
-@pytest.mark.parametrize("counts", [(1,), (1, 1, 1), (4,), (3, 3)])
+@pytest.mark.parametrize("counts", [(1,), (1, 1, 1), (4,), (3, 3), (1, 1, 28), (MOST,)])
 @pytest.mark.parametrize("rows", [0, 1])
 def test_they_give_what_mlx_s_operations_give(
     counts: tuple[int, ...], rows: int, family: str, tmp_path: Path
@@ -51,8 +53,29 @@ def test_they_give_what_mlx_s_operations_give(
     parts = [Part(t, n, rows or n) for t, n in zip(tables, counts, strict=True)]
     ends = np.cumsum(counts)
     wanted = [row for end, part in zip(ends, parts, strict=True) for row in range(end - part.rows, end)]
-    assert_close(runner.step(parts, tokens), theirs[mx.array(wanted)])
-    assert bool(runner.launches) == (rows == 0 or set(counts) == {1})  # the end of a prompt is no decode step
+    is_decode = rows == 0 or set(counts) == {1}  # the end of a prompt is no decode step
+    host = HostSteps(model, runner.launches, Crew(2))
+    assert_close(host(parts, tokens, is_decode=is_decode), theirs[mx.array(wanted)])
+    assert bool(runner.launches) == is_decode
+
+
+@pytest.mark.parametrize(("tokens", "is_host"), [(1, True), (9, True), (MOST, True), (MOST + 1, False)])
+def test_the_last_tokens_of_a_prompt_up_to_so_many(
+    tokens: int, is_host: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(tmp_path)
+    runner, table, asked = Runner(model), PageTable(), list[int]()
+    by_host = HostSteps.__call__
+
+    def recorded(self: HostSteps, parts: Sequence[Part], ids: mx.array, *, is_decode: bool) -> mx.array:
+        asked.append(parts[0].tokens)
+        return by_host(self, parts, ids, is_decode=is_decode)
+
+    monkeypatch.setattr(HostSteps, "__call__", recorded)
+    runner.prefill(table, [5] * 20)
+    mx.eval(runner.next_logits(table, [7] * tokens))
+    assert asked == [tokens] * is_host
+    assert table.length == 20 + tokens
 
 
 @pytest.mark.usefixtures("settled_memory")
@@ -86,7 +109,7 @@ def test_their_parts_are_counted_and_prompts_are_not(tmp_path: Path) -> None:
 
 
 def test_the_likeliest_token_and_its_mass(tmp_path: Path) -> None:
-    steps = HostSteps(loaded(tmp_path), launches=Runner(loaded(tmp_path)).launches)
+    steps = HostSteps(loaded(tmp_path), launches=Runner(loaded(tmp_path)).launches, crew=Crew(1))
     logits = mx.array(np.random.default_rng(1).standard_normal((5, 3000)).astype(np.float32) * 20)
     logits[1, 7] = logits[1, 2999] = 500.0  # of equals the lowest
     logits[2] = logits[2] - 1e4
@@ -103,7 +126,7 @@ def test_the_likeliest_token_and_its_mass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_logits_that_are_no_distribution_have_no_finite_mass(value: float, tmp_path: Path) -> None:
-    steps = HostSteps(loaded(tmp_path), launches=Runner(loaded(tmp_path)).launches)
+    steps = HostSteps(loaded(tmp_path), launches=Runner(loaded(tmp_path)).launches, crew=Crew(1))
     logits = mx.zeros((2, 100))
     logits[0, 5] = value
     masses = np.array(steps.pick(logits)[1])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.crew import Crew
 from engine.kv.arena import Arena
-from engine.kv.host_attention import FEWEST_KEYS, KEYS, HostAttention, most_keys, slots
+from engine.kv.few_queries import FEW, KEYS, most_keys, slots
+from engine.kv.host_attention import HostAttention
 from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
@@ -76,9 +79,9 @@ class World:
         spans = [self.pager.spans(table, 0, table.length + count) for table, count in self.parts(tokens)]
         return [np.array(each) for span in spans for each in self.arena.read_layer(0, span)]
 
-    def by_host(self, tokens: Sequence[int], qkv: mx.array) -> np.ndarray:
+    def by_host(self, tokens: Sequence[int], qkv: mx.array, crew: Crew | None = None) -> np.ndarray:
         mx.eval(qkv)
-        return HostAttention(self.arena, self.pager, self.parts(tokens))(self.layer, np.array(qkv))
+        return HostAttention(self.arena, self.pager, self.parts(tokens), crew)(self.layer, np.array(qkv))
 
     def by_mlx(self, tokens: Sequence[int], qkv: mx.array) -> np.ndarray:
         return np.array(FunctionalStep(self.arena, self.pager, self.parts(tokens))(self.layer, qkv))
@@ -86,7 +89,7 @@ class World:
 
 @pytest.mark.parametrize("window", [None, 1, 20, 1000])
 @pytest.mark.parametrize("norms", [False, True])
-@pytest.mark.parametrize("tokens", [(1,), (1, 1, 1), (3,), (8,), (5, 2), (1, 4, 1)])
+@pytest.mark.parametrize("tokens", [(1,), (1, 1, 1), (3,), (8,), (28,), (5, 2), (1, 30, 1)])
 def test_it_stores_and_attends_as_mlx_does(norms: bool, tokens: Sequence[int], window: int | None) -> None:
     layer = layer_of(norms=norms, window=window)
     lengths = [40 + 7 * row for row in range(len(tokens))]
@@ -98,7 +101,7 @@ def test_it_stores_and_attends_as_mlx_does(norms: bool, tokens: Sequence[int], w
 
 
 @pytest.mark.parametrize("scattered", [False, True])
-@pytest.mark.parametrize("tokens", [1, 2, 4, 8])
+@pytest.mark.parametrize("tokens", [1, 2, 4, 8, 64])
 @pytest.mark.parametrize("length", [0, KEYS - 1, KEYS, 2 * KEYS + 5])
 def test_keys_that_are_met_in_several_pieces(length: int, tokens: int, scattered: bool) -> None:
     layer, counts = layer_of(), (tokens, 1)
@@ -109,7 +112,7 @@ def test_keys_that_are_met_in_several_pieces(length: int, tokens: int, scattered
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("window", [None, 30])
-@pytest.mark.parametrize("tokens", [(1,), (1, 1), (4, 2)])
+@pytest.mark.parametrize("tokens", [(1,), (1, 1), (4, 20)])
 def test_pages_may_be_quantised(tokens: Sequence[int], window: int | None, bits: int) -> None:
     layer, qkv = layer_of(window=window), random(sum(tokens), WIDTH, seed=9)
     lengths = [70 + 9 * row for row in range(len(tokens))]
@@ -117,6 +120,49 @@ def test_pages_may_be_quantised(tokens: Sequence[int], window: int | None, bits:
     # A key that is rounded another way is a step of its codes away.
     most = 2e-2 if bits == 8 else 0.3
     np.testing.assert_allclose(ours.by_host(tokens, qkv), theirs.by_mlx(tokens, qkv), atol=most)
+
+
+@pytest.mark.parametrize("window", [None, 20])
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_of_a_part_s_last_tokens(rows: int, bits: int | None, window: int | None) -> None:
+    layer, qkv = layer_of(window=window), random(30, WIDTH, seed=9)
+    ours, all_of_them = (World(layer, [300], bits=bits) for _ in range(2))
+    mx.eval(qkv)
+    attention = HostAttention(ours.arena, ours.pager, ours.parts((30,)))
+    found = attention.last(layer, np.array(qkv), rows)
+    np.testing.assert_allclose(found, all_of_them.by_host((30,), qkv)[-rows:], atol=2e-6)
+    for one, other in zip(ours.stored((30,)), all_of_them.stored((30,)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("tokens", [(3,), (28,), (9, 1)])
+def test_a_crew_may_share_heads(tokens: Sequence[int], size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, qkv = layer_of(window=300), random(sum(tokens), WIDTH, seed=9)
+    lengths = [400 + 9 * row for row in range(len(tokens))]
+    ours, theirs = World(layer, lengths), World(layer, lengths)
+    expected = theirs.by_mlx(tokens, qkv)
+    shared = list[int]()
+
+    class Counting(Crew):
+        def each(self, pieces: int, *others: Any, **options: Any) -> None:
+            shared.append(pieces)
+            super().each(pieces, *others, **options)
+
+    monkeypatch.setattr(host_math, "WORTH", 1)
+    np.testing.assert_allclose(ours.by_host(tokens, qkv, Counting(size)), expected, atol=3e-6)
+    assert shared == [KV_HEADS] * len(tokens)
+
+
+def test_what_is_not_finite_is_no_news_to_a_crew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor a warning: a request ends where its logits are found not to be finite."""
+    monkeypatch.setattr(host_math, "WORTH", 1)
+    world, qkv = World(layer_of(), [400]), np.array(random(9, WIDTH, seed=9))
+    qkv[-1] = np.inf
+    with np.errstate(invalid="ignore"):
+        found = world.by_host((9,), mx.array(qkv), Crew(2))
+    assert np.isnan(found[-1]).all()
 
 
 def test_it_is_attention_in_float64() -> None:
@@ -166,10 +212,17 @@ def test_what_is_not_finite_spoils_no_other() -> None:
     np.testing.assert_array_equal(found[1], expected[1])
 
 
-@pytest.mark.parametrize(("rows", "most"), [(1, KEYS), (2, 512), (4, 256), (16, FEWEST_KEYS), (17, KEYS)])
+@pytest.mark.parametrize(("rows", "most"), [(1, KEYS), (2, 512), (4, 256), (5, 3125), (56, 279), (122, 128)])
 def test_few_rows_meet_so_many_keys_that_blas_copies_none(rows: int, most: int) -> None:
-    assert most_keys(rows) == most
-    assert rows * most <= host_math.AT_ONCE or rows * FEWEST_KEYS > host_math.AT_ONCE
+    assert most_keys(rows, 64) == most
+    if rows <= FEW:
+        assert rows * most <= host_math.TURNED_AT_ONCE
+    else:
+        assert rows * most * 64 <= host_math.AT_ONCE
+
+
+def test_rows_for_which_it_copies_them_anyway_meet_all_keys_at_once() -> None:
+    assert most_keys(123, 64) > 1 << 24
 
 
 def test_slots_are_those_of_the_spans_in_order() -> None:

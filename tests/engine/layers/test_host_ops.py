@@ -6,7 +6,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.layers.host_math import AT_ONCE, FEWEST_COLUMNS
+from engine.crew import Crew
+from engine.layers import host_math
+from engine.layers.host_math import FEWEST_COLUMNS, TURNED_AT_ONCE
 from engine.layers.host_ops import FEW, HostOps, times
 from engine.layers.linear import DenseEmbedding, DenseLinear, JoinedLinear, Linear
 from engine.layers.norm import RMSNorm
@@ -33,7 +35,9 @@ class Doubled:
         return mx.concatenate([2 * x, x], axis=-1)
 
 
-@pytest.mark.parametrize("rows", [1, FEW, FEW + 1, AT_ONCE // FEWEST_COLUMNS, AT_ONCE // FEWEST_COLUMNS + 1])
+@pytest.mark.parametrize(
+    "rows", [1, FEW, FEW + 1, TURNED_AT_ONCE // FEWEST_COLUMNS, TURNED_AT_ONCE // FEWEST_COLUMNS + 1]
+)
 @pytest.mark.parametrize("outputs", [2, 30, 600, 1030])
 @pytest.mark.parametrize("kind", ["plain", "bias", "joined", "packed"])
 def test_they_give_what_mlx_gives(rows: int, outputs: int, kind: str) -> None:
@@ -59,11 +63,20 @@ def test_they_give_what_mlx_gives(rows: int, outputs: int, kind: str) -> None:
     np.testing.assert_array_equal(given, np.array(x))
 
 
-@pytest.mark.parametrize("rows", range(1, 40))
+@pytest.mark.parametrize("rows", range(1, 70))
 def test_a_product_of_few_rows_in_pieces_is_the_product(rows: int) -> None:
     x, weight = np.array(random(rows, 40, seed=1)), np.array(random(1500, 40, seed=2))
     exact = x.astype(np.float64) @ weight.astype(np.float64).T
     assert np.abs(times(x, weight) - exact).max() <= 4e-5
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("rows", [FEW, FEW + 1, 28, 64])
+def test_a_crew_may_share_its_columns(rows: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_math, "WORTH", 1 << 10)
+    x, weight = np.array(random(rows, 40, seed=1)), np.array(random(1501, 40, seed=2))
+    exact = x.astype(np.float64) @ weight.astype(np.float64).T
+    assert np.abs(times(x, weight, Crew(size)) - exact).max() <= 4e-5
 
 
 def test_embeddings_are_looked_up_plain_or_packed() -> None:
