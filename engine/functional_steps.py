@@ -1,6 +1,6 @@
 """Steps in the functional set: of any parts, by MLX's own operations where no kernel stands in for them.
 
-On a CPU the host itself computes decode steps (engine/host_steps.py).
+On a CPU the host itself computes those of few tokens (engine/host_steps.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import mlx.core as mx
 from engine.aside import Aside
 from engine.crew import Crew
 from engine.graph import GraphCounter
-from engine.host_steps import MOST, HostSteps
+from engine.host_steps import HostSteps
 from engine.kv.step import FunctionalStep
 from engine.layers.ops import PICK_OPERATIONS, LinearOps, pick
 from engine.loading.model import LoadedModel
@@ -31,7 +31,7 @@ class FunctionalSteps:
     Attributes:
         launches: of decode steps and picks so far, by kernel; MLX's own operations by their name, with "mlx."
             before it, and what the host computes with "host.".
-        host: what computes decode steps on a CPU; None where MLX does.
+        host: what computes steps of few tokens on a CPU; None where MLX does.
         written: evaluated, these mean that every step so far has ended, and that its pages are written.
     """
 
@@ -74,8 +74,7 @@ class FunctionalSteps:
             tokens: of all parts, one part after the other, uint32 (Σ tokens,).
             is_decode: whether its launches count.
         """
-        is_short = all(part.tokens <= MOST for part in parts) and any(part.rows for part in parts)
-        if self.host is not None and is_short:
+        if self.host is not None and self.host.takes(parts):
             logits = self.host(parts, tokens, is_decode=is_decode)
             self.written = (logits,)
             return logits

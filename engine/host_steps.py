@@ -1,4 +1,4 @@
-"""Decode steps on a CPU: a few tokens of any number of sequences, by numpy on the thread that asks."""
+"""Steps of few tokens on a CPU, of any number of sequences: by numpy, on the thread that asks."""
 
 from __future__ import annotations
 
@@ -17,29 +17,36 @@ from engine.launch_names import HOST
 from engine.layers.host_math import Floats
 from engine.layers.host_ops import HostOps
 from engine.loading.model import LoadedModel
-from engine.parts import Part, wanted
+from engine.parts import Filling, Part, wanted
+from engine.staging import Staging
 
 MOST = 64
-"""Tokens of a part."""
+"""Tokens of a part. A chunk of more MLX multiplies sooner, by all of BLAS's threads."""
 
 PARTS = ("project", "attend", "add", "gated", "add")
 """Of a layer in a step: see LinearOps and Attend."""
 
 
 class HostSteps:
-    """Runs decode steps through a model; they are done when they return.
+    """Runs decode steps and short chunks of prompts through a model; they are done when they return.
 
     Attributes:
-        ops: what computes their linear parts.
+        ops: what computes the linear parts of decode steps.
     """
 
     def __init__(self, model: LoadedModel, launches: Counter[str], crew: Crew) -> None:
         """`launches`: the parts of decode steps are counted there. `crew`: shares the work of prompts."""
         self._model, self._launches, self.ops = model, launches, HostOps()
         self._crew, self._prompt_ops = crew, HostOps(crew)
+        self._no_logits = mx.zeros((0, model.config.vocab_size))
         self._step = Counter(
             HOST + part for part in ("embed", *PARTS * len(model.decoder.attention), "logits")
         )
+
+    @staticmethod
+    def takes(parts: Sequence[Part]) -> bool:
+        """Whether they have so few tokens."""
+        return all(part.tokens <= MOST for part in parts)
 
     def __call__(self, parts: Sequence[Part], tokens: mx.array, *, is_decode: bool = True) -> mx.array:
         """Float32 logits (Σ rows, vocab), the last `rows` of each part, part after part.
@@ -53,11 +60,22 @@ class HostSteps:
             self._launches.update(self._step)
         # A request ends where its logits are found not to be finite.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if is_decode:
-                hidden = self._hidden(parts, tokens, self.ops, self.attend(parts))
+            ops, crew = (self.ops, None) if is_decode else (self._prompt_ops, self._crew)
+            attend, decoder = self.attend(parts, crew), self._model.decoder
+            if not any(part.rows for part in parts):
+                decoder.store(tokens, ops, attend, attend.write)
+                return self._no_logits
+            return decoder.logits(self._hidden(parts, tokens, ops, attend), self.ops)
+
+    def through(self, filling: Filling, layers: range, staging: Staging) -> mx.array:
+        """What a chunk comes to in these layers, (tokens, width), behind those that `filling.x` is from."""
+        decoder, ops = self._model.decoder, self._prompt_ops
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if filling.x is None:
+                x = decoder.embed(staging.token_ids(filling.tokens), ops)
             else:
-                hidden = self._hidden(parts, tokens, self._prompt_ops, self.attend(parts, self._crew))
-            return self._model.decoder.logits(hidden, self.ops)
+                x = host_view(filling.x)
+            return mx.array(decoder.through(x, ops, self.attend([filling.part], self._crew), layers))
 
     def _hidden(self, parts: Sequence[Part], tokens: mx.array, ops: HostOps, attend: HostAttention) -> Floats:
         """Last hidden states whose logits are wanted, (Σ rows, width)."""

@@ -161,9 +161,8 @@ class Runner:
     def _is_traced(self, part: Part, *, may_trace: bool) -> bool:
         """Whether it goes through the model as a traced chunk: at rounded lengths, that were met before."""
         begin, tokens = part.table.length, part.tokens
-        if not self._rounds or tokens > LONGEST or is_common(begin, tokens):
-            return False
-        return may_trace or self._chunks.is_traced(begin, tokens)
+        is_odd = self._rounds and tokens <= LONGEST and not is_common(begin, tokens)
+        return is_odd and (may_trace or self._chunks.is_traced(begin, tokens))
 
     def advance(self, filling: Filling, layers: int) -> mx.array | None:
         """Compute the next `layers` of a chunk; what is there of it is in `filling.x`.
@@ -177,12 +176,14 @@ class Runner:
         if x is None and layers >= self.layers:
             filling.layer = self.layers
             return self.fill(part, filling.tokens)
-        attend = filling.attend = filling.attend or self.attend(part)
-        if x is None:
-            x = decoder.embed(self.staging.token_ids(filling.tokens), self._prompt_ops)
         end = min(filling.layer + layers, self.layers)
         part.table.is_read = end < self.layers
-        filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
+        if self._host is not None and self._host.takes([part]):
+            filling.x = self._host.through(filling, range(filling.layer, end), self.staging)
+        else:
+            attend = filling.attend = filling.attend or self.attend(part)
+            x = decoder.embed(self.staging.token_ids(filling.tokens), self._prompt_ops) if x is None else x
+            filling.x = decoder.through(x, self._prompt_ops, attend, range(filling.layer, end))
         filling.layer = end
         (mx.async_eval if self.looks_ahead else mx.eval)(filling.x)
         if end < self.layers:
@@ -222,8 +223,7 @@ class Runner:
             tables: of the sequences; each gets as many tokens.
             tokens: uint32 (sequences · n,), n from 1 to 8, a sequence's tokens together.
 
-        Raises:
-            OutOfPages: with no page allocated for the sequence it happened at.
+        Raises OutOfPages, with no page allocated for the sequence it happened at.
         """
         count = tokens.size // len(tables)
         for table in tables:

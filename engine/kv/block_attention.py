@@ -13,6 +13,8 @@ import numpy as np
 
 from engine.crew import Crew
 from engine.host_view import host_view
+from engine.kv.few_queries import Seen, attend
+from engine.kv.page_table import Span
 from engine.kv.window import first_seen
 from engine.layers.host_math import Floats
 
@@ -77,7 +79,7 @@ def attend_in_blocks(
     # As many queries as give each thread some pieces, or as are worth one, and as are quick together.
     most = min(max(-(-tokens * kv_heads // (_PIECES * crew.size)), _WORTH // query), ROWS // group)
     parts = _parts(kv_heads, tokens, max(FEWEST_QUERIES, most))
-    meet = _attend_at_once if is_few else attend_block
+    meet = _attend_few if is_few else attend_block
 
     def attend(piece: int) -> Floats:
         head, rows = parts[piece]
@@ -122,17 +124,13 @@ def with_ones(parts: Sequence[Floats], room: int = 0) -> Floats:
     return out
 
 
-def _attend_at_once(q: Floats, keys: Floats, values: Floats, window: int | None) -> Floats:
+def _attend_few(q: Floats, keys: Floats, values: Floats, window: int | None) -> Floats:
     """As `attend_in_blocks`, of queries (group, n, head_dim), the last n of m keys (m, head_dim)."""
     group, count, head_dim = q.shape
-    scores = q.reshape(group * count, head_dim) @ keys.T
-    _hide(scores.reshape(group, count, -1, copy=False), len(keys) - count, window)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores -= scores.max(axis=-1, keepdims=True)
-        np.exp(scores, out=scores)
-        out = scores @ values
-        out /= scores @ np.ones((len(keys), 1), np.float32)  # BLAS adds rows up sooner than numpy
-    return out.reshape(q.shape)
+    seen = Seen.of([Span(0, len(keys))], count, group, head_dim, window)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        out = attend(q.swapaxes(0, 1)[:, None], keys[None], values[None], seen)
+    return out.reshape(count, group, head_dim).swapaxes(0, 1)
 
 
 def attend_block(

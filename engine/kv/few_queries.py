@@ -18,14 +18,14 @@ from engine.layers import host_math
 from engine.layers.host_math import Floats
 
 KEYS = 512
-"""Met at a time by very few rows, at most."""
+"""Met at a time by FEW rows, at most."""
 
-FEW = 4
+FEW = 8
 """Rows of queries up to which weights lie row after row, not key after key.
 
-Then keys are a factor that is turned, and one row's weights are next to each other. One token of 2 queries
-takes 60 µs for 1,000 keys so, 70 the other way; 4 tokens 510 and 360 for 4,119 keys, 28 tokens 1,130 and 910
-(2 heads of keys; of the last one; AMD EPYC, one thread, 2026-11-27).
+Then keys are a factor that is turned, and one row's weights are next to each other. With 2 heads of keys, of
+64, 2 rows take 60 µs for 1,000 keys so, 70 the other way; 8 rows 99 and 87, with 8 heads of 128 694 and 847;
+16 rows 960 and 560 for 4,119 keys (AMD EPYC, one thread, 2026-11-27).
 """
 
 _FEWEST_KEYS = 128
@@ -56,6 +56,23 @@ class Seen:
     pieces: list[Slots]
     length: int
     hidden: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, spans: Sequence[Span], tokens: int, group: int, head_dim: int, window: int | None) -> Seen:
+        """Of the last `tokens` of those whose keys lie in `spans`: each sees up to its own, `window` at most.
+
+        `group`: queries that a token has for a head of keys.
+        """
+        length = sum(span.length for span in spans)
+        own = np.arange(length - tokens, length)[:, None]
+        if tokens == 1:
+            hidden = None
+        elif window is None or length <= window:
+            hidden = own < own.T
+        else:
+            positions = np.arange(length)
+            hidden = (positions > own) | (positions <= own - window)
+        return cls(slots(spans, most_keys(tokens * group, head_dim)), length, hidden)
 
     def by_last(self, rows: int) -> Seen:
         """The same for the last tokens alone."""

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.crew import Crew
 from engine.host_view import host_view
 from engine.kv.arena import Arena
-from engine.kv.few_queries import Seen, Slots, attend, listed, most_keys, slots
+from engine.kv.few_queries import Seen, Slots, attend, listed, most_keys
 from engine.kv.page_table import PageTable, Span
 from engine.kv.pager import Pager
 from engine.kv.window import first_seen
@@ -49,7 +48,7 @@ class HostAttention:
 
     def __call__(self, layer: AttentionLayer, qkv: Floats) -> Floats:
         """See Attend. A token at position p sees positions max(0, p - window + 1) … p, or all of 0 … p."""
-        queries, read = self._stored(layer, qkv)
+        queries, read = self.write(layer, qkv)
         out = np.empty((len(qkv), queries[0].size), np.float32)
         begin = 0
         for part in self._parts:
@@ -61,7 +60,7 @@ class HostAttention:
     def last(self, layer: AttentionLayer, qkv: Floats, rows: int) -> Floats:
         """As called, of a part that is alone; only what its last `rows` tokens come to."""
         (part,) = self._parts
-        queries, read = self._stored(layer, qkv)
+        queries, read = self.write(layer, qkv)
         keys, values, seen = read(part)
         return self._attend(queries[-rows:], keys, values, seen.by_last(rows))
 
@@ -84,17 +83,17 @@ class HostAttention:
         self._crew.each(kv_heads, compute, keep, most=most)
         return out.reshape(len(q), -1)
 
-    def _stored(self, layer: AttentionLayer, qkv: Floats) -> tuple[Floats, Read]:
-        """Scaled queries (tokens, kv_heads, group, head_dim), and what reads all that a part sees."""
+    def write(self, layer: AttentionLayer, qkv: Floats) -> tuple[Floats, Read]:
+        """See Write; scaled queries (tokens, kv_heads, group, head_dim), and what reads all a part sees."""
         shape = layer.shape
         turned = shape.heads + shape.kv_heads
         heads = qkv.reshape(len(qkv), -1, shape.head_dim)
         both = self._rotated(layer, _normed(heads[:, :turned], layer.norms, shape))
-        read = self._write(layer, both[:, shape.heads :], heads[:, turned:])
+        read = self._store(layer, both[:, shape.heads :], heads[:, turned:])
         queries = both[:, : shape.heads] * np.float32(shape.scale)
         return queries.reshape(len(qkv), shape.kv_heads, shape.group, shape.head_dim), read
 
-    def _write(self, layer: AttentionLayer, keys: Floats, values: Floats) -> Read:
+    def _store(self, layer: AttentionLayer, keys: Floats, values: Floats) -> Read:
         """Store keys and values (tokens, kv_heads, head_dim); returns what reads those that a part sees."""
         arena, shape = self._arena, layer.shape
         if not arena.is_quantised:
@@ -144,24 +143,12 @@ class _Part:
         """In layers of that shape."""
         window = shape.window
         if window not in self._seen:
-            first = first_seen(self.start, window)
-            hidden = self._hidden(first, window) if self.tokens > 1 else None
-            length = self.start + self.tokens - first
-            pieces = slots(self.spans(window), most_keys(self.tokens * shape.group, shape.head_dim))
-            self._seen[window] = Seen(pieces, length, hidden)
+            self._seen[window] = Seen.of(self.spans(window), self.tokens, shape.group, shape.head_dim, window)
         return self._seen[window]
 
     def spans(self, window: int | None) -> list[Span]:
         """The slots of what it sees in layers with that window."""
         return self._pager.spans(self._table, first_seen(self.start, window), self.start + self.tokens)
-
-    def _hidden(self, first: int, window: int | None) -> NDArray[np.bool_]:
-        end = self.start + self.tokens
-        own = np.arange(self.start, end)[:, None]
-        if window is None or end - first <= window:
-            return own < own.T
-        positions = np.arange(first, end)
-        return (positions > own) | (positions <= own - window)
 
 
 Read = Callable[[_Part], tuple[Floats, Floats, Seen]]

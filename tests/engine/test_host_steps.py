@@ -11,8 +11,11 @@ import pytest
 
 from engine.crew import Crew
 from engine.host_steps import MOST, HostSteps
+from engine.kv.few_queries import Seen
+from engine.kv.host_attention import HostAttention
 from engine.kv.page_table import PageTable
 from engine.kv.step import FunctionalStep
+from engine.layers.host_math import Floats
 from engine.layers.ops import BuiltinOps, pick
 from engine.loading.model import LoadedModel, load_model
 from engine.machine import device_kind
@@ -60,8 +63,9 @@ def test_they_give_what_mlx_s_operations_give(
 
 
 @pytest.mark.parametrize(("tokens", "is_host"), [(1, True), (9, True), (MOST, True), (MOST + 1, False)])
-def test_the_last_tokens_of_a_prompt_up_to_so_many(
-    tokens: int, is_host: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_prompt_s_chunks_of_up_to_so_many_tokens(
+    rows: int, tokens: int, is_host: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loaded(tmp_path)
     runner, table, asked = Runner(model), PageTable(), list[int]()
@@ -72,10 +76,40 @@ def test_the_last_tokens_of_a_prompt_up_to_so_many(
         return by_host(self, parts, ids, is_decode=is_decode)
 
     monkeypatch.setattr(HostSteps, "__call__", recorded)
-    runner.prefill(table, [5] * 20)
-    mx.eval(runner.next_logits(table, [7] * tokens))
+    ids = [3 + i % 50 for i in range(100 + tokens)]
+    runner.prefill(table, ids[:100])
+    if rows:
+        mx.eval(runner.next_logits(table, ids[100:]))
+    else:
+        runner.prefill(table, ids[100:])
     assert asked == [tokens] * is_host
-    assert table.length == 20 + tokens
+    monkeypatch.undo()
+    other = PageTable()
+    runner.prefill(other, ids)
+    for layer in range(runner.layers):
+        found, expected = (
+            model.arena.read_layer(layer, model.pager.spans(each, 0, len(ids))) for each in (table, other)
+        )
+        for one, another in zip(found, expected, strict=True):
+            assert_close(one, another)
+
+
+def test_of_a_short_chunk_the_last_layer_attends_for_the_last_token_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for none inside a prompt."""
+    attended, attend = list[int](), HostAttention._attend
+
+    def noted(self: HostAttention, q: Floats, keys: Floats, values: Floats, seen: Seen) -> Floats:
+        attended.append(len(q))
+        return attend(self, q, keys, values, seen)
+
+    monkeypatch.setattr(HostAttention, "_attend", noted)
+    runner, table = Runner(loaded(tmp_path)), PageTable()
+    runner.prefill(table, [5] * 30)
+    mx.eval(runner.next_logits(table, [6] * 40))
+    before_last = runner.layers - 1
+    assert attended == [*[30] * before_last, *[40] * before_last, 1]
 
 
 @pytest.mark.usefixtures("settled_memory")
