@@ -12,6 +12,7 @@ from engine.cache_events import CacheReport, MissReason, Predicted
 from engine.cache_report import ChatPrefixes
 from engine.fetch_costs import fetch_costs
 from engine.foresight import Foresight
+from engine.host_steps import MOST
 from engine.kv.in_place_chunk import FEW_ROWS
 from engine.kv.page_table import PageTable
 from engine.kv.restoring import Ahead
@@ -66,7 +67,7 @@ class Finding:
             f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
             model.arena.page_bytes,
             settings.page_size,
-            FEW_ROWS if model.kernels is not None else 0,
+            _few(model),
         )
         model.arena.grew, model.arena.met = self._foresight.grew, self._foresight.met
 
@@ -272,3 +273,10 @@ class Finding:
         if self._check.is_due() and not self._check.agrees(runner, table, tokens):
             log.warning("pages of %s from SSD disagree with it; they are gone", self._model.info.name)
             self._memory.distrust(table, tokens, begin)
+
+
+def _few(model: LoadedModel) -> int:
+    """Tokens up to which a chunk is computed another way than a longer one; 0 where none is."""
+    if model.kernels is not None:
+        return FEW_ROWS
+    return MOST if device_kind() == "CPU" else 0

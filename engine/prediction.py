@@ -11,7 +11,7 @@ from typing import cast
 
 from engine.cost_fit import CostFit, Features
 
-VERSION = 9
+VERSION = 10
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
@@ -38,7 +38,8 @@ class Rates:
     def __init__(self, few: int = 0) -> None:
         """`few`: tokens up to which a chunk takes other kernels than longer ones, and costs of its own.
 
-        On a GPU 33 tokens take half as long again as 32, and as long as 300.
+        On a GPU 33 tokens take half as long again as 32, and as long as 300; on a CPU 65 half as long again
+        as 64.
         """
         self._few = few
         doubted = (0.0, 0.0, 8 * _HISTORY, _HISTORY)
