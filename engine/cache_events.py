@@ -113,7 +113,7 @@ class CacheCounts:
 
     Attributes:
         computed_tokens, cached_tokens, restored_tokens: of prompts, and of what preemption threw back.
-        evicted_pages: that left memory; spilled_pages: that went to SSD.
+        evicted_pages: that left memory; spilled_pages: that were written to SSD.
         restored_pages: that came back.
         copied_pages: by copy-on-write.
         preemptions: requests that gave their pages up for a while.
@@ -123,6 +123,7 @@ class CacheCounts:
         quarantined_files: that were damaged or disagreed, and are gone.
         drafted_tokens, accepted_tokens: of speculation.
         ssd_problem: why nothing is written to SSD any more; "" while it is, or where it is switched off.
+        waiting_pages: that wait to be written to SSD now.
     """
 
     computed_tokens: int = 0
@@ -140,3 +141,4 @@ class CacheCounts:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     ssd_problem: str = ""
+    waiting_pages: int = 0

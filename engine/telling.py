@@ -149,11 +149,13 @@ class Teller:
 
     def _cache_counts(self) -> CacheCounts:
         counts, tier = self._model.memory.counts, self._model.tier
+        waiting_pages = tier.waiting_pages if tier else 0  # first: what follows counts all others
         usage = tier.usage if tier else SsdUsage(0, 0)
         return replace(
             self._counts,
             evicted_pages=counts.evicted_pages,
-            spilled_pages=counts.spilled_pages,
+            spilled_pages=tier.written_pages if tier else 0,
+            waiting_pages=waiting_pages,
             restored_pages=counts.restored_pages,
             copied_pages=counts.copied_pages,
             preemptions=self._batcher.preemptions,

@@ -30,6 +30,7 @@ from engine import (
     ModelReady,
     Predict,
     Predicted,
+    Release,
     TextChunk,
 )
 
@@ -40,7 +41,10 @@ _LOAD = "load"
 _PREDICTION = "\0"
 """Put before the id of a request that is asked about; ids of a file have no such character."""
 _ECHO = "\0"
-"""A prediction that nobody needs: its answer says that the engine has heard what went out before it."""
+"""Names a prediction that nobody needs: its answer says that the engine has heard what went out before it.
+
+And nobody's chat.
+"""
 
 
 class _Interrupt:
@@ -108,6 +112,7 @@ class Player:
                     self._hear(agenda.seconds_left(self._now()))
             while self._unheard or not self.tally.settled:
                 self._await_figures()
+            self._let_write()
 
     def _now(self) -> float:
         return time.perf_counter() - self._began
@@ -196,6 +201,15 @@ class Player:
         result = self._results[end.id] = course.ended(end, when, self._model)
         self._agenda.ended(end.id)
         self._on_result(result)
+
+    def _let_write(self) -> None:
+        """Wait until what spilled is written, for CLOSING_SECONDS at most: figures count it then."""
+        until = self._now() + CLOSING_SECONDS
+        while self.tally.waiting_pages and self._now() < until:
+            self._engine.submit(Release(_ECHO))  # of nobody: it waits a moment for the disk, and tells
+            self.tally.settled = False
+            while not self.tally.settled:
+                self._await_figures()
 
     def _await_figures(self) -> None:
         if not self._hear(CLOSING_SECONDS):

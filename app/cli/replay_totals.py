@@ -39,6 +39,11 @@ class Tally:
         self.most_pages = self.most_shared = self.most_running = self.most_queued = 0
         self.settled = True
 
+    @property
+    def waiting_pages(self) -> int:
+        """Pages that were not written to SSD yet when the newest figures were told."""
+        return self.stats.cache.waiting_pages if self.stats else 0
+
     def take(self, event: Event) -> None:
         """Take an event in; most say nothing here."""
         match event:

@@ -21,7 +21,7 @@ _SAVED_AT_ONCE = 64
 
 
 class Evictor:
-    """Makes room in the pager at the prefix tree's cost; what it evicts and spills is counted in `counts`."""
+    """Makes room in the pager at the prefix tree's cost; what it evicts is counted in `counts`."""
 
     def __init__(
         self, pager: Pager, tree: PrefixTree, store: PageStore, tier: Tier | None, counts: MemoryCounts
@@ -151,7 +151,6 @@ class Evictor:
                     plan.clear()
                     break
             plan.pop()
-        self._counts.spilled_pages += taken
         return Spilled(taken, not plan)
 
     def _own(self, chat: str) -> list[Node]:
@@ -193,7 +192,7 @@ class Evictor:
         parent = node.parent
         assert parent is not None
         if self._tier is not None and node.key and (parent.page != NO_PAGE or _is_of_use(self._tier, node)):
-            self._counts.spilled_pages += spill_run(self._tier, self._store, node, node.stamp).pages
+            spill_run(self._tier, self._store, node, node.stamp)
         self._tree.remove(node)
 
 

@@ -88,8 +88,13 @@ class SsdTier:
 
     @property
     def written_pages(self) -> int:
-        """Pages that this object has written."""
+        """Pages that this object has written, and that had room once they were."""
         return self._writer.written_pages
+
+    @property
+    def waiting_pages(self) -> int:
+        """Pages that were taken and are not written yet."""
+        return self._writer.waiting_pages
 
     @property
     def quarantined_files(self) -> int:

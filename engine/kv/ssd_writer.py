@@ -59,6 +59,12 @@ class SsdWriter:
         """Whether anything is written any more."""
         return not self._is_closed and not self.reason
 
+    @property
+    def waiting_pages(self) -> int:
+        """Pages that were taken and are not written yet."""
+        with self._changed:
+            return sum(len(run.keys) for run in self._waiting.values())
+
     def has_place(self, size: int) -> bool:
         """Whether `size` bytes more may wait now: where nothing waits, any number."""
         with self._changed:

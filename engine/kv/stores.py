@@ -152,9 +152,8 @@ class Spilled:
 
 @dataclass(slots=True)
 class MemoryCounts:
-    """Pages since the start: that left memory, went to SSD, came back, were copied on write."""
+    """Pages since the start: that left memory, came back from SSD, were copied on write."""
 
     evicted_pages: int = 0
-    spilled_pages: int = 0
     restored_pages: int = 0
     copied_pages: int = 0

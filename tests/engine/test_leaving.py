@@ -13,8 +13,9 @@ from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel
 from engine.events import CacheReport, Event, Finished
 from engine.kv.arena import Arena
-from engine.kv.page_data import PageData
+from engine.kv.page_data import PageData, SpilledRun
 from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd_tier import SsdTier
 from engine.model_events import ModelUnloaded
 from engine.residents import Residents
 from engine.settings import EngineSettings
@@ -55,6 +56,10 @@ class Two:
         return any(isinstance(event, ModelUnloaded) for event in self.events)
 
 
+def pages_of(runs: Sequence[SpilledRun]) -> int:
+    return sum(len(run.keys) for run in runs)
+
+
 def test_an_answer_is_not_held_up_by_a_model_that_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,15 +69,21 @@ def test_an_answer_is_not_held_up_by_a_model_that_leaves(
     two.ask(two.idle, "chat", 1600, 2)
     while two.models.busy:
         two.models.take_turn()
-    counts = two.models.wanted(two.idle).model.memory.counts
+    taken, put = list[SpilledRun](), SsdTier.put
+
+    def noted(tier: SsdTier, run: SpilledRun) -> bool:
+        taken.append(run)
+        return put(tier, run)
+
+    monkeypatch.setattr(SsdTier, "put", noted)
     two.ask(two.working, "answer", 20, 15000)
     two.now += 11.0
-    spilled, until = [counts.spilled_pages], time.monotonic() + PATIENCE
+    spilled, until = [pages_of(taken)], time.monotonic() + PATIENCE
     while not two.has_left:
         assert two.models.busy
         assert time.monotonic() < until
         two.models.take_turn()
-        spilled.append(counts.spilled_pages)
+        spilled.append(pages_of(taken))
     assert spilled[0] == 0
     assert max(after - before for before, after in pairwise(spilled)) == RUN
     assert spilled[-1] == 100

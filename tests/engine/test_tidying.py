@@ -9,7 +9,9 @@ from threading import Event
 import mlx.core as mx
 import pytest
 
+from engine.cache_events import CacheCounts
 from engine.commands import LoadModel
+from engine.events import Stats
 from engine.kv.ssd_folder import SsdFolder
 from engine.machine import memory_bytes
 from engine.model_events import ModelReady
@@ -21,13 +23,20 @@ from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
 
+def cache_of(model: Model) -> CacheCounts:
+    """As the newest Stats tell it."""
+    return next(event.cache for event in reversed(model.events) if isinstance(event, Stats))
+
+
 def test_pages_are_written_ahead_and_stay_in_memory(tmp_path: Path) -> None:
     model = Model(tmp_path, tmp_path / "kv")
     assert model.serving.next_tidying is None
     model.ask("a")
     assert model.serving.next_tidying == SPILL_AFTER
     model.rest(SPILL_AFTER)
-    assert model.model.memory.counts.spilled_pages == 12
+    assert model.model.tier is not None
+    assert model.model.tier.flush(60)
+    assert model.model.tier.written_pages == 12
     assert model.model.memory.cached_pages == 13
     assert model.serving.next_tidying == LOOK_EVERY
     model.serving.close()
@@ -114,6 +123,28 @@ def test_what_the_ssd_has_not_taken_stays_through_a_long_rest_but_not_through_a_
     model.serving.close()
 
 
+def test_pages_count_as_spilled_once_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, may_write = SsdFolder.write, Event()
+
+    def slow(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
+        assert may_write.wait(60)
+        write(folder, path, buffers)
+
+    model = Model(tmp_path, tmp_path / "kv")
+    assert model.model.tier is not None
+    monkeypatch.setattr(SsdFolder, "write", slow)
+    model.ask("a")
+    model.rest(SPILL_AFTER)
+    assert (cache_of(model).waiting_pages, cache_of(model).spilled_pages) == (12, 0)
+    may_write.set()
+    assert model.model.tier.flush(60)
+    model.rest(SPILL_AFTER)
+    assert (cache_of(model).waiting_pages, cache_of(model).spilled_pages) == (0, 12)
+    model.serving.close()
+
+
 def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: Path) -> None:
     """Nor at the end, and what is written is the beginning of the chat."""
     model = Model(tmp_path, tmp_path / "kv", cap=2_000_000, max_position_embeddings=4096)
@@ -145,7 +176,7 @@ def test_writing_ahead_goes_on_as_soon_as_there_is_a_place_for_more(
         write(folder, path, buffers)
 
     model = Model(tmp_path, tmp_path / "kv")
-    tier, memory = model.model.tier, model.model.memory
+    tier = model.model.tier
     assert tier is not None
     monkeypatch.setattr(SsdFolder, "write", slow)
     monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
@@ -154,12 +185,13 @@ def test_writing_ahead_goes_on_as_soon_as_there_is_a_place_for_more(
     model.serving.tidy(SPILL_AFTER)  # doubles the arena
     for _ in range(3):
         model.serving.tidy(SPILL_AFTER)
-        assert memory.counts.spilled_pages == 59
+        assert (tier.waiting_pages, tier.written_pages) == (59, 0)
         assert (model.serving.next_tidying or 0) < 1
     may_write.set()
     assert tier.flush(60)
     model.rest(SPILL_AFTER)
-    assert memory.counts.spilled_pages == 2 * 59
+    assert tier.flush(60)
+    assert (tier.waiting_pages, tier.written_pages) == (0, 2 * 59)
     assert model.serving.next_tidying == LOOK_EVERY
     model.serving.close()
 

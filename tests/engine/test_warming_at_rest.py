@@ -34,15 +34,17 @@ def test_pages_are_put_away_when_it_is_time_though_much_is_left_to_compile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = Device(tmp_path, ssd=SsdSettings(tmp_path / "kv", cap_bytes=64 << 20, floor_bytes=0))
-    memory, serving = device.model.memory, device.serving
+    memory, serving, tier = device.model.memory, device.serving, device.model.tier
+    assert tier is not None
     is_short = [False]
     monkeypatch.setattr("engine.tidying.LOOK_EVERY", PAUSE_S)
     monkeypatch.setattr(serving._tidying, "_is_short", lambda more: is_short[0])
     device.ask(TEXT * 9)
     idle = rest(serving, 0.0, SPILL_AFTER - PAUSE_S)
-    assert memory.counts.spilled_pages == 0
+    assert (tier.waiting_pages, tier.written_pages) == (0, 0)
     idle = rest(serving, idle, SPILL_AFTER + PAUSE_S)
-    assert memory.counts.spilled_pages == memory.cached_pages - 1 > 0
+    assert tier.flush(60)
+    assert tier.written_pages == memory.cached_pages - 1 > 0
     assert serving._warming.cold_steps
     is_short[0] = True
     while memory.cached_pages and idle < SPILL_AFTER + 3 * PAUSE_S:

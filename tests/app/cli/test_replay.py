@@ -148,6 +148,16 @@ def test_what_spilled_comes_back_in_the_next_run(mlxr_here: Run, random_model: P
     assert 0 < totals["cache"]["ssd_bytes"] <= 64 << 20
 
 
+def test_pages_are_spilled_that_are_in_files(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
+    options = (REPLAYS / "pressure.jsonl", "--model", random_model, "--pages", 8, "--ssd-floor", 0)
+    _, totals = played(mlxr_here, *options, "--ssd", tmp_path / "pages")
+    # Chats that are released at the end, and what is cached then, are written after the totals.
+    assert totals["cache"]["evicted_pages"] >= totals["cache"]["spilled_pages"] > 0
+    assert totals["cache"]["waiting_pages"] == 0
+    written = totals["cache"]["spilled_pages"] * totals["page_bytes"]
+    assert written <= totals["cache"]["ssd_bytes"] == totals["cache"]["spilled_bytes_today"]
+
+
 def test_people_get_a_table_and_the_totals(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:
     file = write(
         tmp_path,

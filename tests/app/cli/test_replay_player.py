@@ -15,6 +15,7 @@ from app.cli.replay_player import Player
 from app.cli.replay_result import Result
 from app.errors import AppError, RequestFailed
 from engine import (
+    CacheCounts,
     CacheReport,
     Cancel,
     Command,
@@ -32,6 +33,7 @@ from engine import (
     Predict,
     Predicted,
     PrefillProgress,
+    Release,
     Sample,
     Shutdown,
     Stats,
@@ -161,6 +163,36 @@ def test_commands_of_chats_go_out_in_their_turn_and_are_heard() -> None:
     assert sent == [Pin("c", True), Generate("one", tokens=(1,)), Forget("c"), Shutdown()]
     assert isinstance(played.commands[-2], Predict)
     assert played.player.tally.stats == forgotten
+
+
+def waiting(pages: int) -> Stats:
+    return replace(IDLE, cache=CacheCounts(waiting_pages=pages))
+
+
+def test_the_last_figures_are_told_when_what_spilled_is_written() -> None:
+    left = [9, 4, 0]
+
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, Generate):
+            yield from answered(command, "a")
+        if isinstance(command, Generate | Release):
+            yield waiting(left.pop(0))
+
+    played = Played('{"tokens": [1]}', script)
+    assert [type(command) for command in played.commands] == [Generate, Release, Release, Shutdown]
+    assert played.player.tally.stats == waiting(0)
+
+
+def test_a_disk_that_does_not_write_ends_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.replay_player.CLOSING_SECONDS", 0.1)
+
+    def script(command: Command) -> Iterable[Event]:
+        if isinstance(command, Generate):
+            yield from answered(command, "a")
+        if isinstance(command, Generate | Release):
+            yield waiting(9)
+
+    assert Played('{"tokens": [1]}', script).player.tally.stats == waiting(9)
 
 
 def test_a_chat_command_that_is_not_heard_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:

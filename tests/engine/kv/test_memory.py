@@ -377,7 +377,7 @@ def test_what_was_evicted_comes_back_from_ssd() -> None:
     assert world.memory.evict_all() == 8
     assert world.memory.lookup(prompt(30)) == Found(0, 28)
     assert world.run(prompt(30), restore=True) == 28
-    assert world.memory.counts == MemoryCounts(8, 7, 7, 0)
+    assert world.memory.counts == MemoryCounts(8, 7, 0)
 
 
 def test_a_partly_matched_page_gives_way_to_the_whole_one_on_ssd() -> None:
@@ -516,7 +516,7 @@ def test_for_an_ssd_that_takes_nothing_no_page_is_read() -> None:
     world.tier.is_full = True
     world.run(prompt(32))
     assert world.run(prompt(32, 1)) == 0
-    assert (world.store.reads, world.memory.counts.spilled_pages) == (0, 0)
+    assert (world.store.reads, world.tier.puts) == (0, [])
     world.check()
 
 
