@@ -82,7 +82,7 @@ PINNED = "Stays in memory until you let go of it"
 PINNED_COLD = "Will stay in memory from its next answer on"
 
 DISK_USE = "On disk now: {held} · written today (UTC): {written}"
-DISK_PROBLEM = "Nothing more is written: {reason}"
+DISK_PROBLEM = "Nothing is written at present: {reason}"
 DISK_UNUSED = "Not in use since MLXR was started"
 UNKNOWN = "–"
 NOTHING = "nothing"

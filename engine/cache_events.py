@@ -122,7 +122,8 @@ class CacheCounts:
         ssd_cap_bytes: that it may take there; 0 where it is switched off.
         quarantined_files: that were damaged or disagreed, and are gone.
         drafted_tokens, accepted_tokens: of speculation.
-        ssd_problem: why nothing is written to SSD any more; "" while it is, or where it is switched off.
+        ssd_problem: why nothing is written to SSD at present, and what helps; "" where nothing speaks against
+            it, or where it is switched off.
         waiting_pages: that wait to be written to SSD now.
     """
 

@@ -152,7 +152,7 @@ def _cache_lines(cache: CacheCounts) -> Iterator[str]:
     if cache.drafted_tokens:
         yield f"drafted tokens: {cache.accepted_tokens:,} of {cache.drafted_tokens:,} accepted"
     if cache.ssd_problem:
-        yield f"nothing more is written to SSD: {cache.ssd_problem}"
+        yield f"nothing is written to SSD at present: {cache.ssd_problem}"
     if cache.ssd_bytes or cache.spilled_bytes_today or cache.quarantined_files:
         yield (
             f"SSD: {size(cache.ssd_bytes)} kept, {size(cache.spilled_bytes_today)} written today, "

@@ -109,11 +109,12 @@ class Evictor:
         """Offer full idle pages to the SSD, and leave them in memory: about `pages` of them.
 
         None is offered twice unless pages were used, or went in another way, in between: what the SSD drops
-        again, it would drop once more. When all are, what was put away leaves.
+        again, it would drop once more; but while it cannot be written all are. When all are, what was put
+        away leaves.
         """
         if self._tier is None:
             return Spilled(0, True)
-        if self._planned_at != self._tree.clock:
+        if self._planned_at != self._tree.clock or (not self._plan and self._tier.reason):
             self._plan, self._planned_at = self._planned(), self._tree.clock
         spilled = self._offer(self._tier, self._plan, pages)
         while spilled.is_all and self._leaving:

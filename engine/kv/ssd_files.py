@@ -36,6 +36,9 @@ class SsdFiles:
     """The folder and its index, kept true to each other. For several threads, but one writer.
 
     Reading and removing never raise. `open` and `store` may raise OSError: then the folder cannot be written.
+
+    Attributes:
+        room: what may be written.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class SsdFiles:
         self._index = SsdIndex()
         self._ledger = Ledger()
         self._is_current = False
-        self._room = SsdRoom(settings, self._folder, self._index, self._guard)
+        self.room = SsdRoom(settings, self._folder, self._index, self._guard)
         self._unsaved = Unsaved(self._folder, self._index, self._guard, self._rewrite)
         self._upkeep = Upkeep(self._folder, identity, self._index, self._guard, self._unsaved)
 
@@ -89,7 +92,7 @@ class SsdFiles:
             self._folder.make()
             self._folder.end_leases()
             with self._held():
-                self._room.keep()
+                self.room.keep()
         except FolderBusy:
             self._upkeep.rescan(is_held=False)  # the first write catches up
         except OSError:
@@ -106,10 +109,6 @@ class SsdFiles:
         with self._guard:
             return self._index.tick(self._now_ns())
 
-    def may_hold(self, size: int, used_ns: int) -> bool:
-        """Whether `size` bytes more are possible, if need be in place of files used before `used_ns`."""
-        return self._room.may_hold(size, used_ns)
-
     def store(self, run: EncodedRun, used_ns: int, is_wanted: Callable[[], bool]) -> bool:
         """Write a run that was used at `used_ns`; False when there is no room for it, or it is not wanted.
 
@@ -119,6 +118,7 @@ class SsdFiles:
         process holds the folder.
         """
         path = self._folder.path_of(run.header.keys[-1])
+        self._folder.make()  # where it could not be when it was opened
         with self._held():
             if not is_wanted():  # of a chat that may be forgotten by now, for good
                 return False
@@ -243,7 +243,7 @@ class SsdFiles:
 
     def _write(self, path: Path, run: EncodedRun, used_ns: int) -> bool:
         """Write a file, those used before `used_ns` making room; False when there is none."""
-        if not self._room.make(run.header.size, used_ns):
+        if not self.room.make(run.header.size, used_ns):
             return False
         with self._guard:
             total = self._index.total_bytes + run.header.size

@@ -100,6 +100,7 @@ class SsdFolder:
         root: the folder.
         home: the part of it that holds one model's pages.
         notes: of deleted chats.
+        is_made: whether the folder was there since this is.
     """
 
     def __init__(self, root: Path, identity: str, disk_usage: Callable[[Path], DiskUsage]) -> None:
@@ -107,6 +108,7 @@ class SsdFolder:
         self.home = root / identity
         self.notes = Notes(root)
         self._disk_usage = disk_usage
+        self.is_made = False
 
     def path_of(self, key: bytes) -> Path:
         """The file of the run that ends with page `key`."""
@@ -117,7 +119,12 @@ class SsdFolder:
         return self._disk_usage(self.root).free
 
     def make(self) -> None:
-        """Make the folder where it is not there; what older versions left open to others is closed."""
+        """Make the folder where it is not there; what older versions left open to others is closed.
+
+        Once: a folder that was taken away then stays away.
+        """
+        if self.is_made:
+            return
         self.root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         ours = [entry for entry in _entries(self.root) if _is_ours(entry)]
         if ours and len(ours) == len(_entries(self.root)):  # not one with other things in it
@@ -128,6 +135,7 @@ class SsdFolder:
             for entry in _entries(folder):
                 if _FILE.fullmatch(entry.name):
                     _close_to_others(Path(entry.path))
+        self.is_made = True
 
     @contextmanager
     def locked(self) -> Generator[None]:

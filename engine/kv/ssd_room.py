@@ -26,6 +26,8 @@ class SsdRoom:
 
     def may_hold(self, size: int, used_ns: int) -> bool:
         """Whether `size` bytes more are possible, if need be in place of files used before `used_ns`."""
+        if not self._folder.is_made:  # who writes tries to make it, and looks then
+            return True
         free = self._folder.free_bytes()
         with self._guard:
             over = self._index.total_bytes + size - self._settings.cap_bytes

@@ -45,8 +45,9 @@ class _Piece:
 class SsdTier:
     """Pages by their chain key, for one model; for one thread, the engine's. Nothing in it raises.
 
-    Files are written by a thread of its own, and read by the caller's with the help of others. When the
-    folder cannot be written, `reason` says why, `put` takes nothing more, and what is stored is still found.
+    Files are written by a thread of its own, and read by the caller's with the help of others. While the
+    folder cannot be written, `reason` says why, and what is stored is still found; `put` takes a run now and
+    then, to try it again.
 
     Args:
         identity: only pages of the same identity are found.
@@ -78,7 +79,7 @@ class SsdTier:
 
     @property
     def reason(self) -> str:
-        """Why nothing is written any more; "" while it is."""
+        """Why nothing is written at present, and what helps; "" where nothing speaks against it."""
         return self._writer.reason
 
     @property
@@ -121,7 +122,7 @@ class SsdTier:
         if not self._writer.is_on:
             return Room.NEVER
         try:
-            has_room = self._files.may_hold(size + self._writer.bytes_since(used), used)
+            has_room = self._files.room.may_hold(size + self._writer.bytes_since(used), used)
         except OSError as error:
             self._writer.fail(error)
             return Room.NEVER

@@ -15,6 +15,7 @@ from engine.kv.page_file import encode
 from engine.kv.page_header import CacheIdentity
 from engine.kv.ssd_files import SsdFiles
 from engine.kv.ssd_folder import FolderBusy
+from engine.kv.ssd_problem import SsdProblem
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +23,13 @@ log = logging.getLogger(__name__)
 class SsdWriter:
     """Stores runs behind the engine's back. What waits can be read back; what fails is dropped.
 
+    Where a write failed no run is taken for a while; then one is, to see whether it can be written.
+
     Args:
         queue_bytes: most bytes of pages that may wait; a run that is larger waits alone.
+
+    Attributes:
+        written_pages: that are in files since this was made.
     """
 
     def __init__(
@@ -41,7 +47,7 @@ class SsdWriter:
         self._is_closed = False
         self._is_writing = False
         self._settles = False
-        self.reason = ""
+        self._problem = SsdProblem(files.folder)
         self.written_pages = 0
 
     def find(self, key: bytes) -> tuple[SpilledRun, int] | None:
@@ -55,9 +61,14 @@ class SsdWriter:
             return self._places.keys() & keys
 
     @property
+    def reason(self) -> str:
+        """Why nothing is written at present; "" where nothing speaks against it."""
+        return self._problem.reason
+
+    @property
     def is_on(self) -> bool:
-        """Whether anything is written any more."""
-        return not self._is_closed and not self.reason
+        """Whether a run may be taken: this is open, and a write that failed is long enough ago."""
+        return not self._is_closed and self._problem.may_try
 
     @property
     def waiting_pages(self) -> int:
@@ -68,7 +79,8 @@ class SsdWriter:
     def has_place(self, size: int) -> bool:
         """Whether `size` bytes more may wait now: where nothing waits, any number."""
         with self._changed:
-            return not self._waiting or self._waiting_bytes + size <= self._queue_bytes
+            is_on_trial = bool(self.reason)
+            return not self._waiting or (not is_on_trial and self._waiting_bytes + size <= self._queue_bytes)
 
     def bytes_since(self, used: int) -> int:
         """Bytes of what waits that were used at `used` or since."""
@@ -88,7 +100,7 @@ class SsdWriter:
     def settle(self) -> None:
         """Have files say whose they are and when they were used, once nothing waits to be written."""
         with self._changed:
-            if self.is_on:
+            if self.is_on and not self.reason:
                 self._settles = True
                 self._wake()
 
@@ -138,17 +150,9 @@ class SsdWriter:
             self._thread.join(max(0.0, end - time.monotonic()))
 
     def fail(self, error: OSError) -> None:
-        """Write nothing more, because of `error`."""
-        self.turn_off(
-            f"{self._files.folder} cannot be written ({error.strerror}); free space there or choose another"
-        )
-
-    def turn_off(self, why: str) -> None:
-        """Write nothing more; what is stored can still be read."""
+        """Drop what waits, because of `error`; what is stored can still be read."""
         with self._changed:
-            if not self.reason:
-                self.reason = why
-                log.warning("pages are not saved to SSD any more: %s", why)
+            self._problem.failed(error)
             self._drop_all()
 
     def _wake(self) -> None:
@@ -158,18 +162,25 @@ class SsdWriter:
         self._changed.notify_all()
 
     def _run(self) -> None:
-        try:
-            while (work := self._next()) is not None:
+        while (work := self._next()) is not None:
+            try:
                 work()
-        except OSError as error:
-            self.fail(error)
-        except Exception as error:  # the top of this thread: chat goes on without the cache
-            log.exception("the writer of the cache on SSD broke")
-            self.turn_off(f"an internal error ({error!r})")
+            except OSError as error:
+                self.fail(error)
+            except FolderBusy:
+                self._was_held()
+            except Exception as error:  # the top of this thread: chat goes on without the cache
+                log.exception("the writer of the cache on SSD broke")
+                with self._changed:
+                    self._problem.broke(error)
+                    self._drop_all()
 
-        finally:
-            with self._changed:
-                self._wrote()
+    def _was_held(self) -> None:
+        """What waits goes on waiting, unless others have held the folder for long."""
+        with self._changed:
+            self._problem.was_held()
+            if self.reason:
+                self._drop_all()
 
     def _wrote(self) -> None:
         self._is_writing = False
@@ -189,14 +200,12 @@ class SsdWriter:
 
     def _store(self, run: SpilledRun) -> None:
         encoded = encode(run, self._identity, int(self._clock()))
-        try:
-            used = self._files.tick() if run.used is None else run.used
-            is_stored = self._files.store(encoded, used, lambda: self._waiting.get(run.keys[-1]) is run)
-        except FolderBusy:
-            is_stored = False
-        if is_stored:
-            self.written_pages += len(run.keys)
+        used = self._files.tick() if run.used is None else run.used
+        is_stored = self._files.store(encoded, used, lambda: self._waiting.get(run.keys[-1]) is run)
         with self._changed:
+            if is_stored:
+                self.written_pages += len(run.keys)
+            self._problem.went_well(is_stored)
             self._take_out(run)
 
     def _drop_all(self) -> None:

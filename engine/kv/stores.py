@@ -65,6 +65,11 @@ class Tier(Protocol):
     What was used longest ago makes room, and only for what was used since.
     """
 
+    @property
+    def reason(self) -> str:
+        """Why nothing is written at present; "" where nothing speaks against it."""
+        ...
+
     def tick(self) -> int:
         """A time later than every one before, by which uses of pages are told apart."""
         ...

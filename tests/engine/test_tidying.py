@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -120,6 +121,30 @@ def test_what_the_ssd_has_not_taken_stays_through_a_long_rest_but_not_through_a_
     model.rest(SPILL_AFTER)
     assert model.model.memory.cached_pages == 0
     assert model.model.arena.pages == 0
+    model.serving.close()
+
+
+def test_what_could_not_be_written_is_once_it_can_be_though_nobody_asks_for_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kv"
+    model = Model(tmp_path, folder)
+    tier = model.model.tier
+    assert tier is not None
+    monkeypatch.setattr("engine.kv.ssd_problem.AGAIN_S", 0.0)
+    shutil.rmtree(folder)
+    model.ask("a")
+    for seconds in (SPILL_AFTER, SPILL_AFTER + LOOK_EVERY):
+        model.rest(seconds)
+        assert tier.flush(60)
+        assert model.serving.next_tidying == LOOK_EVERY
+    assert (tier.written_pages, bool(tier.reason)) == (0, True)
+    folder.mkdir()
+    model.rest(SPILL_AFTER + 2 * LOOK_EVERY)
+    assert tier.flush(60)
+    model.rest(SPILL_AFTER + 3 * LOOK_EVERY)
+    assert (cache_of(model).spilled_pages, cache_of(model).ssd_problem) == (12, "")
+    assert model.model.memory.is_on_ssd
     model.serving.close()
 
 

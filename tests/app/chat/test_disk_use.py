@@ -35,7 +35,7 @@ def test_the_newest_stats_are_told_once(qtbot: QtBot) -> None:
 def test_why_nothing_is_written_is_said_and_taken_back(qtbot: QtBot) -> None:
     use = DiskUseViewModel(in_use=True)
     use.handle(stats(2_100_000, 0, "No space left on device"))
-    assert use.words.splitlines()[1:] == ["Nothing more is written: No space left on device"]
+    assert use.words.splitlines()[1:] == ["Nothing is written at present: No space left on device"]
     use.handle(stats(2_100_000, 0))
     assert use.words.splitlines() == ["On disk now: 2.1 MB · written today (UTC): nothing"]
 

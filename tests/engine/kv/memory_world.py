@@ -108,6 +108,7 @@ class FakeTier:
     pages: dict[bytes, Stored] = field(default_factory=dict)
     damaged: set[bytes] = field(default_factory=set)
     is_full: bool = False
+    reason: str = ""
     puts: list[int] = field(default_factory=list)
     expected: list[tuple[bytes, ...]] = field(default_factory=list)
     holds: float = inf

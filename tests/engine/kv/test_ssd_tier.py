@@ -812,7 +812,7 @@ def refuses_to_write(tier: SsdTier, caplog: pytest.LogCaptureFixture, run: Spill
     assert not tier.find(run.keys[0])
     assert tier.reason
     warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warnings == [f"pages are not saved to SSD any more: {tier.reason}"]
+    assert warnings == [f"pages are not saved to SSD: {tier.reason}"]
     tier.close(60)
 
 
