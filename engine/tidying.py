@@ -27,7 +27,10 @@ STUCK_AFTER = 30.0
 """Seconds of rest after which a shortage of memory no longer waits for a disk that takes nothing."""
 
 LOOK_EVERY = 10.0
-"""Seconds between looks at whether the system is short of memory, while there are cached pages."""
+"""Seconds between looks at whether the system is short of memory, while there are cached pages.
+
+And at whether the SSD can be written again, where it could not.
+"""
 
 CLOSING_SECONDS = 5.0
 """For which the end of a model may write pages to SSD."""
@@ -124,21 +127,22 @@ class Tidying:
         if not self._is_given_back:
             self._is_given_back = True
             mx.clear_cache()
-        memory = self._model.memory
+        memory, tier = self._model.memory, self._model.tier
         is_stuck = idle_seconds >= STUCK_AFTER and self._is_short(0)
         spilled = memory.spill(SPILL_PAGES)
         if not spilled.is_all and not is_stuck:
             self._due = _NEXT_SPILL if spilled.pages else _NEXT_TRY
             return spilled.pages > 0
-        if self._model.tier is not None:
-            self._model.tier.settle()
+        if tier is not None:
+            tier.settle()
         may_free = idle_seconds - self._built_at >= FREE_AFTER and memory.is_on_ssd
         if may_free or self._is_short(0):
             memory.evict_all()
             if not memory.cached_pages:  # pinned pages stay, and the arena with them
                 self._model.arena.release()
             mx.clear_cache()
-        self._due = LOOK_EVERY if self._model.arena.pages else None
+        is_kept_off = tier is not None and bool(tier.reason)
+        self._due = LOOK_EVERY if self._model.arena.pages or is_kept_off else None
         return True
 
     @property

@@ -23,6 +23,24 @@ class SsdRoom:
         self, settings: SsdSettings, folder: SsdFolder, index: SsdIndex, guard: threading.Lock
     ) -> None:
         self._settings, self._folder, self._index, self._guard = settings, folder, index, guard
+        self._refused = 0
+
+    @property
+    def shortage(self) -> str:
+        """Why the disk has no room for what was refused last, not even in place of all files; "" if it has.
+
+        In words, with what would help.
+        """
+        if not self._refused:
+            return ""
+        free = self._folder.free_bytes()
+        with self._guard:
+            if self._lack(self._refused, free) <= self._index.total_bytes:
+                self._refused = 0
+                return ""
+        floor = self._settings.floor_bytes
+        kept = f" and {_size(floor)} must stay free" if floor else ""
+        return f"the disk has {_size(free)} free{kept}; saving goes on when there is more"
 
     def may_hold(self, size: int, used_ns: int) -> bool:
         """Whether `size` bytes more are possible, if need be in place of files used before `used_ns`."""
@@ -30,8 +48,9 @@ class SsdRoom:
             return True
         free = self._folder.free_bytes()
         with self._guard:
-            over = self._index.total_bytes + size - self._settings.cap_bytes
-            lack = max(over, self._settings.floor_bytes + size - free)
+            total, short = self._index.total_bytes, self._lack(size, free)
+            self._refused = size if short > total else 0
+            lack = max(total + size - self._settings.cap_bytes, short)
             return self._index.bytes_before(used_ns, lack) >= lack
 
     def make(self, size: int, used_ns: int) -> bool:
@@ -56,11 +75,15 @@ class SsdRoom:
     def _keep(self, size: int, used_ns: float) -> None:
         """Until they hold with `size` bytes more, or no file is left that was used before `used_ns`."""
         self._come_down_to(self._settings.cap_bytes - size, used_ns)
-        lack = self._settings.floor_bytes + size - self._folder.free_bytes()
+        lack = self._lack(size, self._folder.free_bytes())
         if lack > 0:
             with self._guard:
                 total = self._index.total_bytes
             self._come_down_to(total - lack, used_ns)
+
+    def _lack(self, size: int, free: int) -> int:
+        """Bytes that the floor asks for, before `size` more are written to a disk with `free` ones."""
+        return self._settings.floor_bytes + size - free
 
     def _come_down_to(self, most: int, used_ns: float) -> None:
         while True:
@@ -71,3 +94,8 @@ class SsdRoom:
             file.path.unlink(missing_ok=True)
             with self._guard:
                 self._index.remove(file.path)
+
+
+def _size(size: int) -> str:
+    """Bytes as people read them."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

@@ -80,7 +80,11 @@ class SsdTier:
     @property
     def reason(self) -> str:
         """Why nothing is written at present, and what helps; "" where nothing speaks against it."""
-        return self._writer.reason
+        try:
+            return self._writer.reason or self._files.room.shortage
+        except OSError as error:
+            self._writer.fail(error)
+            return self._writer.reason
 
     @property
     def usage(self) -> SsdUsage:

@@ -362,7 +362,7 @@ def test_settings_with_a_full_disk(desktop: Desktop, qtbot: QtBot, look: str) ->
     dialog = desktop.window.findChild(SettingsDialog)
     assert dialog
     qtbot.waitUntil(dialog.isVisible)
-    problem = "/data/kv-cache cannot be written (No space left on device); free space there or choose another"
+    problem = "the disk has 6.0 GB free and 8.6 GB must stay free; saving goes on when there is more"
     cache = CacheCounts(ssd_bytes=2_147_000_000, ssd_problem=problem)
     desktop.disk_use.handle(Stats("", 0, 0, 0.0, 0.0, 0, 512, 0, 0, cache=cache))
     qtbot.waitUntil(lambda: problem in dialog.cache.disk_use)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -22,6 +23,11 @@ from tests.engine.kv.spilled import owners_in
 from tests.engine.served_model import PROMPT, Model, long_prompt
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
+
+
+@dataclass
+class Disk:
+    free: int
 
 
 def cache_of(model: Model) -> CacheCounts:
@@ -145,6 +151,24 @@ def test_what_could_not_be_written_is_once_it_can_be_though_nobody_asks_for_anyt
     model.rest(SPILL_AFTER + 3 * LOOK_EVERY)
     assert (cache_of(model).spilled_pages, cache_of(model).ssd_problem) == (12, "")
     assert model.model.memory.is_on_ssd
+    model.serving.close()
+
+
+def test_without_cached_pages_too_it_is_told_when_a_disk_has_room_again(tmp_path: Path) -> None:
+    model = Model(tmp_path, tmp_path / "kv")
+    tier = model.model.tier
+    assert tier is not None
+    free = 0
+    tier._files._folder._disk_usage = lambda folder: Disk(free)
+    model.ask("a")
+    model.serving._tidying._is_short = lambda more: True
+    model.rest(SPILL_AFTER)
+    assert model.model.arena.pages == 0
+    assert cache_of(model).ssd_problem == "the disk has 0.0 MB free; saving goes on when there is more"
+    assert model.serving.next_tidying == LOOK_EVERY
+    free = 1 << 30
+    model.rest(SPILL_AFTER + LOOK_EVERY)
+    assert (cache_of(model).ssd_problem, model.serving.next_tidying) == ("", None)
     model.serving.close()
 
 

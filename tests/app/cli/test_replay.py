@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -156,6 +157,19 @@ def test_pages_are_spilled_that_are_in_files(mlxr_here: Run, random_model: Path,
     assert totals["cache"]["waiting_pages"] == 0
     written = totals["cache"]["spilled_pages"] * totals["page_bytes"]
     assert written <= totals["cache"]["ssd_bytes"] == totals["cache"]["spilled_bytes_today"]
+
+
+def test_none_is_where_the_disk_takes_none_and_why_is_said(
+    mlxr_here: Run, random_model: Path, tmp_path: Path
+) -> None:
+    options = (REPLAYS / "pressure.jsonl", "--model", random_model, "--pages", 8, "--ssd", tmp_path / "pages")
+    disk = shutil.disk_usage(tmp_path)
+    floor = (disk.free + disk.total) // 2
+    done = mlxr_here("replay", *options, "--ssd-floor", floor)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " 0 spilled to SSD, 0 restored" in done.stdout
+    assert "\nnothing is written to SSD at present: the disk has " in done.stdout
+    assert f"{floor / 1e9:.1f} GB must stay free; saving goes on when there is more\n" in done.stdout
 
 
 def test_people_get_a_table_and_the_totals(mlxr_here: Run, random_model: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -23,6 +25,7 @@ from engine.kv.stores import Room
 from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, read, spilled
 
 PATIENCE = 60.0
+KB = 1 << 10
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +77,43 @@ def held(folder: Path) -> Iterator[None]:
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("floor", [0, 60 * KB])
+def test_a_disk_with_too_little_room_is_a_reason_until_there_is_more(small_disk: Path, floor: int) -> None:
+    tier = opened(small_disk / "cache", floor)
+    others = small_disk / "others"
+    others.write_bytes(bytes(shutil.disk_usage(small_disk).free - floor))
+    assert tier.reason == ""  # nothing was to be written yet
+    assert not stores(tier, run_of(1))
+    kept = " and 0.1 MB must stay free" if floor else ""
+    free = "0.1" if floor else "0.0"
+    assert tier.reason == f"the disk has {free} MB free{kept}; saving goes on when there is more"
+    others.unlink()
+    assert tier.reason == ""
+    assert stores(tier, run_of(1))
+
+
+def test_amounts_are_told_in_gigabytes(tmp_path: Path) -> None:
+    floor = shutil.disk_usage(tmp_path).free + 2_500_000_000
+    tier = opened(tmp_path, floor)
+    assert not stores(tier, run_of(1))
+    assert re.fullmatch(
+        rf"the disk has [\d.]+ GB free and {floor / 1e9:.1f} GB must stay free; "
+        "saving goes on when there is more",
+        tier.reason,
+    )
+
+
+def test_no_room_for_what_is_older_than_all_that_is_stored_is_no_problem(small_disk: Path) -> None:
+    tier = opened(small_disk, floor=64 * KB)
+    long_ago, size = tier.tick(), run_of(0).data.nbytes
+    for number in range(200):
+        assert stores(tier, run_of(number))
+    assert len(list(small_disk.rglob("*.safetensors"))) < 200
+    assert tier.room(2 * size, tier.tick()) is Room.NOW
+    assert tier.room(8 * KB, long_ago) is Room.NEVER
+    assert tier.reason == ""
 
 
 def test_a_folder_that_is_held_for_a_moment_costs_nothing(
