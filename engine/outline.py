@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.errors import ModelError, TokenizerError
 from engine.kv.coding import coding, head_bytes
+from engine.loading.fingerprint import sampled_fingerprint
 from engine.loading.folder import SafetensorsFiles, read_config
 from engine.loading.folder import weight_files as folder_weights
 from engine.loading.gguf.config import read_config as read_gguf_config
@@ -40,7 +41,7 @@ class ModelOutline:
         context_length: tokens its config allows.
         largest_window: tokens that some layer may still look back on; None when a layer sees everything.
         kv_bytes_per_token: KV memory per token over all layers, as computed.
-        fingerprint: equal for the same weights wherever they lie.
+        fingerprint: equal for the same weights wherever they lie; see `sampled_fingerprint`.
 
     The last five are 0, None or "" in a model that is not run here.
     """
@@ -130,7 +131,7 @@ def _runnable(
         * config.layers
         * config.kv_heads
         * head_bytes(coding(config.head_dim, dtype, None)),
-        fingerprint=stored.fingerprint(),
+        fingerprint=sampled_fingerprint(stored.content()),
     )
 
 

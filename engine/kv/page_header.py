@@ -52,7 +52,7 @@ class CacheIdentity:
     """What pages must have in common to be exchanged; those of another identity are never matched.
 
     Attributes:
-        fingerprint: of the model (`engine.loading.fingerprint`).
+        fingerprint: of the model (`engine.loading.fingerprinting`).
         dtype: of the stored keys and values, such as "bfloat16".
         page_size: tokens per page.
         kv_bits: bits of a quantised element, None where elements are stored as computed.

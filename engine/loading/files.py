@@ -10,6 +10,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from engine.loading.config import DecoderConfig
+from engine.loading.fingerprint import ModelContent
 from engine.loading.weights import Weights
 from engine.tokenizer import Tokenizer
 from metal.block_types import BlockType
@@ -56,8 +57,8 @@ class WeightFiles(Protocol):
         """The tensors themselves; `on_bytes` hears of each one's bytes on disk when it was read."""
         ...
 
-    def fingerprint(self) -> str:
-        """What the model's KV pages are known by. Raises ModelError when a file cannot be read."""
+    def content(self) -> ModelContent:
+        """What the model's KV pages depend on. Raises ModelError when a file cannot be read."""
         ...
 
 

@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.errors import ModelError
 from engine.loading.config import DecoderConfig, read_json
 from engine.loading.files import ModelFiles, StoredKind
-from engine.loading.fingerprint import model_fingerprint
+from engine.loading.fingerprint import ModelContent
 from engine.loading.quantization import QuantizationSpec, packed_spec
 from engine.loading.safetensors_weights import SafetensorsWeights, TensorHeader, read_headers
 from engine.models import configure
@@ -107,9 +107,9 @@ class SafetensorsFiles:
         del kernel_types  # there are no blocks
         return SafetensorsWeights(self.headers, dtype, self.config.quantization, on_bytes)
 
-    def fingerprint(self) -> str:
-        """What the model's KV pages are known by. Raises ModelError when a file cannot be read."""
-        return model_fingerprint(self.raw, sorted({header.file for header in self.headers.values()}))
+    def content(self) -> ModelContent:
+        """What the model's KV pages depend on. Raises ModelError when a file cannot be read."""
+        return ModelContent.of_safetensors(self.raw, sorted({one.file for one in self.headers.values()}))
 
     def _stored_kind(
         self, kind: QuantizationSpec | str, names: list[str], dtype: mx.Dtype, has_kernels: bool

@@ -22,6 +22,7 @@ from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig
 from engine.loading.executor import executor_for, open_kernels, with_kernels
 from engine.loading.files import ModelFiles
+from engine.loading.fingerprinting import Fingerprinting
 from engine.loading.folder import open_folder
 from engine.loading.gguf.files import open_gguf
 from engine.loading.gguf.parts import gguf_file
@@ -137,7 +138,9 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     config, page_size = _limited(files.config, settings.context), settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
     executor = executor_for(settings)
-    decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
+    with Fingerprinting(files.weights.content(), settings.cache) as fingerprinting:
+        decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
+        fingerprint = fingerprinting.result()
     kernels = open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     resident = resident_tokens(config.context_length, config.largest_window, settings)
@@ -145,7 +148,6 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     info = _describe(path, files, dtype, context, decoder, ledger, arena, pager, executor)
     if kernels is not None:
         info = with_kernels(info, kernels)
-    fingerprint = files.weights.fingerprint()
     tier = _open_tier(fingerprint, config, dtype, settings)
     memory = KVMemory(pager, arena, tier, config.largest_window)
     return LoadedModel(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine import (
@@ -84,6 +86,33 @@ def test_pages_come_back_after_a_restart(tiny: Path, tmp_path: Path) -> None:
     assert again.timing.cached_tokens == 192
     assert again.tokens == first.tokens
     assert Cold(tiny).accepts(PROMPT, again.tokens)
+
+
+def change_middles(file: Path) -> None:
+    """All values but the first and last 1,024 of each larger tensor become half as large again, in place."""
+    length = int.from_bytes(file.read_bytes()[:8], "little")
+    header = json.loads(file.read_bytes()[8 : 8 + length])
+    weights = np.memmap(file, np.float32, "r+", offset=8 + length)
+    for entry in header.values():
+        begin, end = (place // 4 for place in entry["data_offsets"])
+        weights[begin + 1024 : max(begin + 1024, end - 1024)] *= np.float32(1.5)
+    weights.flush()
+
+
+def test_a_model_that_was_changed_in_the_middle_of_its_tensors_gets_none_of_the_others_pages(
+    tmp_path: Path,
+) -> None:
+    model = write_random_model(tmp_path / "m", hidden_size=128, intermediate_size=192)
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(model)
+        before, _ = ask(listener, "a", PROMPT)
+    change_middles(model / "model.safetensors")
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(model)
+        after, report = ask(listener, "b", PROMPT)
+    assert (report.cached_tokens, report.restored_tokens) == (0, 0)
+    assert after.tokens != before.tokens
+    assert Cold(model).accepts(PROMPT, after.tokens)
 
 
 @pytest.mark.parametrize("is_quicker", [True, False])

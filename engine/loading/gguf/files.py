@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from engine.loading.config import DecoderConfig
 from engine.loading.files import ModelFiles, StoredKind
-from engine.loading.fingerprint import tensors_fingerprint
+from engine.loading.fingerprint import ModelContent
 from engine.loading.gguf.config import INTERLEAVED, read_config, shape_entries
 from engine.loading.gguf.header import DENSE_BYTES, GgufHeader, GgufTensor
 from engine.loading.gguf.names import ROPE_FACTORS
@@ -85,13 +85,13 @@ class GgufFiles:
         interleaved = self.config.head_dim if self.config.family in INTERLEAVED else None
         return GgufWeights(self.tensors, dtype, interleaved, kernel_types, on_bytes)
 
-    def fingerprint(self) -> str:
-        """What the model's KV pages are known by. Raises ModelError when a file cannot be read."""
+    def content(self) -> ModelContent:
+        """What the model's KV pages depend on."""
         stored = (
             StoredTensor(one.name, one.type_name, one.shape, one.file, one.begin, one.begin + one.bytes)
             for one in self.tensors.values()
         )
-        return tensors_fingerprint({**self.relevant, "divisors": self.config.rope.divisors}, stored)
+        return ModelContent({**self.relevant, "divisors": self.config.rope.divisors}, tuple(stored))
 
 
 def _stored_kind(

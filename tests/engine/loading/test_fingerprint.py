@@ -1,7 +1,8 @@
-"""A model's fingerprint: the same for the same model anywhere, another for any other."""
+"""Models by a sample of their bytes: the same for the same model anywhere, and another for most others."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -14,13 +15,18 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
-from engine.loading.fingerprint import SAMPLE, model_fingerprint
+from engine.loading.fingerprint import SAMPLE, ModelContent, sampled_fingerprint, tensor_digest
+from engine.loading.safetensors_file import StoredTensor
 from tests.fakes.random_model import write_random_model
 
 
 def fingerprint(folder: Path) -> str:
     config = json.loads((folder / "config.json").read_text())
-    return model_fingerprint(config, sorted(folder.glob("*.safetensors")))
+    return sampled(config, *sorted(folder.glob("*.safetensors")))
+
+
+def sampled(config: dict[str, object], *files: Path) -> str:
+    return sampled_fingerprint(ModelContent.of_safetensors(config, files))
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +109,30 @@ def test_both_ends_of_a_tensor_are_read(tmp_path: Path, bytes_: int) -> None:
         if changed is not None:
             tensor[changed] = 1
         save_file({"before": np.ones(77, np.uint8), "tensor": tensor}, tmp_path / "m.safetensors")
-        seen.add(model_fingerprint({}, [tmp_path / "m.safetensors"]))
+        seen.add(sampled({}, tmp_path / "m.safetensors"))
     assert len(seen) == 4
+
+
+@pytest.mark.parametrize("bytes_", [0, 1, 999, 1000, 1001, 12_345])
+def test_all_data_of_a_tensor_and_nothing_else_is_digested(
+    tmp_path: Path, bytes_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.loading.fingerprint.PIECE", 1000)
+    data, file = np.random.default_rng(0).bytes(bytes_), tmp_path / "weights"
+    file.write_bytes(b"before" + data + b"behind")
+    tensor = StoredTensor("t", "U8", (bytes_,), file, 6, 6 + bytes_)
+    assert tensor_digest(tensor) == hashlib.sha256(data).digest()
+
+
+def test_a_file_that_became_shorter_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"12345")
+    with pytest.raises(ModelError, match="weights became shorter"):
+        tensor_digest(StoredTensor("t", "U8", (9,), tmp_path / "weights", 0, 9))
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"gone\.safetensors cannot be read"):
-        model_fingerprint({}, [tmp_path / "gone.safetensors"])
+        sampled({}, tmp_path / "gone.safetensors")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -123,7 +146,7 @@ def test_a_file_that_is_none_of_safetensors_is_said_to_be_damaged(
         json.loads(header)
     except ValueError:
         with pytest.raises(ModelError, match="damaged or no safetensors file"):
-            model_fingerprint({}, [path])
+            sampled({}, path)
 
 
 @pytest.mark.parametrize(
@@ -146,4 +169,4 @@ def test_a_header_that_makes_no_sense_is_damage(tmp_path: Path, header: str) -> 
     path = tmp_path / "m.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
     with pytest.raises(ModelError, match="damaged or no safetensors file"):
-        model_fingerprint({}, [path])
+        sampled({}, path)
