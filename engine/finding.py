@@ -87,7 +87,7 @@ class Finding:
                 return True
         sequence.may_restore = False
         self._memory.settle(sequence.table, tokens, owner)
-        self._sample(sequence.table, tokens, sequence.begun_at, runner)
+        self._sample(sequence.table, tokens, owner, sequence.begun_at, runner)
         return False
 
     def recall(self, runner: Runner) -> None:
@@ -109,7 +109,7 @@ class Finding:
                 if self._read_some(table, prompt, chat, is_alone=False):
                     self._asked = _Asked(asked.request, begun_at)
                     return
-            self._sample(table, prompt, begun_at, runner)
+            self._sample(table, prompt, chat, begun_at, runner)
         finally:
             self._memory.free(table)
 
@@ -264,15 +264,18 @@ class Finding:
         pager = self._model.pager
         return ahead.end - ahead.begin <= self._model.arena.pages - (pager.total_pages - pager.free_pages)
 
-    def _sample(self, table: PageTable, tokens: tuple[int, ...], begun_at: int, runner: Runner) -> None:
+    def _sample(
+        self, table: PageTable, tokens: tuple[int, ...], owner: str | None, begun_at: int, runner: Runner
+    ) -> None:
         """Of some prompts of which pages came back behind token `begun_at`, see whether these are right."""
         size = self._model.pager.page_size
         begin = begun_at // size * size
-        if table.length <= begun_at or table.length % size or self._model.config.largest_window:
+        if table.length <= begun_at or table.length % size:
             return
         if self._check.is_due() and not self._check.agrees(runner, table, tokens):
             log.warning("pages of %s from SSD disagree with it; they are gone", self._model.info.name)
             self._memory.distrust(table, tokens, begin)
+            self._memory.settle(table, tokens, owner)  # what a window saw before may be gone from it
 
 
 def _few(model: LoadedModel) -> int:

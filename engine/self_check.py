@@ -8,7 +8,8 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.kv.page_table import PageTable
+from engine.kv.page_data import id_bytes
+from engine.kv.page_table import NO_PAGE, PageTable
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
@@ -23,7 +24,10 @@ CODED_TOLERANCE: Mapping[int | None, float] = {8: 1e-2, 4: 5e-2}
 class SelfCheck:
     """Compares the logits that follow restored pages with those that follow their last page computed anew.
 
-    That page is computed from all the pages before it, so that one wrong page among them shows.
+    That page is computed from all the pages before it that it sees, so that one wrong page among them shows.
+    With a sliding window in every layer no beginning of the text has to be computed for it, but one page more
+    has to be there than what follows sees: the last page's tokens see as far back as the page in front of
+    that. It is read from SSD for them, if memory has it no more.
     """
 
     def __init__(
@@ -39,13 +43,20 @@ class SelfCheck:
         return self._random.random() < self._share
 
     def agrees(self, runner: Runner, table: PageTable, tokens: Sequence[int]) -> bool:
-        """Whether the pages of `table`, all full, are those of `tokens`; true as well when no page is left.
+        """Whether the pages of `table`, all full and none missing that its next token sees, are `tokens`'.
 
-        Raises what the device raises.
+        True as well when that cannot be known: no page is left to compute in, or the SSD has lost the page in
+        front of those that a window sees. Raises what the device raises.
         """
         pager, end = self._model.pager, table.length
         begin = end - pager.page_size
-        stored, anew = pager.fork(table), pager.fork(table)
+        try:
+            stored = self._as_last_page_saw(table)
+        except OutOfPages:
+            return True
+        if stored is None:
+            return True
+        anew = pager.fork(stored)
         stored.length = end - 1
         pager.shrink(anew, begin)
         try:
@@ -60,3 +71,32 @@ class SelfCheck:
             self._model.memory.free(anew)
         worst = mx.abs(ours - theirs).max() / mx.maximum(mx.abs(ours).max(), 1e-6)
         return cast(float, worst.item()) <= self._tolerance
+
+    def _as_last_page_saw(self, table: PageTable) -> PageTable | None:
+        """`table` forked, with the page that a window has left since its last page; None where that is gone.
+
+        Raises OutOfPages.
+        """
+        pager, tree, tier = self._model.pager, self._model.memory.tree, self._model.tier
+        first = tree.first_seen(table.length)
+        if first == len(table.pages):  # a window of one token, which sees nothing that is stored
+            return None
+        if not first or table.pages[first - 1] != NO_PAGE:
+            return pager.fork(table)
+        node = tree.node_at(table.pages[first])
+        before = node.parent if node else None
+        if before is None or tier is None:
+            return None
+        pages = [NO_PAGE] * (first - 1)
+        if before.page != NO_PAGE:
+            return pager.share([*pages, before.page, *table.pages[first:]], table.length)
+        read = PageTable()
+        self._model.memory.grow(read, pager.page_size)
+        try:
+            memory = self._model.arena.memory(read.pages)
+            is_there = tier.read([before.key], id_bytes(before.tokens), memory)
+            return (
+                pager.share([*pages, *read.pages, *table.pages[first:]], table.length) if is_there else None
+            )
+        finally:
+            self._model.memory.free(read)
