@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,22 +83,76 @@ def _afresh(
     return ChatPrompt(ids, kept, None if kept == len(history.tokens) else reason)
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Where a message's content is in a rendered chat: from the id at `begin` on, up to the ids `rest`."""
+
+    begin: int
+    rest: tuple[int, ...]
+
+
 def _change(tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int, ...]) -> MissReason:
-    """What of the chat's opening is not as it was when `tokens` were computed."""
-    if opening[0].role == "system":
-        text = tokenizer.decode(tokenizer.encode(opening[0].content, add_bos=False)).strip()
-        return "template changed" if text in tokenizer.decode(tokens) else "system prompt changed"
-    return "system prompt changed" if _had_system(tokenizer, opening, tokens) else "template changed"
+    """What of the chat's opening is not as it was when `tokens` were computed.
+
+    A message has changed where these differ within its content in today's rendering. It was longer then where
+    they differ at its end, and what the template puts behind it follows in `tokens` all the same; or where
+    they differ later, and all that is behind it follows.
+    """
+    ids = _rendered(tokenizer, opening)
+    same = common_length(tokens, ids)
+    if _came_or_went(tokenizer, opening, tokens, same):
+        return "system prompt changed"
+    next_begin = len(ids)
+    for place in reversed(range(len(opening))):
+        span = _span(tokenizer, opening, place, ids)
+        if span.begin <= same:
+            end = len(ids) - len(span.rest)
+            behind = ids[end:next_begin] if same == end else span.rest
+            if same >= end and not _holds(tokens[span.begin :], behind):
+                return "template changed"
+            return "system prompt changed" if opening[place].role == "system" else "edited"
+        next_begin = span.begin
+    return "template changed"
 
 
-def _had_system(tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int, ...]) -> bool:
-    """Whether `tokens` begin as a chat with a system prompt does, and as one without does not."""
+def _came_or_went(
+    tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int, ...], same: int
+) -> bool:
+    """Whether the system prompt is what `tokens`, of which `same` are as today, had not, or had alone."""
     try:
-        ids = [_rendered(tokenizer, [Message("system", text), *opening]) for text in (_MARK, "a" + _MARK)]
-    except InvalidRequest:  # the template knows no system prompt
+        if opening[0].role == "system":
+            without = opening[1:]
+            return bool(without) and common_length(tokens, _rendered(tokenizer, without)) > same
+        marked = [Message("system", _MARK), *opening]
+        ids = _rendered(tokenizer, marked)
+        span = _span(tokenizer, marked, 0, ids)
+    except InvalidRequest:  # the template knows no system prompt, or no chat without one
         return False
-    with_system = common_length(*ids)
-    return with_system <= common_length(ids[0], tokens) > common_length(_rendered(tokenizer, opening), tokens)
+    common = common_length(tokens, ids)
+    return span.begin <= common and (common > same or _holds(tokens[span.begin :], span.rest))
+
+
+def _span(tokenizer: Tokenizer, messages: Sequence[Message], place: int, ids: tuple[int, ...]) -> _Span:
+    """Of the content of messages[place] in `ids`, those of `messages`; at their end if it is not shown."""
+    before, role, behind = messages[:place], messages[place].role, messages[place + 1 :]
+    marked, other = (
+        _rendered(tokenizer, [*before, Message(role, text), *behind]) for text in (_MARK + "a", "a" + _MARK)
+    )
+    begin = common_length(marked, other)
+    rest = min(common_length(marked[::-1], one[::-1]) for one in (other, ids))
+    if begin == len(marked):
+        return _Span(len(ids), ())
+    return _Span(min(begin, common_length(marked, ids)), ids[len(ids) - rest :])
+
+
+def _holds(tokens: tuple[int, ...], part: tuple[int, ...]) -> bool:
+    """Whether the ids `part` are anywhere in `tokens`, one behind the other."""
+    whole, wanted = array("I", tokens), array("I", part).tobytes()
+    data = whole.tobytes()
+    at = data.find(wanted)
+    while at % whole.itemsize and at >= 0:
+        at = data.find(wanted, at + 1)
+    return at >= 0
 
 
 def _starts_with(tokens: tuple[int, ...], opening: tuple[int, ...]) -> bool:

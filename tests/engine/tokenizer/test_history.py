@@ -239,6 +239,95 @@ def test_another_system_prompt(load: Load, before: tuple[Message, ...], after: t
     assert made.ids[made.kept] != tokens[made.kept]
 
 
+KIND = "be brief and kind to all the readers of pages"
+SYSTEM_CHANGES = {
+    "shorter": (KIND, "be brief"),
+    "longer": ("be brief", KIND),
+    "another": (KIND, "say more"),
+    "its middle": (KIND, "readers"),
+    "its end": (KIND, "pages"),
+    "emptied": (KIND, ""),
+    "filled": ("", KIND),
+    "removed": (KIND, None),
+    "added": (None, KIND),
+    "what the user says": (KIND, USER.content),
+}
+TELLING = [kind for kind in KINDS if kind != "unigram"]  # whose template tells nobody's role
+WITH_SYSTEM = [kind for kind in TELLING if kind not in ("mistral", "legacy pieces")]  # these refuse one
+
+
+def chat_with(system: str | None, *messages: Message) -> tuple[Message, ...]:
+    return (*([] if system is None else [Message("system", system)]), *messages)
+
+
+@pytest.mark.parametrize("kind", WITH_SYSTEM)
+@pytest.mark.parametrize("change", SYSTEM_CHANGES)
+def test_a_system_prompt_is_said_to_have_changed_whatever_it_has_in_common(
+    tokenizers: dict[str, Tokenizer], kind: str, change: str
+) -> None:
+    tokenizer, (before, after) = tokenizers[kind], SYSTEM_CHANGES[change]
+    old, new = chat_with(before, *CHAT), chat_with(after, *CHAT)
+    tokens = rendered_history(tokenizer, old, len(old) - 1)
+    made = chat_prompt(tokenizer, new, History(tokens, len(new) - 1, "m"), "m")
+    assert (list(made.ids), made.reason) == (tokenizer.encode_chat(new), "system prompt changed")
+
+
+@pytest.mark.parametrize("kind", WITH_SYSTEM)
+@pytest.mark.parametrize("after", ["be brief", "say more", KIND + ", and long", ""])
+def test_of_a_system_prompt_and_a_message_that_changed_the_first_is_said(
+    tokenizers: dict[str, Tokenizer], kind: str, after: str
+) -> None:
+    tokenizer = tokenizers[kind]
+    tokens = rendered_history(tokenizer, chat_with(KIND, *CHAT), 3)
+    new = chat_with(after, Message("user", "A quick dog"), *CHAT[1:])
+    assert chat_prompt(tokenizer, new, History(tokens, 3, "m"), "m").reason == "system prompt changed"
+
+
+@pytest.mark.parametrize("kind", TELLING)
+@pytest.mark.parametrize("after", ["The quick", "The quick fox jumps", "A lazy dog", "fox", "a lazy dog", ""])
+@pytest.mark.parametrize("system", [None, KIND, "The quick fox"])
+def test_an_edited_first_message_is_said_to_be(
+    tokenizers: dict[str, Tokenizer], kind: str, after: str, system: str | None
+) -> None:
+    tokenizer = tokenizers[kind]
+    if system is not None and kind not in WITH_SYSTEM:
+        pytest.skip("its template refuses a system prompt")
+    old = chat_with(system, *CHAT)
+    new = chat_with(system, Message("user", after), *CHAT[1:])
+    tokens = rendered_history(tokenizer, old, len(old) - 1)
+    made = chat_prompt(tokenizer, new, History(tokens, len(new) - 1, "m"), "m")
+    assert (list(made.ids), made.reason) == (tokenizer.encode_chat(new), "edited")
+
+
+def test_of_a_default_system_prompt_and_ones_own_each_may_follow_the_other(load: Load) -> None:
+    default = "{% if messages[0].role != 'system' %}<|im_start|>system\nbe brief<|im_end|>\n{% endif %}"
+    tokenizer = load("qwen", default + CHATML)
+    for before, after in ((None, KIND), (KIND, None), ("be", None), (None, "be")):
+        old, new = chat_with(before, *CHAT), chat_with(after, *CHAT)
+        tokens = rendered_history(tokenizer, old, len(old) - 1)
+        made = chat_prompt(tokenizer, new, History(tokens, len(new) - 1, "m"), "m")
+        assert made.reason == "system prompt changed"
+
+
+@pytest.mark.parametrize("place", ["behind the system prompt", "behind the question"])
+@pytest.mark.parametrize("system", [(), (SYSTEM,)], ids=["without", "with"])
+def test_a_date_that_a_template_puts_between_messages(
+    load: Load, place: str, system: tuple[Message, ...]
+) -> None:
+    role = "system" if "system" in place else "user"
+    day, tokenizer = [1], load("qwen", CHATML)
+    dated = CHATML.replace(
+        "<|im_end|>\n", f"<|im_end|>\n{{% if m.role == '{role}' %}}{{{{ strftime_now('%d') }}}}{{% endif %}}"
+    )
+    tokenizer.chat_template = ChatTemplate(dated, {}, now=lambda: datetime(2026, 1, day[0]))
+    chat = system + CHAT
+    history = History(rendered_history(tokenizer, chat, len(system) + 2), len(system) + 2, "m")
+    day[0] = 29
+    made = chat_prompt(tokenizer, chat, history, "m")
+    is_dated = bool(system) or role == "user"
+    assert made.reason == ("template changed" if is_dated else None)
+
+
 @pytest.mark.parametrize("system", [(), (SYSTEM,)], ids=["without", "with"])
 def test_a_template_that_says_another_date(load: Load, system: tuple[Message, ...]) -> None:
     tokenizer = load("qwen", CHATML)
