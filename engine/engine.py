@@ -272,7 +272,7 @@ class Engine:
         request = accept_command(
             command, serving.model, partial(serving.chats.capacity, command.chat), arrived
         )
-        self._emit(serving.predict(request))
+        self._emit(serving.predict(request, is_alone=self._models.is_alone(serving)))
 
     def _profile(self, command: ProfileStep) -> None:
         serving = self._models.find(command.model)

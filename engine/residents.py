@@ -75,6 +75,10 @@ class Residents:
         """Whether there is a request to work on."""
         return any(resident.at_work.busy for resident in self._awake)
 
+    def is_alone(self, serving: Serving) -> bool:
+        """Whether no other model has a request to work on."""
+        return not any(other.busy for other in self.servings if other is not serving)
+
     def find(self, path: str) -> Serving | None:
         """The model named by its path, or with "" the newest one; None while it rests, or is not there."""
         resident = self._named(path)

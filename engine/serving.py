@@ -14,7 +14,8 @@ from engine.chat_pages import ChatPages
 from engine.chunking import ChunkSizer
 from engine.endings import Endings
 from engine.events import Event
-from engine.finding import Finding, Reused
+from engine.expecting import Expecting
+from engine.finding import Finding
 from engine.kv.pager import OutOfPages
 from engine.lessons import Lessons
 from engine.live_runner import LiveRunner
@@ -76,6 +77,7 @@ class Serving:
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
         self._tidying = Tidying(model, self._finding.make_ready)
+        self._expecting = Expecting(self._batcher, self._finding, self._room, self._warming, self._tidying)
         self._sent: Sent | None = None
         self._speculations = Speculations(
             is_on=settings.speculation, is_warm=self._live.is_warm, model=draft_model
@@ -94,8 +96,7 @@ class Serving:
 
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
-        if self._batcher.busy:
-            self._expect(request, self._finding.reused(request))
+        self._expecting.added(request)
         self._batcher.add(request)
         request.came_alone = self._batcher.has_one
 
@@ -156,19 +157,9 @@ class Serving:
         """A profile of a decode step, for when there is no request. Raises OutOfPages."""
         return StepProfiler(self.model, self._live)
 
-    def predict(self, request: Request) -> Predicted:
-        """What it would find, were it sent now. Where that is on SSD, there will be room for it."""
-        reused = self._finding.reused(request)
-        if self._batcher.busy:
-            self._expect(request, reused)
-        turn = request.sequences[0].turn
-        ahead = [other for other in self._batcher if other.turn <= turn and other.pending > 1]
-        self._warming.expect()
-        pages = self._room.needed(request)
-        predicted = self._finding.predict(request, reused, ahead, pages)
-        if predicted.restored_tokens:
-            self._tidying.expect(pages)
-        return predicted
+    def predict(self, request: Request, *, is_alone: bool = True) -> Predicted:
+        """What it would find, were it sent now. Not `is_alone`: another model has requests."""
+        return self._expecting.predict(request, is_alone=is_alone)
 
     def release(self, chat: str) -> None:
         """Put the pages that only `chat` owns on SSD, and free their memory."""
@@ -242,12 +233,6 @@ class Serving:
             self._room.rest()
             self._tidying.rest_began()
             self._tell.stats()
-
-    def _expect(self, newcomer: Request, reused: Reused) -> None:
-        """Others are there: how long its prompt takes to read, and what is left of theirs."""
-        for sequence in self._batcher.running:
-            sequence.reading = self._finding.rest(sequence)
-        newcomer.sequences[0].reading = self._finding.reading(newcomer, reused)
 
     def _started(self, sequence: Sequence) -> None:
         """It began, for the first time or again after it gave way."""

@@ -157,6 +157,30 @@ def test_they_take_turns_a_step_each(models: tuple[Path, Path, Path]) -> None:
     )  # the others' prompts come first, and text is told when its last byte is there
 
 
+def foretold(listener: Listener, command: Generate) -> float | None:
+    listener.submit(Predict(command))
+    predicted = listener.wait(lambda event: isinstance(event, Predicted))
+    assert isinstance(predicted, Predicted)
+    return predicted.seconds
+
+
+def test_while_another_works_no_time_is_foretold(listener: Listener, models: tuple[Path, Path, Path]) -> None:
+    first, second, _ = models
+    listener.load(first, "first")
+    listener.load(second, "second")
+    prompts = [PROMPT[number : number + 150 - number] for number in range(5)]
+    for number in range(3):
+        listener.submit(ask(f"alone {number}", second, prompt=prompts[number]))
+        listener.finished(f"alone {number}")
+    assert foretold(listener, ask("p", second, prompt=prompts[3])) is not None
+    listener.submit(ask("endless", first, 300))
+    listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "endless")
+    assert foretold(listener, ask("q", second, prompt=prompts[3])) is None
+    listener.submit(Cancel("endless"))
+    listener.finished("endless")
+    assert foretold(listener, ask("r", second, prompt=prompts[4])) is not None
+
+
 def test_the_arenas_together_keep_to_the_budget(
     models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
