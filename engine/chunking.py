@@ -7,6 +7,7 @@ from collections.abc import Callable
 from statistics import median
 
 from engine.aside_pace import AsidePace
+from engine.elsewhere import NOBODY
 from engine.slices import DISPATCH_SECONDS, Size, SliceSizer
 from engine.ways import FREE, Mixing, Way, Ways
 
@@ -74,6 +75,12 @@ class ChunkSizer:
     as one of many. Or a few tokens of the prompt are rows of the answers' own products: good where these wait
     for the weights to be read. That one compiles, where kernels are compiled, and is slow on many machines:
     then it is tried only where it was measured at rest, and promises more.
+
+    Beside answers of another model a step is a slice of the first kind, and takes as long as one among these
+    might add to theirs.
+
+    Attributes:
+        elsewhere: what other models are at.
     """
 
     def __init__(
@@ -93,7 +100,9 @@ class ChunkSizer:
         self._longest = max(most, longest)
         self._rates = deque[float](maxlen=_RATES_KEPT)
         self._slices = SliceSizer(self._sizes())
+        self._between = SliceSizer(self._sizes())  # steps of other models' answers
         self._mixed = SliceSizer(self._mixed_sizes(), more=0.0)
+        self.elsewhere = NOBODY
         self._ways, self._mixing = Ways(), mixing
         self._since_alone = 0
         self._decode_seconds = defaultdict[int, deque[float]](lambda: deque(maxlen=_STEPS_KEPT))
@@ -110,13 +119,13 @@ class ChunkSizer:
 
     def next(self, begin: int, remaining: int, answers: int = 0) -> int:
         """Tokens of the next chunk, 1 … remaining, from token `begin` on, beside so many running answers."""
-        if not answers:
+        if not answers and not self.elsewhere.answers:
             alone = int(self.rate * DISPATCH_SECONDS) if self._rates else _FIRST_PAGES * self._page_size
             alone = max(alone, COMMON) if self._rates else alone
             return self._cut(begin, remaining, self._whole(alone, self._most))
         if self._mixes:
             return min(remaining, self._size(self._mixed, answers).tokens)
-        return self._cut(begin, remaining, self._fitting(begin, remaining, self._size(self._slices, answers)))
+        return self._cut(begin, remaining, self._fitting(begin, remaining, answers))
 
     def aside(self, remaining: int) -> int:
         """Tokens of the next chunk of a prompt in a process of its own, 1 … remaining.
@@ -129,7 +138,7 @@ class ChunkSizer:
 
     def aside_seconds(self, answers: int, busy: float) -> float:
         """What a step of so many answers may take beside such a chunk: see AsidePace."""
-        return self._aside_pace.seconds(answers, busy, self._alone(answers) or 0.0)
+        return self._aside_pace.seconds(answers, busy, self.alone(answers) or 0.0)
 
     def steps(self, tokens: int) -> int:
         """In how many of them a chunk of so many tokens is computed alone."""
@@ -142,8 +151,8 @@ class ChunkSizer:
     def layers(self, tokens: int, left: int, answers: int = 0) -> int:
         """Of the layers that are left of a chunk, those that the next step computes, 1 … left."""
         most = left
-        if answers:
-            most = min(left, self._layers_of(tokens, self._size(self._slices, answers)))
+        if answers or self.elsewhere.answers:
+            most = min(left, self._layers_of(tokens, answers))
         elif self._rates:
             most = min(left, int(_LENIENT * self._layers * self.rate * DISPATCH_SECONDS / tokens))
         elif tokens > self._page_size:
@@ -161,7 +170,7 @@ class ChunkSizer:
             return
         if answers:
             self._since_alone += 1
-            alone = self._alone(answers)
+            alone = self.alone(answers)
             if alone:
                 is_mixed = way is Way.MIXED
                 sizer = self._mixed if is_mixed else self._slices
@@ -170,6 +179,10 @@ class ChunkSizer:
                 mixed, apart = self._mixed.pace(alone, may), self._slices.pace(alone, may)
                 may_try = self._mixes or self._mixing().is_promising(apart, self._layers, alone, may)
                 self._ways.took(is_mixed=is_mixed, mixed=mixed, apart=apart, may_try=may_try)
+        elif self.elsewhere.answers:
+            if alone := self.elsewhere.seconds:
+                size = Size(tokens, round(share * self._layers))
+                self._between.took(size, alone + seconds, alone, self._token())
         elif tokens * share >= min(self._page_size, 8):
             self._rates.append(tokens * share / seconds)
 
@@ -192,32 +205,40 @@ class ChunkSizer:
         return self._ways.is_mixed and self._mixing().is_allowed
 
     def _size(self, sizer: SliceSizer, answers: int) -> Size:
-        return sizer.next(self._alone(answers) or 0.0, self._token())
+        alone = self.alone(answers) if answers else self.elsewhere.seconds
+        return sizer.next(alone or 0.0, self._token())
+
+    def _slicing(self, answers: int) -> SliceSizer:
+        """By what slices are chosen beside so many answers here, or with none beside those elsewhere."""
+        return self._slices if answers else self._between
 
     def _token(self) -> float:
         """Seconds that a layer takes for a token of a prompt alone; 0 before the first measurement."""
         return 1 / (self.rate * self._layers) if self._rates else 0.0
 
-    def _fitting(self, begin: int, remaining: int, slice_: Size) -> int:
+    def _fitting(self, begin: int, remaining: int, answers: int) -> int:
         """Tokens of a common chunk from `begin` on, of which some layers are nearly as much work as a slice.
 
         Those of the slice itself, where it has few, or where no such chunk begins there.
         """
+        slice_ = self._size(self._slicing(answers), answers)
         if slice_.tokens <= LONG:
             return slice_.tokens
         found, most, size = slice_.tokens, 0.0, self._whole(slice_.work, self._longest)
         while size >= LONG:
-            layers = self._layers_of(size, slice_)
+            layers = self._layers_of(size, answers)
             worth = size * layers / (1 + _LAUNCHED * (layers - 1))
             if size <= remaining and begin % size == 0 and worth > most:
                 found, most = size, worth
             size = _common_size(size - 1)
         return found
 
-    def _layers_of(self, tokens: int, slice_: Size) -> int:
+    def _layers_of(self, tokens: int, answers: int) -> int:
         """Of a chunk of so many tokens, those that are as much work as a slice."""
+        sizer = self._slicing(answers)
+        slice_ = self._size(sizer, answers)
         if tokens < slice_.tokens:
-            return self._slices.most_layers(tokens)
+            return sizer.most_layers(tokens)
         return max(1, min(self._layers, slice_.work // tokens))
 
     def _cut(self, begin: int, remaining: int, size: int) -> int:
@@ -257,8 +278,8 @@ class ChunkSizer:
         sizes = {self._whole(int(least * 2 ** (step / _FINER) + 0.5), most) for step in steps}
         return sorted(size for size in sizes | {most} if size <= most)
 
-    def _alone(self, answers: int) -> float | None:
-        """What a step of so many answers takes, by the nearest number that was measured.
+    def alone(self, answers: int) -> float | None:
+        """Seconds that a step of so many answers takes, by the nearest number that was measured; None before.
 
         The median of the latest: a step during which a request was taken in says nothing.
         """

@@ -36,10 +36,14 @@ class PromptChunks:
         self._aside_at, self._waits = 0.0, are_two()
 
     def next(self, runner: Runner, sequence: Sequence, answers: int) -> tuple[int, Way]:
-        """Tokens of the next chunk of its prompt beside so many `answers`, and its way through the model."""
+        """Tokens of the next chunk of its prompt beside so many `answers`, and its way through the model.
+
+        It has a process of its own beside other models' answers, too.
+        """
         pending = sequence.pending
         is_long = pending >= max(FEWEST_ASIDE, WORTH_ASIDE_S * self._sizer.rate)
-        if answers and is_long and runner.has_aside and sequence.request.may_have_process:
+        is_awaited = answers or self._sizer.elsewhere.answers
+        if is_awaited and is_long and runner.has_aside and sequence.request.may_have_process:
             return self._sizer.aside(pending), Way.ASIDE
         begin = sequence.table.length
         size = self._warm(begin, self._sizer.next(begin, pending, answers))
@@ -88,7 +92,8 @@ class PromptChunks:
 
     def patience(self, filling: Sequence | None, answers: int) -> float:
         """Seconds that the next step waits for a chunk in its own process: there is nothing else to do."""
-        return _PATIENCE if filling is not None and filling.goes(Way.ASIDE) and not answers else 0.0
+        is_awaited = answers or self._sizer.elsewhere.answers
+        return _PATIENCE if filling is not None and filling.goes(Way.ASIDE) and not is_awaited else 0.0
 
     def pace(self, answers: int) -> float:
         """Seconds until it is time for the tokens that so many answers have come to beside such a chunk.

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 from engine.cache_events import ChatMemory, ChatsCached
@@ -25,6 +24,7 @@ from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.sharing import chats_of_all, tenant_at, tenant_of
 from engine.tidying import CLOSING_SECONDS
+from engine.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Residents:
         self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
         self._forgetting = Forgetting(settings.ssd, settled, clock)
         self._are_pages_watched = False
-        self._turns = count(1)
+        self._turns = Turns(clock)
         self._idle_since = 0.0
 
     @property
@@ -159,11 +159,8 @@ class Residents:
             serving.watch_pages(are_watched)
 
     def take_turn(self) -> None:
-        """Make a step of the model that has waited longest for one. One model at least is busy."""
-        busy = [resident for resident in self._awake if resident.at_work.busy]
-        resident = min(busy, key=lambda resident: resident.turn)
-        resident.turn, resident.used = next(self._turns), self._clock()
-        resident.at_work.work(is_alone=len(busy) == 1)
+        """Make a step of a model whose turn it is. One model at least is busy."""
+        self._turns.take([resident for resident in self._awake if resident.at_work.busy])
         self._send_away()
 
     def rest(self) -> None:

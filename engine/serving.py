@@ -12,6 +12,7 @@ from engine.broken_steps import BrokenSteps
 from engine.cache_events import Predicted
 from engine.chat_pages import ChatPages
 from engine.chunking import ChunkSizer
+from engine.elsewhere import NOBODY, Elsewhere
 from engine.endings import Endings
 from engine.events import Event
 from engine.expecting import Expecting
@@ -93,6 +94,16 @@ class Serving:
     def busy(self) -> bool:
         """Whether there is a request to work on."""
         return self._batcher.busy
+
+    @property
+    def answers(self) -> int:
+        """How many run: their prompts are read."""
+        return sum(sequence.pending <= 1 for sequence in self._batcher.running)
+
+    @property
+    def answer_seconds(self) -> float:
+        """Seconds of a step of these, where there are any, and nothing else; 0 where nobody knows."""
+        return self._batcher.chunks.alone(self.answers) or 0.0
 
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
@@ -190,13 +201,14 @@ class Serving:
         if self.model.pager.total_pages != before:
             self._tell.stats()
 
-    def work(self, *, is_alone: bool = True) -> None:
+    def work(self, elsewhere: Elsewhere = NOBODY) -> None:
         """Send a step of the running requests, and read the one that was sent before.
 
-        While another model works too, not `is_alone`, a step is read in the turn in which it is sent: the
-        other's step would count as its time.
+        While another model works too, a step is read in the turn in which it is sent: the other's step would
+        count as its time. A prompt's is short where the other has answers.
         """
-        flying = self._sent
+        flying, is_alone = self._sent, not elsewhere.is_busy
+        self._batcher.chunks.elsewhere = elsewhere
         self._live.first_runs.begin()
         try:
             if self._room.is_there() and (sequence := self._batcher.start(self._sent)):
@@ -219,6 +231,7 @@ class Serving:
                 self._read(before)
         except Exception as error:  # noqa: BLE001 — the top of the thread for these requests
             self._broke(error, flying)
+        self._batcher.chunks.elsewhere = NOBODY  # what is asked between two turns is asked of it alone
         self._rest()
         self._tell.beat()
 

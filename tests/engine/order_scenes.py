@@ -14,6 +14,7 @@ import pytest
 
 from engine.accepting import accept_command
 from engine.commands import Generate
+from engine.elsewhere import Elsewhere
 from engine.events import Event, Failed, Finished, Stats
 from engine.kv.arena import Arena
 from engine.loading.model import load_model
@@ -161,7 +162,7 @@ def taking_turns(folder: Path) -> None:
     chat.work(5)
     assert chat.in_flight
     for _ in range(3):
-        chat.serving.work(is_alone=False)
+        chat.serving.work(Elsewhere(is_busy=True))
         assert not chat.in_flight
     chat.work(2)
     assert chat.in_flight
