@@ -195,7 +195,7 @@ class Request:
         history: ids of the prompt, from the first on, that its chat says it was computed as.
         launched_before: launches until its prefill began.
         has_opened: whether its prompt was computed, and its answers have begun.
-        came_alone: whether nobody else was there when it came.
+        came_alone: whether nobody else was there when it came, nor another model's steps came between since.
         drafted_tokens, accepted_tokens: of its answers' speculation.
         is_forgotten: whether its chat was, since it was asked: nothing of it is kept.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.

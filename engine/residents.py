@@ -221,6 +221,8 @@ class Residents:
     def _open(self, resident: Resident, seconds: float) -> None:
         """Load it; what others have to give up for it is written to SSD within `seconds`."""
         tell = partial(self._tell, resident.path)
+        for other in self.servings:
+            other.held_up()
         try:
             pages = self._make_room(resident.command, seconds)
             resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)

@@ -105,6 +105,11 @@ class Serving:
         """Seconds of a step of these, where there are any, and nothing else; 0 where nobody knows."""
         return self._batcher.chunks.alone(self.answers) or 0.0
 
+    def held_up(self) -> None:
+        """Another model has the engine's thread meanwhile: as a whole, no request tells what it takes."""
+        for sequence in self._batcher:
+            sequence.request.came_alone = False
+
     def add(self, request: Request) -> None:
         """Queue an accepted request."""
         self._expecting.added(request)

@@ -26,6 +26,9 @@ class Turns:
 
     def take(self, busy: Sequence[Resident]) -> None:
         """Make a step of one of these, that have a request: one at least."""
+        if len(busy) > 1:
+            for each in busy:
+                each.at_work.held_up()
         first = min(busy, key=lambda resident: resident.turn)
         first.turn = next(self._numbers)
         readers = [resident for resident in busy if not resident.at_work.answers]

@@ -75,6 +75,20 @@ def test_who_waited_for_another_to_end_teaches_nothing_as_a_whole(
     assert lessons[-1][:2] == ("answered", len(long))
 
 
+def test_who_shares_the_thread_with_another_model_teaches_nothing_as_a_whole(
+    tmp_path: Path, lessons: list[LESSON]
+) -> None:
+    model = Model(tmp_path, None)
+    model.ask("first", PROMPT)
+    lessons.clear()
+    model.serving.add(model.request("beside", long_prompt(1, 14)))
+    model.serving.held_up()  # for a moment, which is over by its first token
+    finish(model)
+    assert not lessons
+    model.ask("alone", long_prompt(2, 14))
+    assert [new for _, new, _ in lessons] == [len(long_prompt(2, 14))]
+
+
 def test_growing_memory_is_no_cost_of_the_prompt_and_foretold(
     tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,12 +24,15 @@ class Worker:
 
     def __init__(self, clock: Clock, seconds: float, answers: int = 0) -> None:
         self.seconds, self.answers, self.answer_seconds = seconds, answers, seconds
-        self.told = list[Elsewhere]()
+        self.told, self.was_held_up = list[Elsewhere](), False
         self._clock = clock
 
     def work(self, elsewhere: Elsewhere) -> None:
         self.told.append(elsewhere)
         self._clock.now += self.seconds
+
+    def held_up(self) -> None:
+        self.was_held_up = True
 
 
 class Table:
@@ -98,3 +101,12 @@ def test_each_is_told_of_the_others_answers() -> None:
     assert table.workers["p"].told[-1] == Elsewhere(is_busy=True, answers=2, seconds=0.01 / 2)
     table.take(1, "p")
     assert table.workers["p"].told[-1] == NOBODY
+
+
+def test_only_beside_others_is_one_held_up() -> None:
+    table = Table(a=(0.1, 1), b=(0.1, 1))
+    table.take(3, "a")
+    assert not table.workers["a"].was_held_up
+    table.take(1)
+    assert table.workers["a"].was_held_up
+    assert table.workers["b"].was_held_up

@@ -32,6 +32,7 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
+from engine.foresight import Foresight
 from engine.kv.arena import Arena
 from tests.engine.cold import Cold
 from tests.engine.kv.spilled import owners_in
@@ -164,7 +165,17 @@ def foretold(listener: Listener, command: Generate) -> float | None:
     return predicted.seconds
 
 
-def test_while_another_works_no_time_is_foretold(listener: Listener, models: tuple[Path, Path, Path]) -> None:
+def test_while_another_works_no_time_is_foretold_and_none_learned(
+    listener: Listener, models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught = list[int]()
+    answered = Foresight.answered
+
+    def noted(self: Foresight, new: int, cached: int, steps: int, seconds: float) -> None:
+        taught.append(new)
+        answered(self, new, cached, steps, seconds)
+
+    monkeypatch.setattr(Foresight, "answered", noted)
     first, second, _ = models
     listener.load(first, "first")
     listener.load(second, "second")
@@ -172,13 +183,37 @@ def test_while_another_works_no_time_is_foretold(listener: Listener, models: tup
     for number in range(3):
         listener.submit(ask(f"alone {number}", second, prompt=prompts[number]))
         listener.finished(f"alone {number}")
+    taught.clear()
     assert foretold(listener, ask("p", second, prompt=prompts[3])) is not None
     listener.submit(ask("endless", first, 300))
     listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "endless")
     assert foretold(listener, ask("q", second, prompt=prompts[3])) is None
+    listener.submit(ask("beside", second, prompt=prompts[3]))
+    listener.finished("beside")
     listener.submit(Cancel("endless"))
     listener.finished("endless")
+    assert taught == [len(PROMPT)]  # what "endless" took before the other came
     assert foretold(listener, ask("r", second, prompt=prompts[4])) is not None
+    listener.submit(ask("alone", second, prompt=prompts[4]))
+    listener.finished("alone")
+    assert taught[1:] == [len(prompts[4])]
+
+
+def test_who_waits_while_another_is_loaded_teaches_nothing(
+    listener: Listener, models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught = list[int]()
+    monkeypatch.setattr(Foresight, "answered", lambda self, new, *_: taught.append(new))  # pyright: ignore
+    first, second, _ = models
+    listener.load(first, "first")
+    with listener.held():
+        listener.submit(ask("waits", first))
+        listener.submit(LoadModel("second", str(second)))
+    listener.finished("waits")
+    assert not taught
+    listener.submit(ask("alone", first, prompt=PROMPT[1:]))
+    listener.finished("alone")
+    assert taught
 
 
 def test_the_arenas_together_keep_to_the_budget(
