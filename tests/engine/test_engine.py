@@ -189,13 +189,16 @@ def test_a_budget_below_one_page_is_a_clear_failure(folder: Path) -> None:
         assert "one KV page takes" in listener.failed("load").error
 
 
-def test_numbers_that_are_not_finite_end_the_request(listener: Listener, tmp_path: Path) -> None:
+@pytest.mark.parametrize("speculation", [True, False])
+def test_numbers_that_are_not_finite_end_the_request(
+    speculation: bool, listener: Listener, tmp_path: Path
+) -> None:
     folder = write_random_model(tmp_path / "broken")
     tensors = load_file(folder / "model.safetensors")
     tensors["model.layers.1.mlp.down_proj.weight"][0, 0] = np.nan
     save_file(tensors, folder / "model.safetensors")
     listener.load(folder)
-    listener.submit(Generate("a", tokens=PROMPT))
+    listener.submit(Generate("a", tokens=PROMPT, speculation=speculation))
     failed = listener.failed("a")
     assert failed.kind == "NonFiniteLogits"
     assert "not finite" in failed.error

@@ -81,6 +81,24 @@ def test_what_is_asked_about_is_expected_before_a_long_prompt_that_it_goes_befor
     queue.close()
 
 
+def test_what_is_asked_about_is_expected_behind_the_prompts_that_are_read_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is read, and one waits; nobody waits for what is asked behind."""
+    monkeypatch.setattr(Rates, "prefill_seconds", lambda self, tokens, context: tokens / 10)  # pyright: ignore
+    queue, other = Queue(tmp_path, pages=80), ids(600, 3)
+    queue.add(queue.request("book", LONG, answer=3, age=3 * MOST_READING))
+    read_some(queue, "book")
+    (book,) = queue.serving._batcher.running
+    queue.add(queue.request("other", other, answer=3, age=2 * MOST_READING))
+    queue.add(queue.request("behind", SHORT, answer=3, lane="api"))
+    asked = queue.request("question", SHORT, answer=3, age=1.0)
+    ahead = (book.pending + len(other)) / 10
+    assert queue.serving.predict(asked).seconds == pytest.approx(ahead + len(SHORT) / 10)
+    queue.work()
+    queue.close()
+
+
 def test_a_prompt_is_looked_up_once_when_it_is_asked_about_beside_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
