@@ -28,6 +28,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def percent(part: int, whole: int) -> float:
+    """100 is said of all, and of nothing less."""
+    return 100.0 if part == whole else min(99.0, 100 * part / whole)
+
+
 def count(number: int) -> str:
     """Weights, or downloads, in short: 7B, 134k."""
     for limit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):

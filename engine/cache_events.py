@@ -126,6 +126,9 @@ class CacheCounts:
         ssd_problem: why nothing is written to SSD at present, and what helps; "" where nothing speaks against
             it, or where it is switched off.
         waiting_pages: that wait to be written to SSD now.
+        saved_seconds: that computing the cached and restored tokens would have taken as well: of each prompt
+            what was expected when its first token came, summed up. Of prompts before which nothing was
+            measured it has nothing.
     """
 
     computed_tokens: int = 0
@@ -142,5 +145,6 @@ class CacheCounts:
     quarantined_files: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    saved_seconds: float = 0.0
     ssd_problem: str = ""
     waiting_pages: int = 0

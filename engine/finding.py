@@ -174,6 +174,16 @@ class Finding:
         known, there = sequence.length, sequence.table.length
         return (self._first_token(known, there, 0) or 0.0) if sequence.pending > 1 else 0.0
 
+    def saved(self, request: Request) -> float:
+        """Seconds that its first token would have come later, had nothing been found; 0 where not known."""
+        report, prompt = request.report, len(request.prompt)
+        if report is None or not report.cached_tokens + report.restored_tokens:
+            return 0.0
+        found = report.cached_tokens + report.restored_tokens
+        whole = self._first_token(prompt, 0, 0)
+        rest = self._first_token(prompt, found, report.restored_tokens)
+        return max(0.0, whole - rest) if whole is not None and rest is not None else 0.0
+
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done."""
         self._foresight.took(sent, seconds)

@@ -33,6 +33,10 @@ class Lessons:
         elif sent.answers:
             self._batcher.chunks.decoded(sent.answers, seconds)
 
+    def saved(self, request: Request) -> float:
+        """See Finding."""
+        return self._finding.saved(request)
+
     def answered(self, request: Request) -> None:
         """Its first token is there."""
         if self._batcher.has_one:  # learning from it takes up to a millisecond

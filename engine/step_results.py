@@ -95,6 +95,7 @@ class StepResults:
         if shown:
             self._tell.text(sequence, shown)
         if is_first:
+            self._tell.count(saved_seconds=self._lessons.saved(request))
             self._lessons.answered(request)
         if sequence.reason is not None or sequence.is_discarded:
             self._endings.end(sequence, sequence.reason or "cancelled")

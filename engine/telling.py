@@ -49,7 +49,7 @@ class Teller:
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] | None = None
 
-    def count(self, **more: int) -> None:
+    def count(self, **more: float) -> None:
         """Add to fields of CacheCounts."""
         counted = {name: getattr(self._counts, name) + number for name, number in more.items()}
         self._counts = replace(self._counts, **counted)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app import amounts
 from app.amounts import count, size, tokens
 from app.cli.terminal import one_line
 from app.model_location import model_title
@@ -133,7 +134,7 @@ def _between(gaps: dict[str, Any]) -> str:
 def _reused(cache: dict[str, Any]) -> str:
     found = cache["cached_tokens"] + cache["restored_tokens"]
     asked = found + cache["computed_tokens"]
-    return f"{100 * found / asked:.0f}% of {asked:,} prompt tokens" if asked else "–"
+    return f"{amounts.percent(found, asked):.0f}% of {asked:,} prompt tokens" if asked else "–"
 
 
 def _guesses(cache: dict[str, Any]) -> str:

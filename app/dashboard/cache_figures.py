@@ -66,10 +66,10 @@ def facts(stats: Stats | None) -> list[Fact]:
     cache = stats.cache
     saved = cache.cached_tokens + cache.restored_tokens
     read = saved + cache.computed_tokens
-    seconds = f"about {_duration(saved / stats.prefill_tps)}" if saved and stats.prefill_tps > 0 else NONE
+    seconds = f"about {_duration(cache.saved_seconds)}" if cache.saved_seconds > 0 else NONE
     cap = f"{amounts.size(cache.ssd_bytes)} of {amounts.size(cache.ssd_cap_bytes)}"
     values = (
-        f"{number_words(100 * saved / read)} %" if read else NONE,
+        f"{number_words(amounts.percent(saved, read))} %" if read else NONE,
         f"{saved:,}",
         seconds,
         amounts.counted(cache.evicted_pages, "page"),
@@ -84,7 +84,7 @@ def facts(stats: Stats | None) -> list[Fact]:
 _ABOUT = {
     "Hit rate": "Of the prompt tokens since the model was loaded, those that need not be read again",
     "Tokens saved": "Prompt tokens found in memory or on SSD since the model was loaded",
-    "Time saved": "An estimate: the tokens saved ÷ the speed of reading prompts (prefill)",
+    "Time saved": "An estimate: the time that reading the saved tokens would have taken, prompt by prompt",
     "Evicted": "Pages that left memory to make room",
     "Written to SSD": "Pages that were copied to the disk, so that they need not be computed again",
     "Read from SSD": "Pages that came back from the disk instead of being computed again",

@@ -12,6 +12,7 @@ from engine.accepting import accept_command
 from engine.cache_events import CacheReport
 from engine.commands import Generate
 from engine.events import Event, Finished, Stats
+from engine.foresight import Foresight
 from engine.loading.model import load_model
 from engine.parts import Filling
 from engine.runner import Runner
@@ -80,6 +81,25 @@ def test_at_rest_nothing_runs_and_what_was_measured_stays(model: Model) -> None:
     times = [one.at for one in stats]
     assert times == sorted(times)
     assert times[-1] <= time.perf_counter()
+
+
+def test_the_time_that_was_saved_is_added_up_by_what_was_expected_of_each_prompt(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds_a_token = 0.0
+
+    def expected(_: Foresight, prompt: int, reused: int, *_others: object) -> float | None:
+        return seconds_a_token * (prompt - reused) if seconds_a_token else None
+
+    monkeypatch.setattr(Foresight, "first_token", expected)
+    saved, found = [model.run()[-1].cache.saved_seconds], list[int]()
+    for rate in (0.0, 1.0, 0.25):  # not known yet, and slower and quicker than before
+        seconds_a_token = rate
+        model.events.clear()
+        saved.append(model.run()[-1].cache.saved_seconds)
+        found.append(sum(event.cached_tokens for event in model.events if isinstance(event, CacheReport)))
+    assert found[1] == found[2] > 100
+    assert saved == [0.0, 0.0, found[1], 1.25 * found[1]]
 
 
 def test_memory_is_the_arenas_and_the_systems(model: Model) -> None:

@@ -27,7 +27,7 @@ def said(stats: Stats | None) -> dict[str, str]:
 
 
 def test_counts_in_words() -> None:
-    assert said(replace(QUIET, cache=COUNTS, prefill_tps=200.0)) == {
+    assert said(replace(QUIET, cache=replace(COUNTS, saved_seconds=3.5), prefill_tps=200.0)) == {
         "Hit rate": "70 %",
         "Tokens saved": "700",
         "Time saved": "about 3.5 s",
@@ -41,9 +41,21 @@ def test_counts_in_words() -> None:
 
 def test_zero_tokens_make_no_number() -> None:
     assert [said(QUIET)[name] for name in ("Hit rate", "Tokens saved", "Time saved")] == ["–", "0", "–"]
-    unmeasured = replace(QUIET, cache=COUNTS)
+    unmeasured = replace(QUIET, cache=COUNTS, prefill_tps=200.0)
     assert said(unmeasured)["Time saved"] == "–"
     assert set(said(None).values()) == {"–"}
+
+
+def test_the_speed_of_the_last_prompt_does_not_change_what_was_saved_before() -> None:
+    counts = replace(COUNTS, saved_seconds=318.0)
+    told = {said(replace(QUIET, cache=counts, prefill_tps=tps))["Time saved"] for tps in (0.0, 80.0, 1100.0)}
+    assert told == {"about 5 min 18 s"}
+
+
+def test_all_is_not_said_of_less() -> None:
+    nearly = CacheCounts(cached_tokens=26_304, computed_tokens=49)
+    assert said(replace(QUIET, cache=nearly))["Hit rate"] == "99 %"
+    assert said(replace(QUIET, cache=replace(nearly, computed_tokens=0)))["Hit rate"] == "100 %"
 
 
 def test_without_an_ssd_cache_it_is_off() -> None:
