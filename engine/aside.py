@@ -86,6 +86,11 @@ class AsideChunk:
         return self.layers == self._all and (self.hidden is not None or not self._is_last)
 
     @property
+    def computed(self) -> int:
+        """Layers that are computed, in pages or not yet."""
+        return min(self._told, self._all)
+
+    @property
     def is_computed(self) -> bool:
         """Whether nothing is left to do for its process."""
         return self._told == self._all + self._is_last

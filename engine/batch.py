@@ -25,6 +25,7 @@ class Slice:
     Attributes:
         begin, tokens: the chunk is tokens begin … begin+tokens-1.
         share: of the model's layers; 0 where only what they read was made ready.
+        done: tokens of the prompt that count as done behind it; of the chunk as large a share as of layers.
         way: how it goes through the model.
         ends: whether the chunk is through with it; `is_last`: and so is the prompt, and a token is drawn.
         waits: what is evaluated when it is done.
@@ -34,6 +35,7 @@ class Slice:
     begin: int
     tokens: int
     share: float
+    done: int
     way: Way
     ends: bool
     is_last: bool
@@ -151,7 +153,8 @@ def _slice(
         sequence.filling = None
     waits = () if filling.x is None else (filling.x,)
     is_last = ends and part.rows > 0
-    return Slice(sequence, begin, part.tokens, share, way, ends, is_last, waits), logits
+    done = begin + part.tokens * filling.computed // runner.layers
+    return Slice(sequence, begin, part.tokens, share, done, way, ends, is_last, waits), logits
 
 
 def _mixed(
@@ -165,7 +168,8 @@ def _mixed(
     begin = part.table.length
     ids = mx.concatenate([tokens, runner.staging.token_ids(filling.tokens)])
     logits = runner.step([*answers, part], ids)
-    return Slice(sequence, begin, part.tokens, 1.0, Way.MIXED, ends=True, is_last=part.rows > 0), logits
+    end, is_last = begin + part.tokens, part.rows > 0
+    return Slice(sequence, begin, part.tokens, 1.0, end, Way.MIXED, ends=True, is_last=is_last), logits
 
 
 def send_draft(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:

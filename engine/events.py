@@ -19,12 +19,20 @@ Limit = Literal["max_tokens", "context", "setting", "memory"]
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress:
-    """`done_tokens` of the request's `prompt_tokens` are in pages, `cached_tokens` of them reused."""
+    """How far the request's prompt is.
+
+    Attributes:
+        done_tokens: that are done of its `prompt_tokens`, never fewer than were told before: those in pages,
+            `cached_tokens` of them reused, and of a chunk that is on its way through the model as large a
+            share as of the layers. All of them are when its first token is there.
+        seconds: until then, as far as can be said now; None until this machine's rate has been measured.
+    """
 
     id: str
     done_tokens: int
     prompt_tokens: int
     cached_tokens: int
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,11 @@ class Finding:
         rest = self._first_token(prompt, found, report.restored_tokens)
         return max(0.0, whole - rest) if whole is not None and rest is not None else 0.0
 
+    def left(self, request: Request, done: int) -> float | None:
+        """Seconds that its tokens behind `done` are expected to take, alone; None where that is not known."""
+        prompt = len(request.prompt)
+        return self._first_token(prompt, done, 0) if done < prompt else 0.0
+
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done."""
         self._foresight.took(sent, seconds)

@@ -50,6 +50,11 @@ class Filling:
     attend: Attend[mx.array] | None = None
     aside: AsideChunk | None = None
 
+    @property
+    def computed(self) -> int:
+        """Layers that are computed of it, where it goes in a process of its own perhaps not in pages yet."""
+        return self.layer if self.aside is None else self.aside.computed
+
     def drop(self) -> None:
         """Nobody goes on with it: what is still computed of its pages is not wanted."""
         self.part.table.is_read = False

@@ -15,6 +15,7 @@ from engine.events import Finished, FinishReason, Limit, Sample, Timing, TokenLo
 from engine.failure import Suspicion
 from engine.kv.page_table import PageTable
 from engine.parts import Filling
+from engine.progress import Progress
 from engine.sampling import Sampler
 from engine.scheduler import turn_of
 from engine.speculation.draft import Draft
@@ -189,7 +190,7 @@ class Request:
         ids: the prompt once more, as what is compared with others' quickly.
         most_tokens: of each answer; `limit` is what bounds them.
         rank: its place in the queue (see engine.scheduler).
-        report: what it found in the cache, once its turn has come.
+        report: what it found in the cache, once its turn has come; `progress`: what was told of it since.
         most_resident: tokens of an answer and its prompt that are in pages at once, however long they are.
         missed: where and why its chat's template or model broke with what was computed before.
         history: ids of the prompt, from the first on, that its chat says it was computed as.
@@ -215,6 +216,7 @@ class Request:
     history: int = 0
     sequences: list[Sequence] = field(default_factory=list[Sequence])
     report: CacheReport | None = None
+    progress: Progress = field(default_factory=Progress)
     launched_before: Counter[str] | None = None
     has_opened: bool = False
     came_alone: bool = False

@@ -35,6 +35,7 @@ class StepResults:
     ) -> None:
         self._model, self._speculations, self._lessons = model, speculations, lessons
         self._endings, self._tell = endings, tell
+        tell.left = lessons.left
 
     def read(self, sent: Sent, following: Sent | None, pace: Callable[[], None]) -> None:
         """Wait for a step, and take what came of it, while the `following` one is in flight, if one is.
@@ -63,8 +64,9 @@ class StepResults:
                 self._accept(sequence, tokens[row], sent.logits[row] if sent.logits is not None else None)
             else:
                 self._endings.fail(sequence.request, _not_finite(self._model.info.name))
-        if sent.chunk is not None and sent.chunk.sequence.reason is None and not sent.chunk.is_last:
-            self._tell.prefill(sent.chunk.sequence.request, sent.chunk.begin + sent.chunk.tokens)
+        piece = sent.slice
+        if piece is not None and piece.sequence.reason is None and not piece.is_last:
+            self._tell.prefill(piece.sequence.request, piece.done, is_inside=not piece.ends)
 
     def _checked(self, sequence: Sequence, draft: Draft, verdict: Verdict, logits: mx.array | None) -> None:
         """A draft was checked: some of its tokens stay, and one more."""

@@ -31,6 +31,7 @@ class Teller:
 
     Attributes:
         pages: who watches single pages, and what they are told.
+        left: seconds that a prompt's tokens behind so many are expected to take; None where not known.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Teller:
         self.pages = PageWatch(model.info.path, model.memory.tree, model.pager, model.tier)
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] | None = None
+        self.left: Callable[[Request, int], float | None] = lambda request, done: None
 
     def count(self, **more: float) -> None:
         """Add to fields of CacheCounts."""
@@ -64,12 +66,20 @@ class Teller:
             self._pulse.gap(now - sequence.read_at)
         sequence.read_at = now
 
-    def prefill(self, request: Request, done: int) -> None:
-        """How far a prompt is; nothing before it is known what was found of it."""
-        if request.report is not None:
-            reused = request.report.cached_tokens + request.report.restored_tokens
-            prompt = len(request.prompt)  # less than there is to do, where an answer starts again
-            self._emit(PrefillProgress(request.id, min(done, prompt), prompt, reused))
+    def prefill(self, request: Request, done: int, *, is_inside: bool = False) -> None:
+        """How far a prompt is; nothing before it is known what was found of it.
+
+        `is_inside`: whether that is in the middle of a chunk: then not every step is told of.
+        """
+        if request.report is None:
+            return
+        now, prompt = time.perf_counter(), len(request.prompt)
+        done = min(done, prompt)  # there is more to do where an answer starts again
+        if is_inside and (done == prompt or not request.progress.is_due(done, now)):
+            return
+        reused = request.report.cached_tokens + request.report.restored_tokens
+        done, seconds = request.progress.told(done, self.left(request, done), now)
+        self._emit(PrefillProgress(request.id, done, prompt, reused, seconds))
 
     def text(self, sequence: Sequence, more: str) -> None:
         """What an answer goes on with."""

@@ -64,6 +64,20 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
     assert slow.begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
 
 
+def test_progress_is_told_layer_by_layer_meanwhile(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("engine.progress._OFTEN", 0.0)
+    Slow(monkeypatch, tmp_path / "begun")
+    with beside(checked, LONG) as listener:
+        assert_all_right(checked, listener, LONG, CHAT)
+        told = [event for event in listener.events if isinstance(event, PrefillProgress)]
+    done = [event.done_tokens for event in told if event.id == LONG.id]
+    assert done == sorted(done)
+    assert {42, 85, 128 + 42, 128 + 85} & set(done)  # of 128 tokens a layer, or two, of three
+    assert done[-1] == 300
+
+
 def threads(process: int, name: str) -> list[list[int]]:
     """The processors of those of a process that have the name."""
     processors = list[list[int]]()

@@ -10,8 +10,9 @@ import pytest
 
 from engine.accepting import accept_command
 from engine.cache_events import CacheReport
+from engine.chunking import ChunkSizer
 from engine.commands import Generate
-from engine.events import Event, Finished, Stats
+from engine.events import Event, Finished, PrefillProgress, Stats
 from engine.foresight import Foresight
 from engine.loading.model import load_model
 from engine.parts import Filling
@@ -100,6 +101,22 @@ def test_the_time_that_was_saved_is_added_up_by_what_was_expected_of_each_prompt
         found.append(sum(event.cached_tokens for event in model.events if isinstance(event, CacheReport)))
     assert found[1] == found[2] > 100
     assert saved == [0.0, 0.0, found[1], 1.25 * found[1]]
+
+
+@pytest.mark.parametrize("often", [0.0, 3600.0])
+def test_progress_is_told_while_a_chunk_goes_through_the_layers_too(
+    often: float, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.progress._OFTEN", often)
+    monkeypatch.setattr(ChunkSizer, "layers", lambda *_: 1)
+    model.run()
+    for name, prompt in PROMPTS.items():
+        told = [event for event in model.events if isinstance(event, PrefillProgress) and event.id == name]
+        done = [event.done_tokens for event in told]
+        assert done == sorted(done)
+        assert (done[0], done[-1], done.count(len(prompt))) == (0, len(prompt), 1)
+        inside = [tokens for tokens in done[:-1] if tokens % 16]
+        assert bool(inside) is (often == 0.0)
 
 
 def test_memory_is_the_arenas_and_the_systems(model: Model) -> None:
