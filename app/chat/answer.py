@@ -24,6 +24,8 @@ class Answer:
         phase: "waiting" until the engine's first event for it.
         prefill_done, prefill_total: prompt tokens read so far, and in all, without the cached ones.
         cached: prompt tokens that need not be read: they were in memory or on SSD.
+        left: seconds until the prompt is read; None where that is not known.
+        report: what was found of it; None before that is known.
         cancelled: Cancel has been sent; the phase is what it was.
         sample: which of the request's answers it is.
     """
@@ -34,6 +36,8 @@ class Answer:
     prefill_done: int = 0
     prefill_total: int = 0
     cached: int = 0
+    left: float | None = None
+    report: CacheReport | None = None
     cancelled: bool = False
     sample: int = 0
 
@@ -54,13 +58,14 @@ def advance(answer: Answer, event: Event) -> Answer:
     match event:
         case CacheReport():
             return _found(answer, event)
-        case PrefillProgress(done_tokens=done, prompt_tokens=total, cached_tokens=cached):
+        case PrefillProgress(cached_tokens=cached):
             return replace(
                 answer,
                 phase="prefilling",
-                prefill_done=max(0, done - cached),
-                prefill_total=total - cached,
+                prefill_done=max(0, event.done_tokens - cached),
+                prefill_total=event.prompt_tokens - cached,
                 cached=cached,
+                left=event.seconds,
             )
         case TextChunk(sample=answer.sample):
             text = answer.message.text + event.text
@@ -85,6 +90,7 @@ def _found(answer: Answer, report: CacheReport) -> Answer:
         phase="prefilling",
         prefill_total=report.prompt_tokens - cached,
         cached=cached,
+        report=report,
     )
 
 

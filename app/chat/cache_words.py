@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app import text
-from engine import ChatMemory, Freed, Predicted
+from engine import CacheReport, ChatMemory, Freed, Predicted
 
 MISS_WORDS = {
     "edited": "the message was edited",
@@ -14,6 +14,14 @@ MISS_WORDS = {
     "evicted": "it was no longer kept",
     "other model": "another model had read it",
 }
+
+_WHY_WORDS = MISS_WORDS | {
+    "evicted": "the rest was no longer kept",
+    "other model": "another model had read the rest",
+}
+"""Behind how many tokens are cached."""
+_MANY, _LONG_S = 256, 1.0
+"""Tokens to read, or seconds to wait, for which people want to know why."""
 
 ChatPlace = Literal["memory", "ssd", "cold"]
 
@@ -43,18 +51,30 @@ def prediction_words(found: Predicted) -> str:
     return words if found.seconds is None else f"{words}, {_wait(found.seconds)}"
 
 
-def reading_words(done: int, total: int, cached: int) -> str:
-    """How far a prompt is read: `done` of the `total` tokens that are not among its `cached` ones."""
-    if not cached:
-        return text.READING.format(done=done, total=total)
-    return text.READING_NEW.format(done=done, total=total, cached=cached)
+def why_words(found: CacheReport | Predicted, seconds: float | None) -> str:
+    """Why not more is cached, where much is read for it, in the `seconds` that are known; "" otherwise."""
+    new = found.prompt_tokens - found.cached_tokens - found.restored_tokens
+    is_much = new >= _MANY or (seconds is not None and seconds >= _LONG_S)
+    return _WHY_WORDS[found.reason] if found.reason is not None and is_much else ""
+
+
+def reading_words(done: int, total: int, cached: int, left: float | None = None) -> str:
+    """How far a prompt is read: `done` of the `total` tokens that are not among its `cached` ones.
+
+    `left`: seconds that the others will take; less than one is not worth a word.
+    """
+    words = text.READING_NEW if cached else text.READING
+    told = words.format(done=done, total=total, cached=cached)
+    return told if left is None or left < _LONG_S else f"{told} · {text.LEFT.format(wait=_wait(left))}"
 
 
 def miss_words(missed_from: int | None, reason: str) -> str:
-    """Why tokens were read again; "" when none were, or no reason is known."""
+    """Why tokens were read that were expected to be there; "" when none were, or no reason is known."""
     if missed_from is None or reason not in MISS_WORDS:
         return ""
     words = text.MISSED if missed_from else text.MISSED_ALL
+    if reason == "edited":
+        words = text.MISSED_NEW  # nothing behind it is what was read before
     return words.format(token=missed_from, reason=MISS_WORDS[reason])
 
 

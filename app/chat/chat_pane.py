@@ -231,7 +231,10 @@ class ChatPane(QWidget):
         if model.phase == "ready":
             name = text.model_title(model.name, self._models.is_guide)
             texts = status_texts(status, self._conversation.context_tokens, reads_elsewhere=is_elsewhere)
-            told = hindrance(state, model) or self._prediction.words or texts.activity
-            self.status_line.show_texts(name, replace(texts, activity=told))
+            if words := hindrance(state, model):
+                texts = replace(texts, activity=words, why="")
+            elif words := self._prediction.words:
+                texts = replace(texts, activity=words, why=self._prediction.why)
+            self.status_line.show_texts(name, texts)
         else:
             self.status_line.show_texts(absence(model, self._models.is_guide), StatusTexts())

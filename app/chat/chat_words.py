@@ -37,7 +37,8 @@ def activity(chat: ChatState, model: ModelState, is_guide: bool, elsewhere: str 
     if chat.phase == "stopping":
         return text.STOPPING
     if chat.phase == "prefilling":
-        return reading_words(chat.prefill_done, chat.prefill_total, chat.cached)
+        words = reading_words(chat.prefill_done, chat.prefill_total, chat.cached, chat.left)
+        return f"{words} · {chat.why}" if chat.why else words
     if chat.phase == "waiting":
         if model.phase == "loading":
             return loading_words(model, is_guide)

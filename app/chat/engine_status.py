@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from app import text
 from app.amounts import size
-from app.chat.cache_words import reading_words
+from app.chat.cache_words import reading_words, why_words
 from engine import (
+    CacheReport,
     Event,
     Failed,
     Finished,
@@ -30,8 +32,9 @@ class EngineStatus:
         pages_held, total_pages: KV pages that requests hold or that are kept for the next one, and in all.
         prefill_done, prefill_total: prompt tokens read while the first word is awaited, without the cached
             ones; 0 of 0 otherwise.
-        prefill_cached: prompt tokens that need not be read.
+        prefill_cached: prompt tokens that need not be read; `prefill_left`: seconds until the others are.
         prefill_id: the request whose prompt that is; "" otherwise.
+        found: what requests found whose first word is awaited, by their ids.
         queued: requests that wait behind the running one.
         running: requests that run.
         ttft_ms: from sending to the first token, of the last request that has got there; 0 before that.
@@ -45,7 +48,9 @@ class EngineStatus:
     prefill_done: int = 0
     prefill_total: int = 0
     prefill_cached: int = 0
+    prefill_left: float | None = None
     prefill_id: str = ""
+    found: Mapping[str, CacheReport] = field(default_factory=dict[str, CacheReport])
     queued: int = 0
     running: int = 0
     ttft_ms: float = 0.0
@@ -59,13 +64,16 @@ def fold(status: EngineStatus, event: Event) -> EngineStatus:
             return EngineStatus(model=model, total_pages=model.total_pages)
         case ModelUnloaded():
             return EngineStatus()
-        case PrefillProgress(id=request_id, done_tokens=done, prompt_tokens=total, cached_tokens=cached):
+        case CacheReport():
+            return replace(status, found={**status.found, event.id: event})
+        case PrefillProgress(cached_tokens=cached):
             return replace(
                 status,
-                prefill_done=max(0, done - cached),
-                prefill_total=total - cached,
+                prefill_done=max(0, event.done_tokens - cached),
+                prefill_total=event.prompt_tokens - cached,
                 prefill_cached=cached,
-                prefill_id=request_id,
+                prefill_left=event.seconds,
+                prefill_id=event.id,
             )
         case TextChunk() | Failed():
             return _read(status, event.id)
@@ -79,9 +87,12 @@ def fold(status: EngineStatus, event: Event) -> EngineStatus:
 
 def _read(status: EngineStatus, request_id: str) -> EngineStatus:
     """The prompt of this request is not read any more; another's may be."""
+    if request_id in status.found:
+        found = {name: report for name, report in status.found.items() if name != request_id}
+        status = replace(status, found=found)
     if status.prefill_id != request_id:
         return status
-    return replace(status, prefill_done=0, prefill_total=0, prefill_id="")
+    return replace(status, prefill_done=0, prefill_total=0, prefill_left=None, prefill_id="")
 
 
 def _finished(status: EngineStatus, event: Finished) -> EngineStatus:
@@ -108,7 +119,7 @@ def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
 
 @dataclass(frozen=True, slots=True)
 class StatusTexts:
-    """The status line's fields; "" hides one."""
+    """The status line's fields; "" hides one. `why` is about `activity`."""
 
     activity: str = ""
     speed: str = ""
@@ -116,13 +127,15 @@ class StatusTexts:
     pages: str = ""
     first: str = ""
     memory: str = ""
+    why: str = ""
 
 
 def reading(status: EngineStatus) -> str:
     """How far the prompt is that the model reads now; "" while it reads none."""
     if status.prefill_done >= status.prefill_total:
         return ""
-    return reading_words(status.prefill_done, status.prefill_total, status.prefill_cached)
+    cached, left = status.prefill_cached, status.prefill_left
+    return reading_words(status.prefill_done, status.prefill_total, cached, left)
 
 
 def status_texts(
@@ -137,6 +150,7 @@ def status_texts(
     if status.model is None:
         return StatusTexts()
     activity = reading(status)
+    report = status.found.get(status.prefill_id) if activity else None
     if activity and reads_elsewhere:
         activity = text.elsewhere(text.READING_ELSEWHERE, activity)
     elif not activity and status.queued:
@@ -149,6 +163,7 @@ def status_texts(
         pages=f"{status.pages_held:,} / {status.total_pages:,} pages",
         first=f"first token {_seconds(status.ttft_ms / 1000)}" if status.ttft_ms else "",
         memory=size(status.process_bytes) if status.process_bytes else "",
+        why=why_words(report, status.prefill_left) if report else "",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.chat.answer import Answer
+from app.chat.cache_words import why_words
 from app.chat.tree import MessageTree, copied
 from app.store.records import Chat, ChatMessage, new_id
 
@@ -71,6 +72,7 @@ class OpenChat:
 class ChatState:
     """Where the conversation on show stands; the prefill numbers, as in Answer, are 0 unless it prefills.
 
+    `why`: in words, why not more was cached.
     It is "choosing" when several answers are there and none has been kept.
     """
 
@@ -78,6 +80,8 @@ class ChatState:
     prefill_done: int = 0
     prefill_total: int = 0
     cached: int = 0
+    left: float | None = None
+    why: str = ""
 
     @property
     def busy(self) -> bool:
@@ -93,5 +97,7 @@ def state_of(answers: Sequence[Answer], choosing: bool = False) -> ChatState:
     if answer.cancelled:
         return ChatState("stopping")
     if answer.phase == "prefilling":
-        return ChatState("prefilling", answer.prefill_done, answer.prefill_total, answer.cached)
+        why = why_words(answer.report, answer.left) if answer.report else ""
+        done, total = answer.prefill_done, answer.prefill_total
+        return ChatState("prefilling", done, total, answer.cached, answer.left, why)
     return ChatState(answer.phase)

@@ -7,7 +7,7 @@ from itertools import count
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.chat.cache_words import prediction_words
+from app.chat.cache_words import prediction_words, why_words
 from app.chat.conversation import ConversationViewModel
 from app.chat.refusal_words import warning_words
 from engine import ChatsCached, Command, Event, Failed, Predict, Predicted
@@ -16,9 +16,9 @@ PAUSE_MS = 250
 
 
 class PredictionViewModel(QObject):
-    """Predicts the message that is being written: `changed(words)`, "" while nothing is known of it."""
+    """Predicts the message that is being written: `changed` tells of new `words`."""
 
-    changed = Signal(str)
+    changed = Signal()
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class PredictionViewModel(QObject):
         self._edited_id: str | None = None
         self._numbers = count(1)
         self._asked_id = ""
-        self._words = ""
+        self._words = self._why = ""
         self._is_coming_back = False  # pages of what was predicted last, from SSD
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -44,6 +44,11 @@ class PredictionViewModel(QObject):
     def words(self) -> str:
         """The prediction, or "" when there is none."""
         return self._words
+
+    @property
+    def why(self) -> str:
+        """Why not more would be cached, where much is not; "" otherwise."""
+        return self._why
 
     def draft(self, text: str, edited_id: str | None = None) -> None:
         """What is being written now, as a new message or as another version of one; "" for nothing."""
@@ -69,7 +74,7 @@ class PredictionViewModel(QObject):
     def handle(self, event: Event) -> None:
         """Take in an engine event. When pages have come back from SSD, what was predicted is asked anew."""
         if isinstance(event, Predicted) and event.id == self._asked_id:
-            self._say(prediction_words(event))
+            self._say(prediction_words(event), why_words(event, event.seconds))
             self._is_coming_back = event.restored_tokens > 0
         elif isinstance(event, Failed) and event.id == self._asked_id:
             self._say(warning_words(event))
@@ -86,7 +91,7 @@ class PredictionViewModel(QObject):
         else:
             self._submit(Predict(request))
 
-    def _say(self, words: str) -> None:
-        if words != self._words:
-            self._words = words
-            self.changed.emit(words)
+    def _say(self, words: str, why: str = "") -> None:
+        if (words, why) != (self._words, self._why):
+            self._words, self._why = words, why
+            self.changed.emit()

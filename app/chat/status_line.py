@@ -28,6 +28,7 @@ class StatusLine(QWidget):
         self.setFixedHeight(HEIGHT)
         self._model = QLabel()
         self._activity = QLabel()
+        self._why = QLabel()
         self._speed = QLabel()
         self._speed.setToolTip("Tokens a second, now or in the last answer")
         self._first = QLabel()
@@ -43,6 +44,7 @@ class StatusLine(QWidget):
             self._activity,
             self._speed,
             self._context,
+            self._why,
             self._pages,
             self._first,
             self._memory,
@@ -55,8 +57,9 @@ class StatusLine(QWidget):
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.addWidget(self._model)
         row.addWidget(self._activity)
+        row.addWidget(self._why)
         row.addStretch(1)
-        for label in self._labels[2:]:
+        for label in (self._speed, self._context, self._pages, self._first, self._memory):
             row.addWidget(label)
 
     def show_texts(self, model: str, texts: StatusTexts) -> None:
@@ -77,12 +80,14 @@ class StatusLine(QWidget):
             (self._activity, texts.activity),
             (self._speed, texts.speed),
             (self._context, texts.context),
+            (self._why, texts.why),
             (self._pages, texts.pages),
             (self._first, texts.first),
             (self._memory, texts.memory),
         ):
             if label.text() != words:
                 label.setText(words)
+        self._activity.setToolTip(texts.why)  # where there is no room for it
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)

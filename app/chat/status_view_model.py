@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.engine_status import EngineStatus, fold
 from engine import (
+    CacheReport,
     Event,
     Failed,
     Finished,
@@ -63,7 +64,7 @@ class StatusViewModel(QObject):
                 return event.path
             case Stats():
                 return event.model
-            case PrefillProgress() | TextChunk() | Finished() | Failed():
+            case CacheReport() | PrefillProgress() | TextChunk() | Finished() | Failed():
                 return self._model_of(event.id)
             case _:
                 return ""

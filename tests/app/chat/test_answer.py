@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.chat.answer import Answer, advance
+from app.chat.open_chat import ChatState, state_of
 from app.store.records import ChatMessage
 from engine import (
     CacheReport,
@@ -66,6 +67,14 @@ def test_only_what_is_not_cached_is_to_be_read() -> None:
     assert (reading.prefill_done, reading.prefill_total, reading.cached) == (18, 28, 8112)
     restoring = advance(found, PrefillProgress("r", 8000, 8140, 8112))
     assert restoring.prefill_done == 0
+
+
+def test_what_is_left_and_why_is_part_of_the_state_while_the_prompt_is_read() -> None:
+    report = CacheReport("r", 8140, 8, 0, 8, "evicted")
+    reading = after(report, PrefillProgress("r", 500, 8140, 8, 90.0))
+    state = state_of((reading,))
+    assert (state.left, state.why) == (90.0, "the rest was no longer kept")
+    assert state_of((advance(reading, TextChunk("r", "Hi", 1)),)) == ChatState("streaming")
 
 
 def test_what_was_read_again_is_kept_with_the_answer() -> None:

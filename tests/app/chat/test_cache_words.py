@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -15,8 +16,9 @@ from app.chat.cache_words import (
     prediction_words,
     reading_words,
     size_words,
+    why_words,
 )
-from engine import ChatMemory, MissReason, Predicted
+from engine import CacheReport, ChatMemory, MissReason, Predicted
 
 
 @pytest.mark.parametrize(
@@ -42,9 +44,38 @@ def test_reading() -> None:
     assert reading_words(28, 28, 8112) == "Reading 28 of 28 new tokens · 8,112 cached"
 
 
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [(None, ""), (0.9, ""), (2.34, " · about 2.3 s left"), (130.0, " · about 2 min left")],
+)
+def test_reading_says_how_long_it_will_take(left: float | None, words: str) -> None:
+    assert reading_words(512, 2000, 0, left) == "Reading 512 of 2,000 tokens" + words
+    assert reading_words(28, 48, 8112, left) == "Reading 28 of 48 new tokens · 8,112 cached" + words
+
+
+@pytest.mark.parametrize(
+    ("cached", "seconds", "words"),
+    [
+        (8, 180.0, "the rest was no longer kept"),
+        (8, None, "the rest was no longer kept"),
+        (26_400, 1.2, "the rest was no longer kept"),  # few tokens, and a large model
+        (26_400, 0.3, ""),
+        (26_400, None, ""),
+    ],
+)
+def test_why_much_is_to_be_read_is_said_before_and_during(
+    cached: int, seconds: float | None, words: str
+) -> None:
+    found = Predicted("p", 26_525, cached, 0, seconds, cached, "evicted")
+    assert why_words(found, seconds) == words
+    assert why_words(CacheReport("p", 26_525, cached, 0, cached, "evicted"), seconds) == words
+    assert why_words(replace(found, reason=None), seconds) == ""
+
+
 def test_every_reason_of_a_miss_has_words() -> None:
     assert set(MISS_WORDS) == set(get_args(MissReason))
-    assert miss_words(1512, "edited") == "Read again from token 1,512: the message was edited"
+    assert miss_words(1512, "edited") == "Read from token 1,512 on: the message was edited"
+    assert miss_words(1512, "evicted") == "Read again from token 1,512: it was no longer kept"
     assert miss_words(0, "other model") == "Read again from the start: another model had read it"
 
 

@@ -47,6 +47,11 @@ def test_without_a_model_it_says_how_to_get_one(model: ModelState) -> None:
         ),
         (ChatState("prefilling", 512, 2000), READY, "Reading 512 of 2,000 tokens"),
         (ChatState("prefilling", 28, 28, 8112), READY, "Reading 28 of 28 new tokens · 8,112 cached"),
+        (
+            ChatState("prefilling", 28, 28, 8112, 90.0, "the message was edited"),
+            READY,
+            "Reading 28 of 28 new tokens · 8,112 cached · about 90 s left · the message was edited",
+        ),
         (ChatState("stopping"), READY, "Stopping…"),
     ],
 )

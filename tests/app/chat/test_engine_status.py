@@ -8,6 +8,7 @@ import pytest
 
 from app.chat.engine_status import EngineStatus, StatusTexts, fold, status_texts
 from engine import (
+    CacheReport,
     Event,
     Failed,
     Finished,
@@ -59,6 +60,17 @@ def test_prefill_shows_how_far_it_is() -> None:
 def test_prefill_counts_what_is_not_cached() -> None:
     texts = status_texts(after(READY, PrefillProgress("r", 8122, 8140, 8112)))
     assert texts.activity == "Reading 10 of 28 new tokens · 8,112 cached"
+
+
+def test_prefill_says_what_is_left_and_why_it_is_so_much() -> None:
+    missed = CacheReport("r", 8140, 8, 0, 8, "evicted")
+    progress = PrefillProgress("r", 512, 8140, 8, 90.0)
+    texts = status_texts(after(READY, CacheReport("other", 9000, 0, 0), missed, progress))
+    assert texts.activity == "Reading 504 of 8,132 new tokens · 8 cached · about 90 s left"
+    assert texts.why == "the rest was no longer kept"
+    begun = after(READY, missed, progress, TextChunk("r", "a", 1))
+    assert status_texts(begun).why == ""
+    assert not begun.found
 
 
 @pytest.mark.parametrize(

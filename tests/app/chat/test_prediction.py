@@ -23,7 +23,7 @@ class Oracle:
         self.stage.ready()
         self.prediction = PredictionViewModel(self.stage.sent.append, self.stage.chat)
         self.said: list[str] = []
-        self.prediction.changed.connect(self.said.append)
+        self.prediction.changed.connect(lambda: self.said.append(self.prediction.words))
 
     def asked(self) -> list[Generate]:
         return [command.request for command in self.stage.sent if isinstance(command, Predict)]
@@ -57,6 +57,15 @@ def test_it_is_asked_once_when_typing_pauses(oracle: Oracle) -> None:
     assert len(oracle.asked()) == 1
     oracle.answer(oracle.asked()[0])
     assert oracle.prediction.words == "8,112 of 8,140 tokens cached, about 0.2 s"
+
+
+def test_the_reason_why_much_is_missing_is_told_with_it(oracle: Oracle) -> None:
+    request = oracle.predict("hello")
+    oracle.prediction.handle(Predicted(request.id, 8140, 8, 0, 60.0, 8, "evicted"))
+    assert oracle.prediction.words == "8 of 8,140 tokens cached, about 60 s"
+    assert oracle.prediction.why == "the rest was no longer kept"
+    oracle.answer(oracle.predict("hello there"))
+    assert oracle.prediction.why == ""
 
 
 def test_what_is_asked_is_what_would_be_sent(oracle: Oracle) -> None:

@@ -29,11 +29,11 @@ def test_in_a_narrow_window_the_last_fields_give_way(qtbot: QtBot) -> None:
     line.show()
     activity = "128,112 of 128,140 tokens cached, about 12.2 s"
     texts = StatusTexts(
-        activity, "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages", "first token 81 ms", "191 MB"
+        activity, "31 tok/s", "40 / 2,048 tokens", "3 / 512 pages", "first token 81 ms", "191 MB", "why"
     )
     line.show_texts("Guide", texts)
     labels = line._labels
-    assert len(labels) == 7
+    assert len(labels) == 8
     assert all(label.isVisible() for label in labels)
     for width in range(2000, 100, -50):
         line.resize(width, 32)
@@ -42,7 +42,8 @@ def test_in_a_narrow_window_the_last_fields_give_way(qtbot: QtBot) -> None:
         assert shown == sorted(shown, reverse=True)
         visible = [label for label in labels if label.isVisible()]
         assert all(label.width() >= label.sizeHint().width() for label in visible)
-    assert shown == [True, *[False] * 6]
+    assert shown == [True, *[False] * 7]
+    assert line._activity.toolTip() == "why"
     assert line.minimumSizeHint().width() == 0
     line.resize(2000, 32)
     assert all(label.isVisible() for label in labels)
