@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QKeyCombination, Qt, Signal, Slot
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 MARGIN = 4
@@ -40,6 +40,11 @@ class GrowingText(QPlainTextEdit):
         if height != self.height():
             self.setFixedHeight(height)
             self.height_changed.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Of another width its lines are wrapped anew."""
+        super().resizeEvent(event)
+        self.grow()
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
         """Tell the frame to show the focus."""

@@ -40,6 +40,17 @@ def test_wrapped_lines_count(qtbot: QtBot) -> None:
     assert field.height() > one
 
 
+def test_a_narrower_field_is_as_high_as_its_lines_then(qtbot: QtBot) -> None:
+    field = field_of(qtbot, 8)
+    field.setPlainText("word " * 12)
+    wide = field.height()
+    with qtbot.waitSignal(field.height_changed):
+        field.resize(150, wide)
+    assert field.height() >= wide + 2 * field.fontMetrics().lineSpacing()
+    field.resize(300, field.height())
+    assert field.height() == wide
+
+
 def test_focus_is_told(qtbot: QtBot) -> None:
     field = field_of(qtbot)
     with qtbot.waitSignal(field.focus_changed) as told:
