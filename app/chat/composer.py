@@ -110,7 +110,9 @@ class Composer(QFrame):
 
     def set_placeholder(self, placeholder: str) -> None:
         """What stands there while nothing is written."""
-        self._input.setPlaceholderText(placeholder)
+        if placeholder != self._input.placeholderText():
+            self._input.setPlaceholderText(placeholder)
+            self._input.viewport().update()  # Qt redraws it the first time only
 
     @Slot()
     def _click(self) -> None:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QUrl
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import text
 from app.appearance import Appearance
 from app.chat.composer import MOST_LINES, Composer
+
+
+class Drawn(QObject):
+    """Counts how often a widget is drawn."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.count = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        self.count += event.type() == QEvent.Type.Paint
+        return False
 
 
 @pytest.fixture
@@ -54,6 +68,21 @@ def test_blank_messages_are_not_sent(qtbot: QtBot, composer: Composer, sent: lis
     press(qtbot, composer, Qt.Key.Key_Return)
     assert sent == []
     assert not composer.button.isEnabled()
+
+
+def test_another_placeholder_is_drawn_at_once(qtbot: QtBot, composer: Composer) -> None:
+    field = composer.focusProxy()
+    assert isinstance(field, QPlainTextEdit)
+    field.setCursorWidth(0)  # nothing blinks
+    composer.set_placeholder("Message one")
+    qtbot.wait(50)
+    drawn = Drawn(field.viewport())
+    composer.set_placeholder("Message one")
+    qtbot.wait(50)
+    assert drawn.count == 0
+    composer.set_placeholder("Message two")
+    qtbot.wait(50)
+    assert drawn.count == 1
 
 
 def test_what_has_to_be_done_before_sending_is_said(composer: Composer) -> None:
