@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from app import text
 from app.appearance import Appearance
+from app.widgets.button_menu import give_menu
 from app.widgets.icon_button import IconButton
 
 ANSWERS = (2, 3, 4)
@@ -26,4 +27,4 @@ class SeveralButton(IconButton):
         for count in ANSWERS:
             action = menu.addAction(text.SEVERAL_ANSWERS.format(count=count))
             action.triggered.connect(lambda _=False, count=count: self.chosen.emit(count))
-        self.setMenu(menu)
+        give_menu(self, menu)

@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from app.appearance import Appearance
+from app.widgets.button_menu import give_menu
 from app.widgets.icon_button import IconButton
 
 ADD = "Add models that lie elsewhere"
@@ -24,7 +25,7 @@ class AddButton(IconButton):
         menu = QMenu(self)
         menu.addAction(ADD_FOLDER).triggered.connect(self._choose_folder)
         menu.addAction(ADD_FILE).triggered.connect(self._choose_file)
-        self.setMenu(menu)
+        give_menu(self, menu)
 
     @Slot()
     def _choose_folder(self) -> None:

@@ -27,6 +27,7 @@ from app.models.model_words import shelf_words
 from app.models.models_view_model import ModelsViewModel
 from app.models.removal_dialog import RemovalDialog
 from app.models.updates_view_model import UpdatesViewModel
+from app.widgets.button_menu import give_menu
 from app.widgets.icon_button import IconButton
 from app.widgets.link_button import link_button
 from app.widgets.list_entry import enter_list
@@ -156,7 +157,7 @@ class LibraryPane(QWidget):
         again = QMenu(self._again)
         again.addAction(SCAN).triggered.connect(lambda: self._library.scan(again=True))
         again.addAction(UPDATES).triggered.connect(self._look_for_updates)
-        self._again.setMenu(again)
+        give_menu(self._again, again)
         self._add.place_chosen.connect(self._library.take_in)
         self._list.update_looked_for.connect(self._updates.look)
         self._list.update_wanted.connect(self._updates.update)

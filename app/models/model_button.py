@@ -14,6 +14,7 @@ from app.icons import icon
 from app.model_location import model_title
 from app.models.models_view_model import ModelState
 from app.theme import Theme
+from app.widgets.button_menu import give_menu
 
 
 class ModelButton(QToolButton):
@@ -40,7 +41,7 @@ class ModelButton(QToolButton):
         self._menu = QMenu(self)
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._menu.aboutToShow.connect(self._fill)
-        self.setMenu(self._menu)
+        give_menu(self, self._menu)
         self.show_state(ModelState())
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)

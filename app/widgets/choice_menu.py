@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 from app.appearance import Appearance
 from app.icons import icon
 from app.theme import Theme
+from app.widgets.button_menu import give_menu
 
 
 class ChoiceMenu(QToolButton):
@@ -47,7 +48,7 @@ class ChoiceMenu(QToolButton):
             action.setChecked(name == current)
             action.triggered.connect(lambda _=False, name=name: self._choose(name))
             group.addAction(action)
-        self.setMenu(menu)
+        give_menu(self, menu)
         self._show()
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
