@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from app.amounts import counted
+from app.amounts import counted, size
 from app.cli.replay_result import Result
 from engine import (
     CacheCounts,
@@ -161,13 +161,3 @@ def _cache_lines(cache: CacheCounts) -> Iterator[str]:
 
 
 _STATES = {"stop": "stopped", "length": "at their length", "cancelled": "cancelled", "failed": "failed"}
-
-
-def size(count: int) -> str:
-    """Bytes for people, such as "1.5 MB"; kB and above are of 1024."""
-    value, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return counted(count, "byte") if unit == "bytes" else f"{value:.1f} {unit}"

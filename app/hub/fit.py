@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from app import amounts
 from app.hub.choice import Choice
 from app.hub.client import HubClient
 from app.hub.details import RepoDetails
@@ -110,7 +111,7 @@ def fit_by_size(choice: Choice, memory: int, *, context: int | None = None) -> C
     per_token = _KV_OF_LARGE if (choice.parameters or 0) > _LARGE else _KV_OF_SMALL
     tokens = context or USUAL_CONTEXT
     sizes = ModelSizes(choice.weight_bytes, per_token, tokens, None)
-    assumed = f"from the files' sizes alone, with {per_token // 1024} KB for each of {tokens:,} tokens"
+    assumed = f"from the files' sizes alone, with {amounts.size(per_token)} for each of {tokens:,} tokens"
     return _judged(sizes, memory, tokens, None, assumed)
 
 
