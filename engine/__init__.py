@@ -103,6 +103,7 @@ from engine.preview import (
     sizes_here,
 )
 from engine.sampling_params import SamplingParams
+from engine.scheduler import MAX_RUNNING as MOST_ANSWERS
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
 from engine.stat_values import MemoryUse, RequestStats, TokenGaps
 from engine.step_profile import StepPart, StepProfile, StepProfiled
@@ -118,6 +119,7 @@ __all__ = [
     "FAMILIES",
     "GGUF_FAMILIES",
     "GGUF_TYPES",
+    "MOST_ANSWERS",
     "ON_SSD",
     "PINNED",
     "QUANTS",

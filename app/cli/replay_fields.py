@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
-from engine import InvalidRequest, Message, SamplingParams
+from engine import MOST_ANSWERS, InvalidRequest, Message, SamplingParams
 
 EXPECTED = ("stop", "length", "cancelled", "failed")
 """How a request can end, as `expect` names it."""
@@ -74,9 +74,9 @@ def _name(value: object) -> str:
     return text
 
 
-def _whole(least: int) -> Callable[[object], int]:
+def _whole(least: int, most: float = math.inf) -> Callable[[object], int]:
     def read(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise ValueError
         return value
 
@@ -172,7 +172,7 @@ _READERS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "frequency_penalty": (_number, "a number"),
     "logit_bias": (_bias, 'biases by token id, such as {"42": -1.5}'),
     "stop": (_stops, "a text to stop at, or a list of them, none empty"),
-    "n": (_whole(1), "a whole number of at least 1"),
+    "n": (_whole(1, MOST_ANSWERS), f"a whole number from 1 to {MOST_ANSWERS}"),
     "logprobs": (_whole(0), "a whole number, 0 or more"),
     "ignore_eos": (_flag, _YES_NO),
     "priority": (_choice(PRIORITIES), 'one of "window" and "api"'),

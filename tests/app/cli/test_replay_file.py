@@ -148,6 +148,7 @@ def test_prompts_keep_every_character(text: str) -> None:
         ('{"prompt": "x", "max_tokens": 2.5}', '"max_tokens" must be'),
         ('{"prompt": "x", "max_tokens": true}', '"max_tokens" must be'),
         ('{"prompt": "x", "n": 0}', '"n" must be'),
+        ('{"prompt": "x", "n": 33}', '"n" must be a whole number from 1 to 32'),
         ('{"prompt": "x", "temperature": "hot"}', '"temperature" must be'),
         ('{"prompt": "x", "temperature": -1}', "temperature is -1; it must be 0 or more"),
         ('{"prompt": "x", "top_p": 1.5}', "top_p is 1.5"),
