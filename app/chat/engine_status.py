@@ -36,7 +36,7 @@ class EngineStatus:
         prefill_id: the request whose prompt that is; "" otherwise.
         found: what requests found whose first word is awaited, by their ids.
         queued: requests that wait behind the running one.
-        running: requests that run.
+        writing: answers that are being written; those whose prompt is still read are not among them.
         ttft_ms: from sending to the first token, of the last request that has got there; 0 before that.
         process_bytes: memory of the whole app; 0 where it is not known.
     """
@@ -52,7 +52,7 @@ class EngineStatus:
     prefill_id: str = ""
     found: Mapping[str, CacheReport] = field(default_factory=dict[str, CacheReport])
     queued: int = 0
-    running: int = 0
+    writing: int = 0
     ttft_ms: float = 0.0
     process_bytes: int = 0
 
@@ -111,7 +111,7 @@ def _pulse(status: EngineStatus, event: Stats) -> EngineStatus:
         pages_held=event.pages_used + event.cached_pages,
         total_pages=event.total_pages or status.total_pages,
         queued=event.queued,
-        running=event.running,
+        writing=event.running - sum(not request.generated_tokens for request in event.requests),
         ttft_ms=began[-1] if began else status.ttft_ms,
         process_bytes=event.memory.process_bytes,
     )
@@ -172,7 +172,7 @@ def _speed(status: EngineStatus) -> str:
     if not tps > 0:
         return ""
     words = f"{tps:.0f} tok/s" if tps >= 10 else f"{tps:.1f} tok/s"
-    return f"{words} for {status.running} answers" if status.running > 1 else words
+    return f"{words} for {status.writing} answers" if status.writing > 1 else words
 
 
 def _seconds(seconds: float) -> str:

@@ -122,6 +122,14 @@ def test_several_answers_the_first_token_and_memory_are_told_while_they_run() ->
     )
 
 
+@pytest.mark.parametrize(("running", "speed"), [(2, "31 tok/s"), (3, "31 tok/s for 2 answers")])
+def test_an_answer_whose_prompt_is_read_has_no_share_of_the_speed(running: int, speed: str) -> None:
+    writes = RequestStats("r", "", 9, 9, 3, 1234.0, 90.0, 30.0)
+    reads = RequestStats("other", "", 9000, 500, 0, 0.0, 90.0, 0.0)
+    busy = replace(stats(), running=running, requests=(writes, reads))
+    assert status_texts(after(READY, busy)).speed == speed
+
+
 def test_a_failure_ends_the_prefill() -> None:
     assert (
         status_texts(after(READY, PrefillProgress("r", 1, 9, 0), Failed("r", "no", "NoModel"))).activity == ""
