@@ -61,7 +61,7 @@ class Refused(InvalidRequest):
         """`refusal`: the numbers, and what would help."""
         beside = " beside those of pinned chats" if refusal.pinned_pages else ""
         super().__init__(
-            f"this request needs {refusal.needed_pages:,} pages and KV memory has "
+            f"this request needs {_counted(refusal.needed_pages, 'page')} and KV memory has "
             f"{refusal.available_pages:,}{beside}; {words(refusal.ways_out)}"
         )
         self.refusal = refusal
@@ -76,17 +76,21 @@ def words(ways_out: Sequence[WayOut]) -> str:
 def _phrase(way: WayOut) -> str:
     match way.kind:
         case "shorten":
-            return f"shorten it by {way.amount:,} tokens"
+            return f"shorten it by {_counted(way.amount, 'token')}"
         case "fewer answers":
             return f"ask for at most {way.amount} answers" if way.amount > 1 else "ask for one answer"
         case "evict":
-            return f"unpin chat {way.chat} ({way.amount:,} pages)"
+            return f"unpin chat {way.chat} ({_counted(way.amount, 'page')})"
         case "smaller context":
-            return f"use a context of at most {way.amount:,} tokens"
+            return f"use a context of at most {_counted(way.amount, 'token')}"
         case "quantise":
             return f"keep the KV cache in {way.amount} bits"
         case "larger context":
             return f"allow more in its settings (up to {way.amount:,})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class NoModel(InvalidRequest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.amounts import counted
 from app.cli.cache_speed_scene import REST_S, Scene, new_tokens, request, warm_up_length
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import EngineClient
@@ -37,9 +38,8 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
     for move in MOVES:
         beyond = tuple(float(pair.beyond[move]) for pair in pairs)
         new = pairs[0].new[move]
-        yield Row(
-            f"computed beyond {new} new tokens, {move}", "", beyond, targets.get(("recomputed", 0)), GROUP
-        )
+        name = f"computed beyond {counted(new, 'new token')}, {move}"
+        yield Row(name, "", beyond, targets.get(("recomputed", 0)), GROUP)
         warm = tuple(pair.warm[move] for pair in pairs)
         yield Row(f"first token, {move}", "s", warm, group=GROUP)
         target = targets.get(("turn ratio", plan.context))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import EngineSettings, Failed, Finished, Generate
+from engine import EngineSettings, Failed, Finished, Generate, Refusal, WayOut
 from engine.admission import Capacity, check_capacity, refused
 from engine.errors import Refused
 from tests.fakes.listener import running_engine
@@ -66,6 +66,14 @@ def test_the_words_are_one_line_with_every_way_out() -> None:
     assert str(caught.value) == (
         "this request needs 14 pages and KV memory has 11 beside those of pinned chats; ask for at most "
         "5 answers, shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
+    )
+
+
+def test_one_is_not_called_several() -> None:
+    ways = (WayOut("shorten", 1), WayOut("evict", 1, "a"), WayOut("smaller context", 1))
+    assert str(Refused(Refusal(1, 0, ways))) == (
+        "this request needs 1 page and KV memory has 0; shorten it by 1 token, unpin chat a (1 page) "
+        "or use a context of at most 1 token"
     )
 
 

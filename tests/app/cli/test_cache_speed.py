@@ -53,7 +53,7 @@ def test_a_chat_that_goes_on_computes_what_is_new_and_no_more(rows_of: Callable[
     rows = rows_of("turns", pairs=2)
     new = {"next turn": 29, "regenerate": 1, "edit at 3/4": 28, "branch at 1/2": 28}
     for move, count in new.items():
-        beyond = rows[f"computed beyond {count} new tokens, {move}"]
+        beyond = rows[f"computed beyond {count} new token{'' if count == 1 else 's'}, {move}"]
         assert beyond.samples == (0, 0)
         assert beyond.verdict == "pass"
         assert rows[f"first token, {move}"].middle > 0
