@@ -251,14 +251,18 @@ def _load_decoder(
     return decoder, weights.ledger
 
 
+_LESS = "close other programs or use a smaller model"
+
+
 def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> int:
     """Pages that KV memory may grow to: a limit, of which only what is used is taken."""
     budget = kv_budget(weight_bytes, memory_bytes(), settings)
     pages = budget_pages(budget, arena.page_bytes, settings)
     if pages < 1:
+        is_set = budget == settings.kv_bytes  # which is no more than the weights leave
         raise ModelError(
-            f"one KV page takes {arena.page_bytes:,} bytes and the budget is {budget:,}; "
-            "close other programs or use a smaller model"
+            f"one KV page takes {arena.page_bytes:,} bytes and the budget is "
+            + (f"set to {budget:,}; set a larger one" if is_set else f"{budget:,}; {_LESS}")
         )
     return pages
 

@@ -186,7 +186,16 @@ def test_a_model_is_not_loaded_with_what_makes_no_sense(
 def test_a_budget_below_one_page_is_a_clear_failure(folder: Path) -> None:
     with running_engine(EngineSettings(kv_bytes=10)) as listener:
         listener.submit(LoadModel("load", str(folder)))
-        assert "one KV page takes" in listener.failed("load").error
+        error = listener.failed("load").error
+        assert "one KV page takes" in error
+        assert error.endswith("the budget is set to 10; set a larger one")
+
+
+def test_so_is_memory_that_has_no_room_for_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.loading.model.kv_budget", lambda *_: 9)
+    with running_engine(EngineSettings(kv_bytes=10)) as listener:
+        listener.submit(LoadModel("load", str(folder)))
+        assert listener.failed("load").error.endswith("is 9; close other programs or use a smaller model")
 
 
 @pytest.mark.parametrize("speculation", [True, False])
