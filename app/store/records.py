@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -95,9 +96,13 @@ class SearchHit:
     snippet: str
 
 
+_MARK = re.compile(r"\A\s*(?:(?:#{1,6}|>)\s+)+(?=\S)")
+"""Of a heading or a quotation in Markdown, in front of its words."""
+
+
 def title_from(text: str) -> str:
     """A chat's title, from its first message: one line of at most TITLE_LENGTH characters."""
-    line = " ".join(text.split())
+    line = " ".join(_MARK.sub("", text).split())
     if len(line) <= TITLE_LENGTH:
         return line
     cut = line[:TITLE_LENGTH].rsplit(" ", 1)[0] if " " in line[:TITLE_LENGTH] else line[: TITLE_LENGTH - 1]

@@ -229,6 +229,10 @@ def test_recent_models_are_bounded_and_newest_first(
     [
         ("Hello", "Hello"),
         ("  two\n lines ", "two lines"),
+        ("# How it came to be\n\nWhat stands", "How it came to be What stands"),
+        ("\n > ## Quoted", "Quoted"),
+        ("#hashtag is a word", "#hashtag is a word"),
+        ("#", "#"),
         ("word " * 40, ("word " * 12).strip() + "…"),
         ("x" * 100, "x" * (TITLE_LENGTH - 1) + "…"),
     ],
