@@ -80,6 +80,7 @@ SHARED = "{size} of it shared with other chats"
 
 PIN = "Keep in memory"
 UNPIN = "Let go of memory"
+KEPT_IN_MEMORY = "in memory"
 PINNED = "Stays in memory until you let go of it"
 PINNED_COLD = "Will stay in memory from its next answer on"
 

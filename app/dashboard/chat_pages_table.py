@@ -8,11 +8,11 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QColor, QIcon, QPixmap
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from app import amounts
+from app import amounts, text
 from app.dashboard.tables import fill, plain_table
 from engine import ChatMemory
 
-COLUMNS = ("Chat", "In memory", "On SSD", "Shared", "Pinned")
+COLUMNS = ("Chat", "In memory", "On SSD", "Shared", "Kept")
 SWATCH = 12
 
 
@@ -36,13 +36,14 @@ class ChatPagesTable(QWidget):
         self._shown: list[tuple[str, tuple[str, ...], str]] = []
         self.table = plain_table(self, COLUMNS, "Chats that have pages")
         self.open_button = QPushButton("Open chat", self)
-        self.pin_button = QPushButton("Pin", self)
-        self.release_button = QPushButton("Release memory", self)
+        self.pin_button = QPushButton(text.PIN, self)
+        self.release_button = QPushButton("Free memory now", self)
         self.clear_button = QPushButton("Clear", self)
         self.release_button.setToolTip("Free the memory of its pages; those on SSD come back from there")
         self.clear_button.setToolTip("Forget its pages, on SSD too: its next message is read anew")
         buttons = QHBoxLayout()
-        for button in (self.open_button, self.pin_button, self.release_button, self.clear_button):
+        self._buttons = (self.open_button, self.pin_button, self.release_button, self.clear_button)
+        for button in self._buttons:
             button.setProperty("kind", "keep")
             buttons.addWidget(button)
         buttons.addStretch(1)
@@ -103,9 +104,11 @@ class ChatPagesTable(QWidget):
     @Slot()
     def _show_buttons(self) -> None:
         chat = self.selected
+        if not chat and any(button.hasFocus() for button in self._buttons):
+            self.table.setFocus()  # or the next in the window would have it
         self.open_button.setEnabled(bool(chat and self._title_of(chat)))
         self.pin_button.setEnabled(bool(chat))
-        self.pin_button.setText("Unpin" if self._is_pinned else "Pin")
+        self.pin_button.setText(text.UNPIN if self._is_pinned else text.PIN)
         self.release_button.setEnabled(bool(chat) and not self._is_pinned)
         self.clear_button.setEnabled(bool(chat))
 
@@ -115,7 +118,7 @@ class ChatPagesTable(QWidget):
             amounts.size(memory.memory_bytes) if memory.memory_bytes else "–",
             amounts.size(memory.ssd_bytes) if memory.ssd_bytes else "–",
             amounts.size(memory.shared_bytes) if memory.shared_bytes else "–",
-            "pinned" if is_pinned else "",
+            text.KEPT_IN_MEMORY if is_pinned else "",
         )
 
 

@@ -99,7 +99,7 @@ class PageMapView(QWidget):
             said.append("in use now")
         elif page.used_at:
             said.append(f"last used {amounts.duration(max(0.0, now - page.used_at))} ago")
-        marks = ((SHARED, "shared"), (PINNED, "pinned"), (ON_SSD, "on SSD too"))
+        marks = ((SHARED, "shared"), (PINNED, "stays in memory"), (ON_SSD, "on SSD too"))
         return "\n".join([*said, *(words for bit, words in marks if page.state & bit)])
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)

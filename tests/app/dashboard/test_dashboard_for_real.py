@@ -168,7 +168,7 @@ def test_a_chats_pages_are_pinned_released_and_cleared(watched: Watched) -> None
     watched.wait(lambda: bool(table.rows))
     table.select(chat)
     table.pin_button.click()
-    watched.wait(lambda: table.rows[0][-1] == "pinned")
+    watched.wait(lambda: table.rows[0][-1] == "in memory")
     assert desktop.pins.pinned == {chat}
     assert not table.release_button.isEnabled()
     watched.wait(lambda: any(isinstance(e, PageMap) and e.states[0] & PINNED for e in watched.events))
