@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.appearance import Appearance
 from app.dashboard.cache_figures import Occupancy
-from app.dashboard.palette import colours
+from app.theme import Theme
 
 HEIGHT = 14
 
@@ -42,7 +42,6 @@ class OccupancyBar(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
         """Draw the parts beside each other."""
         theme, pages = self._appearance.theme, self._pages
-        used, kept, *_ = colours(theme)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         outline = QPainterPath()
@@ -50,12 +49,21 @@ class OccupancyBar(QWidget):
         painter.setClipPath(outline)
         painter.fillRect(self.rect(), QColor(theme.hover))
         if pages.total:
-            part, whole = self.width() * pages.used / pages.total, float(self.height())
-            painter.fillRect(QRectF(0, 0, part, whole), QColor(used))
-            rest = QRectF(part, 0, self.width() * pages.cached / pages.total, whole)
-            painter.fillRect(rest, QColor(kept))
-            painter.setPen(QColor(theme.surface))
-            for x in range(int(rest.left()), int(rest.right()) + HEIGHT, 6):
-                painter.setClipRect(rest, Qt.ClipOperation.IntersectClip)
-                painter.drawLine(x, 0, x - HEIGHT, HEIGHT)
+            part, whole = self._width_of(pages.used), float(self.height())
+            painter.fillRect(QRectF(0, 0, part, whole), QColor(theme.text))
+            hatch(painter, QRectF(part, 0, self._width_of(pages.cached), whole), theme)
         painter.end()
+
+    def _width_of(self, pages: int) -> float:
+        """Of a part of so many pages; it is seen however few they are, round as the bar's end is."""
+        width = self.width() * pages / self._pages.total
+        return max(width, HEIGHT / 2) if pages else 0.0
+
+
+def hatch(painter: QPainter, part: QRectF, theme: Theme) -> None:
+    """Draw what is kept, in colours that no chat has."""
+    painter.setClipRect(part, Qt.ClipOperation.IntersectClip)
+    painter.fillRect(part, QColor(theme.muted))
+    painter.setPen(QColor(theme.surface))
+    for x in range(int(part.left()), int(part.right()) + HEIGHT, 6):
+        painter.drawLine(x, 0, x - HEIGHT, HEIGHT)

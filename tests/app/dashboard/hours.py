@@ -54,6 +54,9 @@ PAGES = 512
 CHATS = 300
 BOOT = 5_000.0
 
+SAVED_S = 0.002
+"""Seconds that a token takes that need not be read."""
+
 
 @dataclass
 class Clocks:
@@ -280,6 +283,7 @@ class HoursEngine:
             cached_tokens=counts.cached_tokens + request.cached,
             restored_tokens=counts.restored_tokens + request.restored,
             computed_tokens=counts.computed_tokens + request.prompt - request.reused,
+            saved_seconds=counts.saved_seconds + SAVED_S * request.reused,
         )
         self._emit(CacheReport(request.id, request.prompt, request.cached, request.restored))
         self._emit(PrefillProgress(request.id, request.done, request.prompt, request.reused))
