@@ -20,6 +20,9 @@ from app.dashboard.page_map_view import PageMapView
 from app.dashboard.pane import FigureGrid, Pane, Panel, Section
 from app.widgets.plain_label import plain_label
 
+CHATS = "Chats with pages"
+CHATS_OF_ALL = "Chats with pages, of all models that are open"
+
 
 class CachePane(Pane):
     """Shows a CacheViewModel while it is seen; pages are told only then. Intent: `chat_chosen(chat id)`."""
@@ -43,7 +46,7 @@ class CachePane(Pane):
         self.map = PageMapView(appearance, cache, title_of, self._panel)
         self.facts = [_FactPanel(fact, self.content) for fact in facts(None)]
         self._grid = FigureGrid(self.facts, most=4)
-        below = Section("Chats with pages", self.content)
+        self.below = below = Section(CHATS, self.content)
         self.chats = ChatPagesTable(title_of, lambda chat: self.map.owner_colour((chat,)), below)
         self._legend = [
             (QLabel(self._panel), QLabel(said, self._panel)) for said in legend_cells(appearance.theme)
@@ -85,6 +88,7 @@ class CachePane(Pane):
             panel.show_value(fact)
         self.map.refresh()
         unseen = self.map.unseen
+        self.below.heading.setText(CHATS_OF_ALL if self._cache.has_several else CHATS)
         self._unseen.setVisible(unseen > 0)
         self._unseen.setText(f"and {unseen:,} free pages that were never used" if unseen else "")
         self.chats.show_chats(self._cache.chats, self._pins.pinned)

@@ -81,6 +81,11 @@ class CacheViewModel(QObject):
         """Its pages, as they were told last."""
         return self._model.pages
 
+    @property
+    def has_several(self) -> bool:
+        """Whether other models are in memory too: `chats` names the chats of all of them."""
+        return len(self._models) > 1
+
     def page(self, number: int) -> Page | None:
         """One of its pages; None where there is no such page."""
         pages = self.pages
