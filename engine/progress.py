@@ -8,6 +8,8 @@ _OFTEN = 0.1
 """Seconds between two pieces of progress inside a chunk, at least."""
 _TRUST = 0.05
 """Share of the whole wait for which it counts as if what was expected had been seen: a step says little."""
+_FEWEST = 64
+"""Tokens that say at which pace a prompt goes."""
 
 
 @dataclass(slots=True)
@@ -21,23 +23,26 @@ class Progress:
     done: int = -1
     _at: float = 0.0
     _began: float = 0.0
+    _first: int = 0
     _expected: float | None = None
 
     def is_due(self, done: int, now: float) -> bool:
         """Whether it is time to tell that so many are, in the middle of a chunk."""
         return done > self.done and now - self._at >= _OFTEN
 
-    def told(self, done: int, left: float | None, now: float) -> tuple[int, float | None]:
-        """It is told now that so many tokens are done: never fewer than before; and seconds that are left.
+    def told(self, done: int, prompt: int, left: float | None, now: float) -> tuple[int, float | None]:
+        """It is told now that so many tokens of `prompt` are done: never fewer than before; and what is left.
 
-        `left`: what the others are expected to take, where they are alone. As the first ones took longer or
-        less than that, the others are taken to: answers may be beside them.
+        `left`: seconds that the others are expected to take, where they are alone. As the first ones took
+        longer or less than that, the others are taken to: answers may be beside them. Where nothing is
+        expected yet, they are taken to go on at the pace of those before them.
         """
         if self.done < 0:
-            self._began, self._expected = now, left
+            self._began, self._first, self._expected = now, done, left
         self.done, self._at = max(self.done, done), now
         if left is None or self._expected is None:
-            return self.done, left
+            read = done - self._first
+            return self.done, (now - self._began) / read * (prompt - done) if read >= _FEWEST else left
         seen, trust = max(0.0, self._expected - left), _TRUST * self._expected
         pace = (now - self._began + trust) / (seen + trust) if trust > 0 else 1.0
         return self.done, pace * left

@@ -78,7 +78,7 @@ class Teller:
         if is_inside and (done == prompt or not request.progress.is_due(done, now)):
             return
         reused = request.report.cached_tokens + request.report.restored_tokens
-        done, seconds = request.progress.told(done, self.left(request, done), now)
+        done, seconds = request.progress.told(done, prompt, self.left(request, done), now)
         self._emit(PrefillProgress(request.id, done, prompt, reused, seconds))
 
     def text(self, sequence: Sequence, more: str) -> None:
