@@ -128,7 +128,8 @@ class Mix:
         self._pinned.clear()
 
     def _add_up(self, cache: CacheCounts) -> None:
-        for name in ("evicted_pages", "spilled_pages", "restored_pages", "copied_pages", "preemptions"):
+        self.seen["spilled_pages"] += cache.spilled_pages + cache.waiting_pages  # the end writes what waits
+        for name in ("evicted_pages", "restored_pages", "copied_pages", "preemptions"):
             self.seen[name] += getattr(cache, name)
         for name in (
             "computed_tokens",
