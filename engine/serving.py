@@ -148,8 +148,7 @@ class Serving:
     def tidy(self, idle_seconds: float) -> None:
         """Nobody has asked for anything for so long; what a prompt was predicted to find may be read back.
 
-        Pages that are due are put away before more is compiled, which may go on for a minute; where the disk
-        takes none, more is compiled meanwhile.
+        Pages that are due are put away before more is compiled, but where the disk takes none.
         """
         is_next = self._tidying.is_due(idle_seconds) or not self._warming.cold_steps
         if self._finding.may_recall and not self._tidying.builds:
@@ -295,8 +294,7 @@ class Serving:
         """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
         if culprit := self._broken.blame(error, flying):
-            if isinstance(error, OutOfPages):
-                if self._endings.run_out(culprit):
-                    return
-                error = self.chats.refusal(culprit)
-            self._endings.fail(culprit, error)
+            if not isinstance(error, OutOfPages):
+                self._endings.fail(culprit, error)
+            elif not self._endings.run_out(culprit):
+                self._endings.fail(culprit, self.chats.refusal(culprit))
