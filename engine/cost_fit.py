@@ -48,6 +48,11 @@ class CostFit:
         self._count += 1
         self._kept.setdefault(size, deque(maxlen=_KEPT)).append((self._count, features, seconds))
 
+    @property
+    def kept(self) -> int:
+        """How many measurements there are."""
+        return sum(map(len, self._kept.values()))
+
     def forget(self) -> None:
         """Drop the oldest measurement, where there is one."""
         oldest = min(filter(None, self._kept.values()), key=lambda kept: kept[0][0], default=None)
@@ -57,7 +62,7 @@ class CostFit:
 
     def seconds(self, features: Features) -> float | None:
         """What work of these features takes; None while there are too few measurements."""
-        if self._costs is None and sum(map(len, self._kept.values())) < self._fewest:
+        if self._costs is None and self.kept < self._fewest:
             return None
         fresh = self._count - self._fitted_at
         if self._costs is None or fresh >= min(_STALE, max(1, self._fitted_at // 4)):

@@ -6,9 +6,10 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from engine.batch import Sent
+from engine.batch import Sent, Slice
 from engine.prediction import Rates
 from engine.request import Sequence
 from engine.ways import Way
@@ -16,6 +17,8 @@ from engine.ways import Way
 log = logging.getLogger(__name__)
 
 _Lesson = Callable[[Rates], None]
+_ALL = 0.999
+"""Of the model's layers, added up in fractions."""
 _MOST_NEWS = 1000
 """Lessons that wait to be saved, where the file cannot be written."""
 
@@ -35,6 +38,7 @@ class Foresight:
         self._page_bytes, self._page_size, self._few = page_bytes, page_size, few
         self._news = deque[_Lesson](maxlen=_MOST_NEWS)
         self._rates = self._stored() or Rates(few)
+        self._chunk = _Chunk()
 
     def save(self) -> None:
         """Keep what was learned since the last time, beside what others have kept; or try again later."""
@@ -59,14 +63,17 @@ class Foresight:
     def took(self, sent: Sent, seconds: float) -> None:
         """A step is done; of those that compute nothing but a prompt is learned.
 
-        A request that came alone is learned from as a whole.
+        A request that came alone is learned from as a whole, and before there are enough by its chunks.
         """
-        chunk = sent.chunk
-        if chunk is None or chunk.way is Way.ASIDE or chunk.share < 1 or sent.answers:
+        piece = sent.slice
+        if piece is None or piece.way is Way.ASIDE or sent.answers:
             return
-        if not chunk.sequence.request.came_alone:
-            tokens, begin = chunk.tokens, chunk.begin
-            self._learn(lambda rates: rates.prefilled(tokens, begin, seconds))
+        tokens, begin = piece.tokens, piece.begin
+        if not piece.sequence.request.came_alone:
+            if piece.ends and piece.share == 1:
+                self._learn(lambda rates: rates.prefilled(tokens, begin, seconds))
+        elif self._rates.has_few and (taken := self._chunk.took(piece, seconds)) is not None:
+            self._learn(lambda rates: rates.began(tokens, begin, taken))
 
     def knows_computing(self, new: int) -> bool:
         """Whether it is known what so many tokens of a prompt take."""
@@ -136,7 +143,7 @@ class Foresight:
             steps: that compute what is not reused.
             grown_bytes: of KV memory, where it has to grow first; `met_bytes`: of Rates.restore_seconds.
         """
-        waits = [self._rates.prefill_seconds(other.pending, other.table.length) for other in ahead]
+        waits = [self._rates.reading_seconds(other.pending, other.table.length) for other in ahead]
         known = [seconds for seconds in waits if seconds is not None]
         if len(known) < len(waits):
             return None
@@ -166,3 +173,22 @@ class Foresight:
 
     def _bytes(self, tokens: int) -> int:
         return tokens // self._page_size * self._page_bytes
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """What was measured of one, step by step: `share` of the model's layers, which took `seconds`."""
+
+    at: tuple[Sequence, int] | None = None
+    share: float = 0.0
+    seconds: float = 0.0
+
+    def took(self, piece: Slice, seconds: float) -> float | None:
+        """A step of it, or of another. Returns the seconds of one that is through, if all were measured."""
+        at = piece.sequence, piece.begin
+        if at != self.at:
+            self.at, self.share, self.seconds = at, 0.0, 0.0
+        self.share, self.seconds = self.share + piece.share, self.seconds + seconds
+        if piece.ends:
+            self.at = None
+        return self.seconds if piece.ends and self.share > _ALL else None

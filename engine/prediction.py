@@ -15,6 +15,7 @@ VERSION = 10
 _LATEST = 5  # requests whose pace is followed
 _FEWEST_LATEST = 3
 _CLEAR = 0.25  # share of a request's time that reading pages back must have to be learned from it
+_ENOUGH = 5  # requests from which more is known than from the chunks of the first
 _REFUSALS = 4  # after which one of the requests that spoke against restoring is forgotten
 
 SHORT = 8
@@ -22,7 +23,7 @@ SHORT = 8
 
 _PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
 
-_WIDTHS = {"chunk": 4, "long": 4, "short": 4} | dict.fromkeys(
+_WIDTHS = {"chunk": 4, "long": 4, "short": 4, "first": 4} | dict.fromkeys(
     ("restore", "fetched", "met", "returned", "growth"), 2
 )
 _HISTORY = 4096.0  # tokens of a long chat
@@ -44,6 +45,7 @@ class Rates:
         self._few = few
         doubted = (0.0, 0.0, 8 * _HISTORY, _HISTORY)
         self._chunks, self._longer = CostFit(doubted), CostFit(doubted)
+        self._first = CostFit(doubted)
         self._short = CostFit((0.0, 0.0, 0.0, _HISTORY))
         self._restore, self._returned = CostFit(fewest=1), CostFit()  # reading compiles nothing
         self._growth, self._fetched, self._met = (CostFit(fewest=1) for _ in range(3))
@@ -54,6 +56,15 @@ class Rates:
         """`tokens` prompt tokens behind `context` others, alone in their step, took `seconds`."""
         if tokens > SHORT:
             self._add_chunk(tokens, context, seconds)
+
+    def began(self, tokens: int, context: int, seconds: float) -> None:
+        """As `prefilled`, of a chunk of a request that will be `answered`: for as long as few have been."""
+        self._first.add(_chunk(tokens, context), seconds)
+
+    @property
+    def has_few(self) -> bool:
+        """Whether chunks of the first requests still say more than these as a whole."""
+        return self._chunks.kept + self._longer.kept < _ENOUGH
 
     def answered(self, tokens: int, context: int, steps: int, seconds: float) -> None:
         """A request of so many tokens to compute, in `steps`, had its first token after `seconds`.
@@ -121,6 +132,11 @@ class Rates:
         seconds = like.seconds(_chunk(tokens, context))
         return other.seconds(_chunk(tokens, context)) if seconds is None else seconds
 
+    def reading_seconds(self, tokens: int, context: int) -> float | None:
+        """The same, as chunks of the first requests have shown until enough are known as a whole."""
+        first = self._by_chunks(tokens, context)
+        return self.prefill_seconds(tokens, context) if first is None else first
+
     def restore_seconds(self, nbytes: int, met_bytes: int = 0) -> float | None:
         """What reading `nbytes` of pages back takes, and having a device fetch them.
 
@@ -159,12 +175,25 @@ class Rates:
             restored_bytes: of cached pages that are read back first; `met_bytes`: of `restore_seconds`.
             grown_bytes: of KV memory that has to grow first; taken to cost nothing before one has.
         """
-        work = self._work_seconds(new_tokens, cached, steps)
+        work = self._computing_seconds(new_tokens, cached, steps)
         restore = self.restore_seconds(restored_bytes, met_bytes)
         if work is None or restore is None:
             return None
         growth = self._growth.seconds((1.0, float(grown_bytes))) if grown_bytes else None
-        return queue_seconds + restore + (growth or 0.0) + self._pace() * work
+        return queue_seconds + restore + (growth or 0.0) + work
+
+    def _computing_seconds(self, new_tokens: int, cached: int, steps: int) -> float | None:
+        """What computing is expected to take next."""
+        is_known = new_tokens <= SHORT and self._short.seconds(_few(steps, new_tokens, cached)) is not None
+        first = None if is_known else self._by_chunks(max(1, new_tokens), cached)
+        if first is not None:
+            return first
+        work = self._work_seconds(new_tokens, cached, steps)
+        return None if work is None else self._pace() * work
+
+    def _by_chunks(self, tokens: int, context: int) -> float | None:
+        """By chunks of the first requests; None where there is better to go by, or nothing."""
+        return self._first.seconds(_chunk(tokens, context)) if tokens > 0 and self.has_few else None
 
     def _work_seconds(self, new_tokens: int, cached: int, steps: int) -> float | None:
         """What computing takes by all that was measured, at the pace of then."""
@@ -200,7 +229,8 @@ class Rates:
             if data["version"] != VERSION or data["about"] != about:
                 return None
             for name, fit in rates._fits().items():
-                for features, seconds in cast("list[tuple[list[float], float]]", data[name]):
+                known = data.get(name, []) if name == "first" else data[name]  # older files have none
+                for features, seconds in cast("list[tuple[list[float], float]]", known):
                     fit.add(_checked(features, _WIDTHS[name]), float(seconds))
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return None
@@ -210,6 +240,7 @@ class Rates:
         return {
             "chunk": self._chunks,
             "long": self._longer,
+            "first": self._first,
             "short": self._short,
             "restore": self._restore,
             "fetched": self._fetched,

@@ -212,6 +212,49 @@ def test_nothing_is_told_before_it_is_measured() -> None:
     assert rates.first_token_seconds(9, 0, restored_bytes=1) is None
 
 
+FIRST = (128, 128, *[256] * 10, 184)
+"""Chunks of a first prompt: shorter before the machine's speed is known, and the last is what is left."""
+
+
+def begun() -> Rates:
+    """Of a first prompt, whose first chunk compiled something."""
+    rates, begin = Rates(), 0
+    for size in FIRST:
+        rates.began(size, begin, truth(size, begin) * (1 if begin else 20))
+        begin += size
+    return rates
+
+
+def test_a_first_long_prompt_says_what_the_next_message_takes() -> None:
+    rates, length = begun(), sum(FIRST)
+    rates.answered(length, 0, 12, truth(length, 0) * 1.5)
+    for tokens in (30, 500, 2000):
+        told = rates.first_token_seconds(tokens, length)
+        assert told is not None
+        assert 0.5 < told / truth(tokens, length) < 2
+    assert rates.reading_seconds(500, length) == rates.first_token_seconds(500, length)
+    again = Rates.from_json(rates.to_json("here"), "here")
+    assert again is not None
+    assert again.first_token_seconds(500, length) == pytest.approx(rates.first_token_seconds(500, length))
+
+
+def test_requests_as_a_whole_soon_say_more_than_the_first_ones_chunks() -> None:
+    rates, other = begun(), Rates()
+    for tokens in (3000, 500, 800, 40, 200, 1200, 90):
+        for learning in (rates, other):
+            learning.answered(tokens, 0, 1, 2 * truth(tokens, 0))
+    assert not rates.has_few
+    for tokens in (5, 100, 1000):
+        assert rates.first_token_seconds(tokens, 0) == other.first_token_seconds(tokens, 0)
+        assert rates.reading_seconds(tokens, 0) == other.prefill_seconds(tokens, 0)
+
+
+def test_a_file_from_before_chunks_of_first_requests_were_kept_is_still_of_use(learned: Rates) -> None:
+    data = json.loads(learned.to_json("here"))
+    del data["first"]
+    assert Rates.from_json(json.dumps(data), "here") is not None
+
+
 def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
     again = Rates.from_json(learned.to_json("this machine"), "this machine")
     assert again is not None

@@ -85,7 +85,7 @@ def test_what_is_asked_about_is_expected_behind_the_prompts_that_are_read_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of them is read, and one waits; nobody waits for what is asked behind."""
-    monkeypatch.setattr(Rates, "prefill_seconds", lambda self, tokens, context: tokens / 10)  # pyright: ignore
+    monkeypatch.setattr(Rates, "reading_seconds", lambda self, tokens, context: tokens / 10)  # pyright: ignore
     queue, other = Queue(tmp_path, pages=80), ids(600, 3)
     queue.add(queue.request("book", LONG, answer=3, age=3 * MOST_READING))
     read_some(queue, "book")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.foresight import Foresight
+from engine.prediction import Rates
 from engine.tidying import FREE_AFTER
 from tests.engine.served_model import PROMPT, Model, long_prompt
 from tests.engine.watched import restore_always
@@ -200,3 +201,25 @@ def test_a_models_first_request_teaches_what_computing_takes_where_nothing_is_kn
     assert bool(lessons) != is_known
     model.ask("second", long_prompt(2, 20))
     assert lessons[-1][:2] == ("answered", len(long_prompt(2, 20)))
+
+
+def test_a_first_long_prompt_teaches_by_its_chunks_however_many_steps_each_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = list[tuple[int, int, float]]()
+    monkeypatch.setattr(Rates, "began", lambda self, *chunk: began.append(chunk))  # pyright: ignore
+    model, long = Model(tmp_path, None), long_prompt(1, 40)
+    sizer = model.serving._batcher.chunks
+    monkeypatch.setattr(sizer, "next", lambda begin, remaining, answers=0: min(64, remaining))  # pyright: ignore
+    monkeypatch.setattr(sizer, "layers", lambda tokens, left, answers=0: 1)  # pyright: ignore
+    started = time.perf_counter()
+    model.ask("first", long)
+    assert [(tokens, begin) for tokens, begin, _ in began] == [
+        (min(64, len(long) - begin), begin) for begin in range(0, len(long), 64)
+    ]
+    assert 0 < sum(seconds for _, _, seconds in began) <= time.perf_counter() - started
+    for number in range(5):
+        model.ask(f"more {number}", long_prompt(3 + number, 20 + number))
+    began.clear()
+    model.ask("another", long_prompt(9, 40))
+    assert not began
