@@ -19,7 +19,7 @@ _WHY_WORDS = MISS_WORDS | {
     "evicted": "the rest was no longer kept",
     "other model": "another model had read the rest",
 }
-"""Behind how many tokens are cached."""
+"""Where some tokens are cached."""
 _MANY, _LONG_S = 256, 1.0
 """Tokens to read, or seconds to wait, for which people want to know why."""
 
@@ -53,9 +53,12 @@ def prediction_words(found: Predicted) -> str:
 
 def why_words(found: CacheReport | Predicted, seconds: float | None) -> str:
     """Why not more is cached, where much is read for it, in the `seconds` that are known; "" otherwise."""
-    new = found.prompt_tokens - found.cached_tokens - found.restored_tokens
+    reused = found.cached_tokens + found.restored_tokens
+    new = found.prompt_tokens - reused
     is_much = new >= _MANY or (seconds is not None and seconds >= _LONG_S)
-    return _WHY_WORDS[found.reason] if found.reason is not None and is_much else ""
+    if found.reason is None or not is_much:
+        return ""
+    return (_WHY_WORDS if reused else MISS_WORDS)[found.reason]
 
 
 def reading_words(done: int, total: int, cached: int, left: float | None = None) -> str:

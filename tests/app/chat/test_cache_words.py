@@ -58,6 +58,7 @@ def test_reading_says_how_long_it_will_take(left: float | None, words: str) -> N
     [
         (8, 180.0, "the rest was no longer kept"),
         (8, None, "the rest was no longer kept"),
+        (0, 180.0, "it was no longer kept"),
         (26_400, 1.2, "the rest was no longer kept"),  # few tokens, and a large model
         (26_400, 0.3, ""),
         (26_400, None, ""),
