@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtGui import QHideEvent, QPixmap, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.appearance import Appearance
 from app.chat.pins import PinsViewModel
@@ -20,6 +20,8 @@ from app.dashboard.page_map_view import PageMapView
 from app.dashboard.pane import FigureGrid, Pane, Panel, Section
 from app.widgets.plain_label import plain_label
 
+IN_A_ROW = 3
+"""Of the legend's pictures."""
 CHATS = "Chats with pages"
 CHATS_OF_ALL = "Chats with pages, of all models that are open"
 
@@ -122,14 +124,15 @@ class CachePane(Pane):
         self.chats.clear_wanted.connect(self._cache.clear)
 
     def _arrange(self, below: Section) -> None:
-        legend = QHBoxLayout()
-        legend.setSpacing(6)
-        for picture, said in self._legend:
+        legend = QGridLayout()
+        legend.setHorizontalSpacing(6)
+        for place, (picture, said) in enumerate(self._legend):
             said.setProperty("role", "muted")
-            legend.addWidget(picture)
-            legend.addWidget(said)
-            legend.addSpacing(10)
-        legend.addStretch(1)
+            said.setContentsMargins(0, 0, 10, 0)
+            row, column = divmod(place, IN_A_ROW)
+            legend.addWidget(picture, row, 2 * column)
+            legend.addWidget(said, row, 2 * column + 1)
+        legend.setColumnStretch(2 * IN_A_ROW, 1)
         self._panel.column.setSpacing(10)
         for item in (self.gauge, self.bar, self.map, self._unseen):
             self._panel.column.addWidget(item)
