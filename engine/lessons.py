@@ -37,10 +37,6 @@ class Lessons:
         """See Finding."""
         return self._finding.saved(request)
 
-    def left(self, request: Request, done: int) -> float | None:
-        """See Finding."""
-        return self._finding.left(request, done)
-
     def answered(self, request: Request) -> None:
         """Its first token is there."""
         if self._batcher.has_one:  # learning from it takes up to a millisecond

@@ -229,8 +229,7 @@ class Rates:
             if data["version"] != VERSION or data["about"] != about:
                 return None
             for name, fit in rates._fits().items():
-                known = data.get(name, []) if name == "first" else data[name]  # older files have none
-                for features, seconds in cast("list[tuple[list[float], float]]", known):
+                for features, seconds in cast("list[tuple[list[float], float]]", data[name]):
                     fit.add(_checked(features, _WIDTHS[name]), float(seconds))
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
             return None

@@ -75,8 +75,8 @@ class Serving:
         self._batcher = Batcher(self._memory, model.pager, chunks, self._live.is_warm)
         self._room = ArenaRoom(model, self._batcher)
         self._broken = BrokenSteps(self._batcher, self._live)
-        self._tell = Teller(model, self._batcher, self._live, self._warming, emit)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
+        self._tell = Teller(model, self._batcher, self._live, self._warming, emit, self._finding.left)
         self._tidying = Tidying(model, self._finding.make_ready)
         self._expecting = Expecting(self._batcher, self._finding, self._room, self._warming, self._tidying)
         self._sent: Sent | None = None

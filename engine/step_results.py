@@ -35,7 +35,6 @@ class StepResults:
     ) -> None:
         self._model, self._speculations, self._lessons = model, speculations, lessons
         self._endings, self._tell = endings, tell
-        tell.left = lessons.left
 
     def read(self, sent: Sent, following: Sent | None, pace: Callable[[], None]) -> None:
         """Wait for a step, and take what came of it, while the `following` one is in flight, if one is.

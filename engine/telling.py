@@ -31,7 +31,6 @@ class Teller:
 
     Attributes:
         pages: who watches single pages, and what they are told.
-        left: seconds that a prompt's tokens behind so many are expected to take; None where not known.
     """
 
     def __init__(
@@ -41,15 +40,16 @@ class Teller:
         live: LiveRunner,
         warming: Warming,
         emit: Callable[[Event], None],
+        left: Callable[[Request, int], float | None],
     ) -> None:
+        """`left`: seconds that a prompt's tokens behind so many are expected to take; None: not known."""
         self._model, self._batcher, self._live, self._emit = model, batcher, live, emit
-        self._warming = warming
+        self._warming, self._left = warming, left
         self._pulse = Pulse()
         self._look = MemoryLook()
         self.pages = PageWatch(model.info.path, model.memory.tree, model.pager, model.tier)
         self._counts = CacheCounts()
         self._told_chats: dict[str, ChatMemory] | None = None
-        self.left: Callable[[Request, int], float | None] = lambda request, done: None
 
     def count(self, **more: float) -> None:
         """Add to fields of CacheCounts."""
@@ -78,7 +78,7 @@ class Teller:
         if is_inside and (done == prompt or not request.progress.is_due(done, now)):
             return
         reused = request.report.cached_tokens + request.report.restored_tokens
-        done, seconds = request.progress.told(done, prompt, self.left(request, done), now)
+        done, seconds = request.progress.told(done, prompt, self._left(request, done), now)
         self._emit(PrefillProgress(request.id, done, prompt, reused, seconds))
 
     def text(self, sequence: Sequence, more: str) -> None:

@@ -249,12 +249,6 @@ def test_requests_as_a_whole_soon_say_more_than_the_first_ones_chunks() -> None:
         assert rates.reading_seconds(tokens, 0) == other.prefill_seconds(tokens, 0)
 
 
-def test_a_file_from_before_chunks_of_first_requests_were_kept_is_still_of_use(learned: Rates) -> None:
-    data = json.loads(learned.to_json("here"))
-    del data["first"]
-    assert Rates.from_json(json.dumps(data), "here") is not None
-
-
 def test_what_was_learned_outlives_the_process(learned: Rates) -> None:
     again = Rates.from_json(learned.to_json("this machine"), "this machine")
     assert again is not None
