@@ -36,7 +36,7 @@ def accept_command(
     taken_up = time.perf_counter()
     chat = _prompt_of(command, model)
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
-    _check_context(len(prompt), model)
+    _check_context(command, len(prompt), model)
     capacity = capacity_for(prompt)
     check_capacity(min(len(prompt), model.most_resident), command.n, capacity)
     most_tokens, limit = _room(command, len(prompt), model, capacity)
@@ -56,21 +56,23 @@ def accept_command(
     return request
 
 
-def _check_context(prompt: int, model: LoadedModel) -> None:
+def _check_context(command: Generate, prompt: int, model: LoadedModel) -> None:
     """Raises PromptTooLong where so many tokens leave no room for an answer."""
     context, whole = model.config.context_length, model.whole_context
     if prompt < context:
         return
+    goes_on = any(message.role == "assistant" for message in command.messages or ())
+    also, shorten = (", ", "shorten it or start a new chat") if goes_on else (" or ", "shorten it")
     if prompt < whole:
         ways_out = (WayOut("larger context", whole),)
         raise PromptTooLong(
             f"the prompt has {prompt:,} tokens and this model's context is set to {context:,}, answer "
-            f"included; {words(ways_out)}, shorten it or start a new chat",
+            f"included; {words(ways_out)}{also}{shorten}",
             ways_out,
         )
     raise PromptTooLong(
         f"the prompt has {prompt:,} tokens and this model's context holds {whole:,} at most, "
-        "answer included; shorten it or start a new chat"
+        f"answer included; {shorten}"
     )
 
 

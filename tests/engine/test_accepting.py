@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EngineSettings, Generate, Limit, WayOut
+from engine import EngineSettings, Generate, Limit, Message, WayOut
 from tests.fakes.listener import running_engine
 
 PROMPT = tuple(range(3, 53))
@@ -43,7 +43,7 @@ def test_a_prompt_that_is_too_long_by_a_setting_is_told_so(folder: Path) -> None
         listener.submit(Generate("a", tokens=PROMPT))
         assert listener.failed("a").error == (
             "the prompt has 50 tokens and this model's context is set to 50, answer included; allow more "
-            "in its settings (up to 1,024), shorten it or start a new chat"
+            "in its settings (up to 1,024) or shorten it"
         )
         assert listener.failed("a").ways_out == (WayOut("larger context", 1024),)
 
@@ -55,6 +55,18 @@ def test_a_prompt_that_is_too_long_for_the_whole_context_is_not_told_of_a_settin
         failed = listener.failed("a")
         assert failed.error == (
             "the prompt has 1,024 tokens and this model's context holds 1,024 at most, answer included; "
-            "shorten it or start a new chat"
+            "shorten it"
         )
         assert failed.ways_out == ()
+
+
+def test_a_chat_that_has_become_too_long_may_begin_anew(folder: Path) -> None:
+    first, answer = Message("user", "a " * 40), Message("assistant", "b " * 40)
+    with running_engine(EngineSettings(context=50)) as listener:
+        listener.load(folder)
+        for name, messages in (("new", (first,)), ("goes on", (first, answer, first))):
+            listener.submit(Generate(name, messages=messages))
+            error = listener.failed(name).error
+            assert "this model's context is set to 50" in error
+            ending = " or shorten it" if name == "new" else ", shorten it or start a new chat"
+            assert error.endswith(ending)
