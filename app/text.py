@@ -59,7 +59,7 @@ CUT_SETTING = (
 )
 CUT_MEMORY = (
     "KV memory is full, so the answer ends here. "
-    "Start a new chat to go on, or store keys and values in fewer bits."
+    "Start a new chat to go on, keep fewer chats in memory, or store keys and values in fewer bits."
 )
 CUT_ANSWER = "The answer has as many tokens as were allowed."
 """The same where it is known what it has come to the end of."""

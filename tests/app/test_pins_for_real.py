@@ -40,7 +40,7 @@ def rest(qtbot: QtBot, desktop: Desktop) -> None:
     desktop.prediction.draft("And then?")
     qtbot.waitUntil(lambda: desktop.prediction.words != "")
     desktop.prediction.draft("")
-    assert desktop.status.status.running == 0
+    assert desktop.status.status.writing == 0
 
 
 def held(desktop: Desktop, chat_id: str) -> int:

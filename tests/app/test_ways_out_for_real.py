@@ -21,7 +21,7 @@ from app.model_location import GUIDE
 from app.models.model_settings_dialog import ModelSettingsDialog
 from app.paths import Paths
 from app.settings import SettingsFile
-from app.text import OUTDATED
+from app.text import CUT_MEMORY, OUTDATED
 from app.wiring import Desktop
 from engine import Engine, EngineSettings, inspect_model
 from tests.app.conftest import OpenDesktop
@@ -136,17 +136,19 @@ def test_storing_in_bits_holds_for_a_model_with_a_kv_cache_of_its_own(
     assert ended(qtbot, desktop) in ("complete", "length")
 
 
-def test_an_answer_within_a_smaller_context(desktop: Desktop, qtbot: QtBot) -> None:
+def test_an_answer_that_has_no_room_beside_pinned_chats_stays_as_far_as_it_came(
+    desktop: Desktop, qtbot: QtBot
+) -> None:
     """The prompt has room beside what is pinned, and a long answer has not."""
     pinned_chat(qtbot, desktop)
     for sentences in range(1, 6):
         desktop.conversation.new_chat()
         assert desktop.conversation.send(SENTENCE * sentences)
-        if ended(qtbot, desktop) == "failed":
+        if ended(qtbot, desktop) == "length":
             break
-    assert desktop.conversation.messages[-1].text  # it began, and could not go on
-    qtbot.mouseClick(way(qtbot, desktop, "Answer within"), Qt.MouseButton.LeftButton)
-    assert ended(qtbot, desktop) == "length"
+    last = desktop.conversation.messages[-1]
+    assert last.text
+    assert last.error == CUT_MEMORY
 
 
 def test_a_context_that_is_set_too_small_leads_to_its_setting(
