@@ -79,7 +79,7 @@ def _check_context(command: Generate, prompt: int, model: LoadedModel) -> None:
 def _room(command: Generate, prompt: int, model: LoadedModel, capacity: Capacity) -> tuple[int, Limit]:
     """Most tokens of an answer behind `prompt` tokens, beside pinned chats, and what allows no more."""
     context, fitting = model.info.context_length, capacity.available * capacity.page_size
-    if fitting < min(context, model.most_resident):
+    if fitting < context and model.config.largest_window is None:  # or pages are given back meanwhile
         context = fitting
     if command.max_tokens is not None and command.max_tokens <= context - prompt:
         return command.max_tokens, "max_tokens"
