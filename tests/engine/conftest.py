@@ -81,3 +81,9 @@ def slow_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but what the first token needs is compiled at load."""
     monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 0.0)
     monkeypatch.setattr("engine.warm_up.A_MOMENT_S", 0.0)
+
+
+@pytest.fixture
+def short_prompts_have_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of their own beside answers, however little time they would take without."""
+    monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)

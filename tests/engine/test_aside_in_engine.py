@@ -16,7 +16,6 @@ from engine import (
     Finished,
     ModelUnloaded,
     PrefillProgress,
-    SamplingParams,
     TextChunk,
     UnloadModel,
     aside_process,
@@ -32,19 +31,12 @@ from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import needs_aside
 from tests.fakes.listener import PATIENCE
 
-pytestmark = needs_aside
-
-GREEDY = SamplingParams(temperature=0)
+pytestmark = [needs_aside, pytest.mark.usefixtures("short_prompts_have_processes")]
 
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     return checked_model(tmp_path_factory.mktemp("models"), "llama", max_position_embeddings=1024)
-
-
-@pytest.fixture(autouse=True)
-def _each_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)
 
 
 def is_computed(event: object) -> bool:

@@ -35,6 +35,18 @@ def cache_of(model: Model) -> CacheCounts:
     return next(event.cache for event in reversed(model.events) if isinstance(event, Stats))
 
 
+def held_writes(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Files are written once it is set."""
+    write, may_write = SsdFolder.write, Event()
+
+    def held(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
+        assert may_write.wait(60)
+        write(folder, path, buffers)
+
+    monkeypatch.setattr(SsdFolder, "write", held)
+    return may_write
+
+
 def test_pages_are_written_ahead_and_stay_in_memory(tmp_path: Path) -> None:
     model = Model(tmp_path, tmp_path / "kv")
     assert model.serving.next_tidying is None
@@ -175,15 +187,9 @@ def test_without_cached_pages_too_it_is_told_when_a_disk_has_room_again(tmp_path
 def test_pages_count_as_spilled_once_they_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, may_write = SsdFolder.write, Event()
-
-    def slow(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
-        assert may_write.wait(60)
-        write(folder, path, buffers)
-
     model = Model(tmp_path, tmp_path / "kv")
     assert model.model.tier is not None
-    monkeypatch.setattr(SsdFolder, "write", slow)
+    may_write = held_writes(monkeypatch)
     model.ask("a")
     model.rest(SPILL_AFTER)
     assert (cache_of(model).waiting_pages, cache_of(model).spilled_pages) == (12, 0)
@@ -218,16 +224,10 @@ def test_what_the_ssd_has_no_room_for_is_not_written_again_and_again(tmp_path: P
 def test_writing_ahead_goes_on_as_soon_as_there_is_a_place_for_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, may_write = SsdFolder.write, Event()
-
-    def slow(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
-        assert may_write.wait(60)
-        write(folder, path, buffers)
-
     model = Model(tmp_path, tmp_path / "kv")
     tier = model.model.tier
     assert tier is not None
-    monkeypatch.setattr(SsdFolder, "write", slow)
+    may_write = held_writes(monkeypatch)
     monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
     model.ask("a", long_prompt(0, 60))
     model.ask("b", long_prompt(1, 60))
@@ -290,16 +290,10 @@ def test_a_chat_that_is_released_leaves_at_rest_what_could_not_be_written_at_onc
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.serving._TELL_WITHIN", 0.0)
-    write, may_write = SsdFolder.write, Event()
-
-    def slow(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
-        assert may_write.wait(60)
-        write(folder, path, buffers)
-
     model, prompt = Model(tmp_path, tmp_path / "kv", max_position_embeddings=4096), long_prompt(0, 200)
     tier, memory = model.model.tier, model.model.memory
     assert tier is not None
-    monkeypatch.setattr(SsdFolder, "write", slow)
+    may_write = held_writes(monkeypatch)
     monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
     model.ask("a", prompt, chat="a")
     model.serving.release("a")
