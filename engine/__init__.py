@@ -3,19 +3,11 @@
 from engine import blas as blas  # first: OpenBLAS must be loaded before anything imports mlx
 
 # isort: split
-from engine.benchmark import BatchRun, RunnerBench
-from engine.benchmark_shapes import QUANTS, SHAPES, BenchShape, Quant, peer_quant, write_shape
-from engine.cache_events import (
-    CacheCounts,
-    CacheReport,
-    ChatMemory,
-    ChatsCached,
-    Freed,
-    MissReason,
-    Predicted,
-    Refusal,
-    WayOut,
-)
+from engine.bench.kv_loss import KvLoss, measure_kv_loss
+from engine.bench.peer import Peer, PeerRun
+from engine.bench.runner_bench import BatchRun, RunnerBench
+from engine.bench.shapes import QUANTS, SHAPES, BenchShape, Quant, peer_quant, write_shape
+from engine.bench.step_profile import StepPart, StepProfile, StepProfiled
 from engine.commands import (
     AS_SET,
     Cancel,
@@ -53,7 +45,18 @@ from engine.errors import (
     PromptTooLong,
     TokenizerError,
 )
-from engine.events import (
+from engine.events.cache import (
+    CacheCounts,
+    CacheReport,
+    ChatMemory,
+    ChatsCached,
+    Freed,
+    MissReason,
+    Predicted,
+    Refusal,
+    WayOut,
+)
+from engine.events.events import (
     Event,
     Failed,
     Finished,
@@ -68,9 +71,23 @@ from engine.events import (
     TokenLogprob,
     TokenLogprobs,
 )
-from engine.fit import Fit, model_fit
-from engine.inspection import ModelSummary, inspect_model
-from engine.kernel_report import (
+from engine.events.models import KernelsChosen, LoadProgress, ModelInfo, ModelReady, ModelUnloaded
+from engine.events.pages import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
+from engine.events.stat_values import MemoryUse, RequestStats, TokenGaps
+from engine.events.trials import KernelTrials
+from engine.fitting.fit import Fit, model_fit
+from engine.fitting.inspection import ModelSummary, inspect_model
+from engine.fitting.outline import ModelOutline, outline_model
+from engine.fitting.preview import (
+    ModelShape,
+    ModelSizes,
+    StoredWeights,
+    shape_in_config,
+    shape_in_gguf,
+    sizes_here,
+)
+from engine.kernels.launch_names import bare_name, launcher, launches_of
+from engine.kernels.report import (
     KernelCheck,
     KernelMachine,
     KernelOp,
@@ -81,33 +98,16 @@ from engine.kernel_report import (
     kernel_texts,
     known_kernels,
 )
-from engine.kv.ssd_leases import ChatLeases
-from engine.kv.ssd_settings import SsdSettings
-from engine.kv_loss import KvLoss, measure_kv_loss
-from engine.launch_names import bare_name, launcher, launches_of
+from engine.kv.ssd.leases import ChatLeases
+from engine.kv.ssd.settings import SsdSettings
 from engine.loading.files import StoredKind
 from engine.loading.gguf.config import ARCHITECTURES as GGUF_FAMILIES
 from engine.loading.gguf.header import GGUF_TYPES
-from engine.machine import MachineReport, machine_report
-from engine.model_events import KernelsChosen, LoadProgress, ModelInfo, ModelReady, ModelUnloaded
+from engine.machine.machine import MachineReport, machine_report
 from engine.models import FAMILIES
-from engine.outline import ModelOutline, outline_model
-from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
-from engine.peer import Peer, PeerRun
-from engine.preview import (
-    ModelShape,
-    ModelSizes,
-    StoredWeights,
-    shape_in_config,
-    shape_in_gguf,
-    sizes_here,
-)
-from engine.sampling_params import SamplingParams
+from engine.sampling.params import SamplingParams
 from engine.scheduler import MAX_RUNNING as MOST_ANSWERS
 from engine.settings import EXECUTOR_VARIABLE, EXECUTORS, EngineSettings
-from engine.stat_values import MemoryUse, RequestStats, TokenGaps
-from engine.step_profile import StepPart, StepProfile, StepProfiled
-from engine.trial_events import KernelTrials
 
 __all__ = [
     "AS_SET",

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.aside import AsideBroke
-from engine.batch import Sent, send, send_draft
-from engine.beginning import Beginning
-from engine.chunking import ChunkSizer
-from engine.common_length import common_length
+from engine.cache.common_length import common_length
+from engine.cpu.aside import AsideBroke
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages, Pager
-from engine.prompt_chunks import PromptChunks
-from engine.request import Request, Sequence
+from engine.pacing.chunking import ChunkSizer
+from engine.pacing.prompt_chunks import PromptChunks
+from engine.pacing.ways import Way
+from engine.requests.beginning import Beginning
+from engine.requests.request import Request, Sequence
+from engine.rest.warm_up import IsWarm
 from engine.runner import Runner
 from engine.scheduler import Scheduler
-from engine.warm_up import IsWarm
-from engine.ways import Way
+from engine.steps.batch import Sent, send, send_draft
 
 _PAGES_A_STEP = 32
 """Of prompts that are entered into the prefix tree while answers wait."""

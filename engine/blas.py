@@ -21,8 +21,8 @@ LIBRARY = "libopenblas.so.0"
 
 _PATIENCE = "14"
 """Its threads look for the next product for so many powers of two of a processor's cycles: some µs, not the
-25 ms that they have by themselves. Between two products of a prompt others compute (engine/crew.py): of 16
-processors they kept so many that 16,384 tokens went at 997 tok/s, not 1,683 (2026-11-26)."""
+25 ms that they have by themselves. Between two products of a prompt others compute (engine/cpu/crew.py):
+of 16 processors they kept so many that 16,384 tokens went at 997 tok/s, not 1,683 (2026-11-26)."""
 
 _NUMPYS = "libscipy_openblas"
 """How the file begins that numpy's wheels have beside them."""
@@ -73,7 +73,7 @@ def one_thread() -> Generator[None]:
 def numpy_on_one_thread() -> None:
     """Each product of numpy's uses the thread that asks for it, where numpy brings OpenBLAS.
 
-    Who multiplies on several threads (engine/crew.py) would have each product wait for another's end.
+    Who multiplies on several threads (engine/cpu/crew.py) would have each product wait for another's end.
     """
     for library in cast("list[_Library]", ThreadpoolController().lib_controllers):
         if library.prefix == _NUMPYS:

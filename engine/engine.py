@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from engine.accepting import accept_command
-from engine.bandwidth import read_bandwidth
-from engine.cache_events import Freed
+from engine.bench.profiling import Profiling
 from engine.commands import (
     Cancel,
     Command,
@@ -32,18 +30,20 @@ from engine.commands import (
     UnloadModel,
     WatchPages,
 )
-from engine.ended import Awaited, refusal
 from engine.errors import EngineError, NoModel
-from engine.events import Event, Failed, Finished
-from engine.failure import failure
-from engine.idle_trials import IdleTrials
-from engine.model_events import ModelReady
-from engine.page_events import Bandwidth
-from engine.processors import ENGINE_THREAD, name_thread
-from engine.profiling import Profiling
-from engine.residents import Residents
+from engine.events.cache import Freed
+from engine.events.events import Event, Failed, Finished
+from engine.events.models import ModelReady
+from engine.events.pages import Bandwidth
+from engine.events.trials import KernelTrials
+from engine.kernels.idle_trials import IdleTrials
+from engine.machine.bandwidth import read_bandwidth
+from engine.machine.processors import ENGINE_THREAD, name_thread
+from engine.requests.accepting import accept_command
+from engine.requests.ended import Awaited, refusal
+from engine.requests.failure import failure
+from engine.residents.residents import Residents
 from engine.settings import EngineSettings
-from engine.trial_events import KernelTrials
 
 log = logging.getLogger(__name__)
 

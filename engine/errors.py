@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.cache_events import Refusal, WayOut
+from engine.events.cache import Refusal, WayOut
 
 
 class EngineError(Exception):

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.events import Event
+from engine.events.events import Event
+from engine.events.models import KernelsChosen
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages
 from engine.loading.model import LoadedModel
-from engine.mixed_costs import MixedStepBroke
-from engine.model_events import KernelsChosen
+from engine.pacing.mixed_costs import MixedStepBroke
+from engine.pacing.ways import Mixing
+from engine.rest.warm_up import Warmth
 from engine.runner import Runner
-from engine.warm_up import Warmth
-from engine.ways import Mixing
 from metal.first_runs import FirstRuns
 from metal.trial_messages import tells_of_memory
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.chunk_step import LONGEST, MET_AT_REST, ChunkStep
-from engine.chunking import is_common
-from engine.crew import Crew, for_processors
-from engine.decode_step import DecodeStep
-from engine.functional_steps import FunctionalSteps
-from engine.host_steps import HostSteps
+from engine.cpu.crew import Crew, for_processors
+from engine.cpu.host_steps import HostSteps
 from engine.kv.in_place import BatchTables, InPlaceMix, InPlacePrefill, InPlaceStep
 from engine.kv.page_table import PageTable
 from engine.layers.attention import Attend
 from engine.layers.ops import BuiltinOps, LinearOps
 from engine.layers.waiting_ops import WaitingOps
 from engine.loading.model import LoadedModel
-from engine.machine import device_kind
-from engine.parts import Filling, Part, are_mixed, wanted_rows
-from engine.staging import Staging
+from engine.machine.machine import device_kind
+from engine.pacing.chunking import is_common
+from engine.steps.chunk_step import LONGEST, MET_AT_REST, ChunkStep
+from engine.steps.decode_step import DecodeStep
+from engine.steps.functional_steps import FunctionalSteps
+from engine.steps.parts import Filling, Part, are_mixed, wanted_rows
+from engine.steps.staging import Staging
 from metal.decode_attention import MAX_TOKENS
 from metal.padded_attention import product_rows
 

@@ -5,32 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from engine.arena_room import ArenaRoom
-from engine.batch import Sent
 from engine.batcher import Batcher
-from engine.broken_steps import BrokenSteps
-from engine.cache_events import Predicted
-from engine.chat_pages import ChatPages
-from engine.chunking import ChunkSizer
-from engine.elsewhere import NOBODY, Elsewhere
-from engine.endings import Endings
-from engine.events import Event
-from engine.expecting import Expecting
-from engine.finding import Finding
+from engine.bench.profiling import StepProfiler
+from engine.cache.arena_room import ArenaRoom
+from engine.cache.chat_pages import ChatPages
+from engine.cache.finding import Finding
+from engine.events.cache import Predicted
+from engine.events.events import Event
 from engine.kv.pager import OutOfPages
-from engine.lessons import Lessons
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.profiling import StepProfiler
-from engine.request import Request, Sequence
+from engine.pacing.chunking import ChunkSizer
+from engine.prediction.expecting import Expecting
+from engine.prediction.lessons import Lessons
+from engine.requests.endings import Endings
+from engine.requests.request import Request, Sequence
+from engine.residents.elsewhere import NOBODY, Elsewhere
+from engine.rest.tidying import SPILL_AFTER, Tidying
+from engine.rest.warm_up import STEPS
+from engine.rest.warming import Warming
 from engine.settings import EngineSettings
-from engine.speculating import Speculations
 from engine.speculation.model_drafter import DraftModel
-from engine.step_results import StepResults
+from engine.speculation.speculating import Speculations
+from engine.steps.batch import Sent
+from engine.steps.broken import BrokenSteps
+from engine.steps.results import StepResults
 from engine.telling import Teller
-from engine.tidying import SPILL_AFTER, Tidying
-from engine.warm_up import STEPS
-from engine.warming import Warming
 
 _LAYERED = 3
 """Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""

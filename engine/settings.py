@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.errors import EngineError
-from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd.settings import SsdSettings
 from metal.trial_runner import COMMAND
 
 EXECUTOR_VARIABLE = "MLXR_EXECUTOR"

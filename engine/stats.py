@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from engine.stat_values import TokenGaps
+from engine.events.stat_values import TokenGaps
 
 INTERVAL = 0.1
 WINDOW = 1.0

@@ -11,19 +11,19 @@ from dataclasses import replace
 import mlx.core as mx
 
 from engine.batcher import Batcher
-from engine.cache_events import CacheCounts, ChatMemory, ChatsCached
-from engine.events import Event, PrefillProgress, Stats, TextChunk
+from engine.events.cache import CacheCounts, ChatMemory, ChatsCached
+from engine.events.events import Event, PrefillProgress, Stats, TextChunk
+from engine.events.stat_values import MemoryUse, RequestStats
+from engine.kernels.launch_names import launches_of
 from engine.kv.page_map import PageWatch
 from engine.kv.page_table import NO_PAGE
-from engine.kv.ssd_files import SsdUsage
-from engine.launch_names import launches_of
+from engine.kv.ssd.files import SsdUsage
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.process_memory import MemoryLook
-from engine.request import Request, Sequence
-from engine.stat_values import MemoryUse, RequestStats
+from engine.machine.process_memory import MemoryLook
+from engine.requests.request import Request, Sequence
+from engine.rest.warming import Warming
 from engine.stats import Pulse
-from engine.warming import Warming
 
 
 class Teller:

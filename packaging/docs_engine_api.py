@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FIRST = ("engine.engine", "engine.commands", "engine.events", "engine.cache_events", "engine.settings")
+FIRST = ("engine.engine", "engine.commands", "engine.events.events", "engine.events.cache", "engine.settings")
 HEAD = """# Engine reference
 
 Every public name of the engine, as its source declares and explains it.

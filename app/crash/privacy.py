@@ -20,7 +20,8 @@ _PLAIN = frozenset(
 the like say may be what somebody has typed."""
 
 _MESSAGE = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Invalid|Warning))\b(?:: | \()(?=\S)")
-_BROKE = re.compile(r"(something broke inside the engine) \(")  # engine/failure.py: with the error's message
+# engine/requests/failure.py: with the error's message
+_BROKE = re.compile(r"(something broke inside the engine) \(")
 _CHAINED = (
     "Traceback (most recent call last):",
     "During handling of the above exception, another exception occurred:",

@@ -23,7 +23,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 from engine.kv.arena_pools import ArenaPools, PoolArrays
 from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.growth import GrowingPools

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import numpy as np
 
-from engine.crew import Crew
-from engine.host_view import host_view
+from engine.cpu.crew import Crew
+from engine.cpu.host_view import host_view
 from engine.kv.few_queries import Seen, attend
 from engine.kv.page_table import Span
 from engine.kv.window import first_seen

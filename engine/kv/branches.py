@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine.common_length import common_length
+from engine.cache.common_length import common_length
 from engine.kv.node import Node
 from engine.kv.prefix_tree import PrefixTree
-from engine.kv.ssd_runs import stored_run
+from engine.kv.ssd.runs import stored_run
 from engine.kv.stores import Tier
 
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.affine import numbers
+from engine.cpu.affine import numbers
 from engine.errors import EngineError
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 
 GROUPS = (64, 32)
 """Elements of a head that share a scale and a bias, the preferred size first."""

@@ -10,7 +10,7 @@ from engine.kv.node import Node
 from engine.kv.page_table import NO_PAGE, PageTable
 from engine.kv.pager import OutOfPages, Pager
 from engine.kv.prefix_tree import PrefixTree
-from engine.kv.ssd_runs import spill_run
+from engine.kv.ssd.runs import spill_run
 from engine.kv.stores import MemoryCounts, PageStore, Room, Spilled, Tier
 
 _EVICTED_AT_ONCE = 16

@@ -11,9 +11,9 @@ from weakref import WeakSet
 
 import mlx.core as mx
 
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 from engine.kv.pool_spans import bits
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.crew import Crew
-from engine.host_view import host_view
+from engine.cpu.crew import Crew
+from engine.cpu.host_view import host_view
 from engine.layers import host_math
 from engine.layers.attention import AttentionLayer
 from engine.layers.host_math import Floats

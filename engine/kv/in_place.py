@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import mlx.core as mx
 import numpy as np
 
-from engine.chunking import is_common
 from engine.kv.arena import Arena
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.page_table import NO_PAGE, PageTable
@@ -21,7 +20,8 @@ from engine.kv.pager import Pager
 from engine.kv.step import causal_mask
 from engine.kv.window import first_seen
 from engine.layers.attention import Attend, AttentionLayer
-from engine.staging import Staging
+from engine.pacing.chunking import is_common
+from engine.steps.staging import Staging
 from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.decode_attention import DecodeAttention

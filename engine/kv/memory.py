@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from engine.cache_events import ChatMemory
+from engine.events.cache import ChatMemory
 from engine.kv.audit import check_tree
 from engine.kv.branches import let_go, share
 from engine.kv.chat_pages import PageCount

@@ -7,11 +7,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from engine.events.pages import CACHED, ON_SSD, PINNED, RUNNING, SHARED, PageMap
 from engine.kv.page_table import NO_PAGE, PageTable
 from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
 from engine.kv.stores import Tier
-from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, PageMap
 
 SHARE = 0.01
 """Most of the time that telling of pages may take while there is something else to do."""

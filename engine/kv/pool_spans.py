@@ -9,9 +9,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 from engine.kv.page_table import Span
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 
 Rows = TypeVar("Rows", mx.array, NDArray[np.float32])
 """MLX's, or where they lie in the host's memory."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.common_length import common_length
+from engine.cache.common_length import common_length
 from engine.kv.node import Node
 from engine.kv.page_table import NO_PAGE
 from engine.kv.trail import Trail

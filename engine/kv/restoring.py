@@ -9,7 +9,7 @@ from engine.kv.page_data import chain_keys, run_pages
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
 from engine.kv.prefix_tree import PrefixTree
-from engine.kv.ssd_runs import StoredRun, stored_run
+from engine.kv.ssd.runs import StoredRun, stored_run
 from engine.kv.stores import MemoryOf, Tier
 
 BYTES_AT_ONCE, RUNS_AT_ONCE = 32 << 20, 4

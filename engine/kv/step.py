@@ -11,8 +11,8 @@ from itertools import takewhile
 
 import mlx.core as mx
 
-from engine.crew import Crew
-from engine.host_view import host_view
+from engine.cpu.crew import Crew
+from engine.cpu.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host, is_for_host, rotated_heads

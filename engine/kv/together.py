@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.kv.arena import Arena
 from engine.kv.page_table import Span
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from metal.attention_shape import AttentionShape
 
 WORTH_ALONE = 256 << 10

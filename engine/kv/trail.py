@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from engine.common_length import common_length
+from engine.cache.common_length import common_length
 from engine.kv.node import Node
 
 _ID = "I"

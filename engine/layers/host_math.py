@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 
 FEWEST = 1 << 14
 """Exponentials from which waiting for their arguments costs less than MLX's own take.

@@ -11,8 +11,8 @@ import math
 import mlx.core as mx
 import numpy as np
 
-from engine.crew import Crew
-from engine.host_view import host_view
+from engine.cpu.crew import Crew
+from engine.cpu.host_view import host_view
 from engine.layers import host_math
 from engine.layers.host_math import Floats
 from engine.layers.linear import DenseEmbedding, DenseLinear, Embedding, Linear

@@ -8,11 +8,11 @@ from itertools import groupby
 
 import mlx.core as mx
 
-from engine.affine import WHOLE, numbers
+from engine.cpu.affine import WHOLE, numbers
 from engine.loading.gguf.placement import Placement
 from engine.loading.quantization import QuantizationSpec
 from engine.loading.weights import Weights
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from metal.block_types import BlockType
 from metal.dequantize import dequantize, dequantized_product
 from metal.pieces import by_pieces, product_by_pieces

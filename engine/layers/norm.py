@@ -8,7 +8,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 from engine.loading.weights import Weights
 
 

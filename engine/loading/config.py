@@ -9,7 +9,7 @@ from typing import cast
 
 from engine.errors import ModelError
 from engine.loading.quantization import QuantizationConfig
-from engine.small_files import read_object
+from engine.loading.small_files import read_object
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import logging
 from dataclasses import replace
 from typing import cast
 
-from engine.kernel_choice import KernelChoice
-from engine.kernels import Kernels
+from engine.events.models import ModelInfo
+from engine.kernels.choice import KernelChoice
+from engine.kernels.kernels import Kernels
 from engine.layers.decoder import Decoder
-from engine.model_events import ModelInfo
 from engine.settings import EngineSettings, ExecutorChoice, choose_executor
 from metal.emulator import Mode
 from metal.first_runs import REASON, settle

@@ -17,7 +17,7 @@ from typing import cast
 from engine.errors import ModelError
 from engine.loading.fingerprint import ModelContent, tensor_digest
 from engine.loading.safetensors_file import unreadable
-from engine.processors import usable
+from engine.machine.processors import usable
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.errors import ModelError
-from engine.fit import budget_pages, check_weights, kv_budget, resident_tokens
-from engine.kernels import Kernels
+from engine.events.models import ModelInfo
+from engine.fitting.fit import budget_pages, check_weights, kv_budget, resident_tokens
+from engine.kernels.kernels import Kernels
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
 from engine.kv.page_file import CacheIdentity
 from engine.kv.pager import Pager
-from engine.kv.ssd_tier import SsdTier
+from engine.kv.ssd.tier import SsdTier
 from engine.kv.takes_pages import takes_pages
 from engine.layers.decoder import Decoder
 from engine.loading.config import DecoderConfig
@@ -28,8 +29,7 @@ from engine.loading.gguf.files import open_gguf
 from engine.loading.gguf.parts import gguf_file
 from engine.loading.gguf.placement import kernel_types
 from engine.loading.weights import LoadLedger
-from engine.machine import compute_dtype, device_kind, memory_bytes
-from engine.model_events import ModelInfo
+from engine.machine.machine import compute_dtype, device_kind, memory_bytes
 from engine.settings import EngineSettings, ExecutorChoice
 from engine.tokenizer import Tokenizer
 from metal.block_types import BlockType

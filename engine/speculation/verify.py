@@ -16,11 +16,11 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.host_sampling import masses
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 from engine.layers.ops import pick
-from engine.sampling import Sampler, filtered_logprobs
-from engine.sampling_keys import categorical_rows
+from engine.sampling.device import Sampler, filtered_logprobs
+from engine.sampling.host import masses
+from engine.sampling.keys import categorical_rows
 from engine.speculation.draft import Draft
 
 Pick = Callable[[mx.array], tuple[mx.array, mx.array]]
@@ -114,7 +114,7 @@ def verify(
         generated: the answer's tokens before the draft.
         prompt: the prompt's tokens.
         pick: takes the likeliest token of rows of logits, as `engine.layers.ops.pick` does.
-        on_host: as in `engine.draws.draw`; what a draft model drew is checked on the device.
+        on_host: as in `engine.sampling.draws.draw`; what a draft model drew is checked on the device.
 
     Raises:
         ValueError: the logits have not one row more than the draft has tokens.

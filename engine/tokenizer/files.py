@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from engine.errors import TokenizerError
-from engine.small_files import read_bytes, read_object
+from engine.loading.small_files import read_bytes, read_object
 from engine.tokenizer.markers import AddedToken
 
 NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")

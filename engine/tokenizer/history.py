@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.cache_events import MissReason
+from engine.cache.common_length import common_length
 from engine.commands import History, Message
-from engine.common_length import common_length
 from engine.errors import InvalidRequest
+from engine.events.cache import MissReason
 from engine.tokenizer.interface import Tokenizer
 
 _MARK = "\ufdd3"

@@ -11,7 +11,7 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import InvalidRequest, TokenizerError
-from engine.small_files import read_bytes
+from engine.loading.small_files import read_bytes
 from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.decoders import TokenReader, read_decoder
 from engine.tokenizer.detokenizer import Pieces

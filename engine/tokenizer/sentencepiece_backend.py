@@ -10,7 +10,7 @@ from typing import cast
 from sentencepiece import SentencePieceProcessor
 
 from engine.errors import TokenizerError
-from engine.small_files import read_bytes
+from engine.loading.small_files import read_bytes
 from engine.tokenizer.base import MarkerTokenizer, Place, Vocabulary
 from engine.tokenizer.detokenizer import Pieces
 from engine.tokenizer.markers import AddedToken, Markers

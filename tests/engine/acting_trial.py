@@ -15,7 +15,7 @@ from functools import partial
 
 import mlx.core as mx
 
-from engine import attention_set
+from engine.kernels import attention_set
 from metal import candidates, trial
 from metal.executors import Executor
 from metal.trial_case import Case, CaseBuilder, Params

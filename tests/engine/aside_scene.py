@@ -10,9 +10,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import EngineSettings, Finished, Generate, SamplingParams, TextChunk, aside_process
-from engine.aside import Aside, AsideChunk
+from engine import EngineSettings, Finished, Generate, SamplingParams, TextChunk
 from engine.commands import Lane
+from engine.cpu import aside_process
+from engine.cpu.aside import Aside, AsideChunk
 from engine.kv.page_table import PageTable
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked

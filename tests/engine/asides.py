@@ -9,9 +9,9 @@ import mlx.core as mx
 from engine import EngineSettings
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.parts import Filling, Part
+from engine.pacing.ways import Way
 from engine.runner import Runner
-from engine.ways import Way
+from engine.steps.parts import Filling, Part
 from tests.engine.parity import prompt
 
 

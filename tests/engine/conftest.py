@@ -34,7 +34,7 @@ def listener() -> Iterator[Listener]:
 @pytest.fixture
 def forgotten_on_the_spot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines remove deleted chats' files before they go on, so that a test can look."""
-    monkeypatch.setattr("engine.forgetting.ThreadPoolExecutor", OnTheSpot)
+    monkeypatch.setattr("engine.rest.forgetting.ThreadPoolExecutor", OnTheSpot)
 
 
 @pytest.fixture(params=["emulated", "cuda", "metal"])
@@ -79,11 +79,11 @@ def two() -> Iterator[set[int]]:
 @pytest.fixture
 def slow_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but what the first token needs is compiled at load."""
-    monkeypatch.setattr("engine.warm_up.AT_LOAD_S", 0.0)
-    monkeypatch.setattr("engine.warm_up.A_MOMENT_S", 0.0)
+    monkeypatch.setattr("engine.rest.warm_up.AT_LOAD_S", 0.0)
+    monkeypatch.setattr("engine.rest.warm_up.A_MOMENT_S", 0.0)
 
 
 @pytest.fixture
 def short_prompts_have_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of their own beside answers, however little time they would take without."""
-    monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)
+    monkeypatch.setattr("engine.pacing.prompt_chunks.WORTH_ASIDE_S", 0.0)

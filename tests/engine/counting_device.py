@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from engine import EngineSettings, Event, Finished, Generate, SamplingParams, Stats
-from engine.accepting import accept_command
-from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd.settings import SsdSettings
 from engine.loading.model import LoadedModel, load_model
+from engine.requests.accepting import accept_command
+from engine.rest.warming import PAUSE_S
 from engine.serving import Serving
 from engine.speculation.model_drafter import DraftModel
-from engine.warming import PAUSE_S
 from tests.engine.first_launches import FirstLaunches
 from tests.fakes.random_model import write_random_model
 

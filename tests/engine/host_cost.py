@@ -17,13 +17,13 @@ from unittest.mock import patch
 
 import mlx.core as mx
 
-from engine.kernel_choice import KernelChoice
-from engine.kernels import Kernels
+from engine.kernels.choice import KernelChoice
+from engine.kernels.kernels import Kernels
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.parts import Part
 from engine.runner import Runner
 from engine.settings import EngineSettings
+from engine.steps.parts import Part
 from metal.executors import Launcher, Request, Signature
 from metal.source import KernelSource
 from metal.trial_case import CaseSpec

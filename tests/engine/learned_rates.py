@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from engine.prediction import Rates
+from engine.prediction.prediction import Rates
 
 
 def truth(tokens: int, context: int) -> float:

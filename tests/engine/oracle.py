@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import Generate, Sample
-from engine.machine import compute_dtype
+from engine.machine.machine import compute_dtype
 from tests.engine.cold import MARGIN
 from tests.engine.oracle_process import say
 from tests.engine.parity import with_idle_layer

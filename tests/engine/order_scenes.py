@@ -12,16 +12,16 @@ from typing import cast
 import mlx.core as mx
 import pytest
 
-from engine.accepting import accept_command
 from engine.commands import Generate
-from engine.elsewhere import Elsewhere
-from engine.events import Event, Failed, Finished, Stats
+from engine.events.events import Event, Failed, Finished, Stats
 from engine.kv.arena import Arena
 from engine.loading.model import load_model
-from engine.request import Request
+from engine.requests.accepting import accept_command
+from engine.requests.request import Request
+from engine.residents.elsewhere import Elsewhere
+from engine.rest.tidying import GROW_AFTER
 from engine.serving import Serving
 from engine.settings import EngineSettings
-from engine.tidying import GROW_AFTER
 from metal.executors import EmulatedExecutor, Launcher, Signature
 from metal.prefill_attention import PrefillAttention
 from metal.recorder import Recorder

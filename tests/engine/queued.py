@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from engine.accepting import accept_command
 from engine.commands import Generate, Lane, LoadModel
-from engine.events import Event, Failed, Finished
-from engine.opening import open_model
-from engine.request import Request
-from engine.sampling_params import SamplingParams
+from engine.events.events import Event, Failed, Finished
+from engine.requests.accepting import accept_command
+from engine.requests.request import Request
+from engine.residents.opening import open_model
+from engine.sampling.params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from tests.engine.mix import samples

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.sampling_params import SamplingParams
+from engine.sampling.params import SamplingParams
 
 VOCAB = 50
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from engine.accepting import accept_command
-from engine.cache_events import CacheReport
 from engine.commands import Generate
-from engine.events import Event, Finished
-from engine.kv.ssd_settings import SsdSettings
+from engine.events.cache import CacheReport
+from engine.events.events import Event, Finished
+from engine.kv.ssd.settings import SsdSettings
 from engine.loading.model import load_model
-from engine.request import Request
-from engine.sampling_params import SamplingParams
+from engine.requests.accepting import accept_command
+from engine.requests.request import Request
+from engine.rest.warming import Warming
+from engine.sampling.params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
-from engine.warming import Warming
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from engine.chunking import ChunkSizer
-from engine.ways import FREE, Mixing, Way
+from engine.pacing.chunking import ChunkSizer
+from engine.pacing.ways import FREE, Mixing, Way
 
 LAYERS = 16
 

@@ -11,10 +11,10 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 
 from engine import EngineSettings, Finished, Generate, ModelInfo
-from engine.block_cases import block_end_specs, block_product_specs
-from engine.kernel_cases import attention_specs, build_case, norm_spec
-from engine.kernel_choice import KernelChoice
-from engine.kernel_ops import KernelOps
+from engine.kernels.block_cases import block_end_specs, block_product_specs
+from engine.kernels.cases import attention_specs, build_case, norm_spec
+from engine.kernels.choice import KernelChoice
+from engine.kernels.ops import KernelOps
 from engine.layers.linear import QuantizedLinear
 from engine.layers.matrix import BlockTensor
 from engine.loading.gguf.files import GgufFiles

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.chunking import ChunkSizer
-from engine.ways import Mixing
+from engine.pacing.chunking import ChunkSizer
+from engine.pacing.ways import Mixing
 from tests.engine.simulated_machine import fill
 
 

@@ -9,9 +9,9 @@ import mlx.core as mx
 import pytest
 
 from engine import Cancel, EngineSettings, Generate, TextChunk
-from engine.chunking import ChunkSizer
-from engine.parts import Filling
+from engine.pacing.chunking import ChunkSizer
 from engine.runner import Runner
+from engine.steps.parts import Filling
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
@@ -37,7 +37,7 @@ def test_a_chunk_of_many_steps_begins_with_one_without_layers(
         return min(32, remaining)
 
     monkeypatch.setattr(Runner, "advance", watched)
-    monkeypatch.setattr("engine.prompt_chunks._MANY_STEPS", LAYERS)
+    monkeypatch.setattr("engine.pacing.prompt_chunks._MANY_STEPS", LAYERS)
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
     monkeypatch.setattr(ChunkSizer, "next", short_chunks)
     folder = write_random_model(

@@ -27,7 +27,7 @@ from engine import (
     Shutdown,
     UnloadModel,
 )
-from engine.residents import Residents
+from engine.residents.residents import Residents
 from tests.fakes.listener import PATIENCE, Listener
 
 ASKS = Generate("a", tokens=(5, 6, 7), max_tokens=3, ignore_eos=True)

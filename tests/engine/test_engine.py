@@ -32,7 +32,7 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
-from engine.machine import memory_bytes
+from engine.machine.machine import memory_bytes
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 

@@ -29,16 +29,16 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
-from engine.batch import Sent
-from engine.failure import GOOD_STEPS
 from engine.kv import page_data, restoring
 from engine.kv.arena import Arena
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
-from engine.kv.ssd_folder import SsdFolder
-from engine.kv.ssd_tier import SsdTier
-from engine.parts import Part
+from engine.kv.ssd.folder import SsdFolder
+from engine.kv.ssd.tier import SsdTier
+from engine.requests.failure import GOOD_STEPS
 from engine.runner import Runner
+from engine.steps.batch import Sent
+from engine.steps.parts import Part
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import Watch, restore_always, watch_memory
@@ -429,7 +429,7 @@ def test_reads_that_fail_cost_only_the_cache(
     def broken(path: Path, identity: object, into: object) -> object:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    monkeypatch.setattr("engine.kv.ssd_files.read_run", broken)
+    monkeypatch.setattr("engine.kv.ssd.files.read_run", broken)
     counts, computed = cache_run(model, tmp_path)
     assert (counts.restored_pages, computed) == (0, 6 * 60)
 

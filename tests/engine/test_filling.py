@@ -10,9 +10,9 @@ import pytest
 
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.parts import Filling, Part
 from engine.runner import Runner
 from engine.settings import EngineSettings
+from engine.steps.parts import Filling, Part
 from tests.engine.parity import assert_close, our_logits, prompt
 from tests.fakes.random_model import write_random_model
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.commands import Lane
 from engine.runner import Runner
-from engine.sampling_params import SamplingParams
+from engine.sampling.params import SamplingParams
 from engine.scheduler import MAX_RUNNING
 from tests.engine.oracle import checked_model
 from tests.engine.queued import Queue, ids

@@ -8,10 +8,10 @@ import mlx.core as mx
 import pytest
 
 from engine.commands import Generate, LoadModel
-from engine.events import Stats
-from engine.model_events import ModelReady
+from engine.events.events import Stats
+from engine.events.models import ModelReady
+from engine.rest.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
 from engine.settings import EngineSettings
-from engine.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER
 from tests.engine.served_model import Model, long_prompt
 from tests.engine.watched import restore_always
 from tests.fakes.listener import running_engine
@@ -21,7 +21,7 @@ from tests.fakes.random_model import write_random_model
 @pytest.fixture(autouse=True)
 def _fetching_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is apart that takes 64 pages: see test_fetch_costs.py."""
-    monkeypatch.setattr("engine.finding.device_kind", lambda: "CPU")
+    monkeypatch.setattr("engine.cache.finding.device_kind", lambda: "CPU")
 
 
 def test_an_arena_more_than_half_full_is_doubled_at_rest_and_the_next_request_grows_nothing(
@@ -131,7 +131,7 @@ def test_the_arena_is_there_before_a_stored_chat_is_sent_to_a_model_just_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, built: int
 ) -> None:
     restore_always(monkeypatch)
-    monkeypatch.setattr("engine.tidying.STORED_TOKENS", most)
+    monkeypatch.setattr("engine.rest.tidying.STORED_TOKENS", most)
     before = Model(tmp_path, tmp_path / "kv")
     assert before.serving.next_tidying is None  # nothing is stored
     first, _ = before.ask("a", long_prompt(0, 60), chat="long")
@@ -174,7 +174,7 @@ def test_an_arena_that_was_built_for_nothing_is_freed(
 
 def test_the_engine_s_thread_grows_while_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.stats.INTERVAL", 3600)  # what is told is told at the end, and at rest
-    monkeypatch.setattr("engine.pressure._linux_has_little", lambda meminfo, more: False)
+    monkeypatch.setattr("engine.machine.pressure._linux_has_little", lambda meminfo, more: False)
     with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
         listener.submit(LoadModel("load", str(write_random_model(tmp_path / "model"))))
         ready = listener.end_of("load")

@@ -9,11 +9,11 @@ import mlx.core as mx
 import pytest
 
 from engine import Cancel, EngineSettings, Finished, Generate, ModelInfo
-from engine.graph import operations
 from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
-from engine.parts import Part
 from engine.runner import Runner
+from engine.steps.graph import operations
+from engine.steps.parts import Part
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel
-from engine.events import CacheReport, Event, Finished
+from engine.events.events import CacheReport, Event, Finished
+from engine.events.models import ModelUnloaded
 from engine.kv.arena import Arena
 from engine.kv.page_data import PageData, SpilledRun
-from engine.kv.ssd_settings import SsdSettings
-from engine.kv.ssd_tier import SsdTier
-from engine.model_events import ModelUnloaded
-from engine.residents import Residents
+from engine.kv.ssd.settings import SsdSettings
+from engine.kv.ssd.tier import SsdTier
+from engine.requests.accepting import accept_command
+from engine.residents.residents import Residents
 from engine.settings import EngineSettings
 from tests.engine.watched import restore_always
 from tests.fakes.random_model import write_random_model
@@ -64,7 +64,7 @@ def test_an_answer_is_not_held_up_by_a_model_that_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore_always(monkeypatch)
-    monkeypatch.setattr("engine.kv.ssd_runs.run_pages", lambda page_bytes: RUN)
+    monkeypatch.setattr("engine.kv.ssd.runs.run_pages", lambda page_bytes: RUN)
     two = Two(tmp_path)
     two.ask(two.idle, "chat", 1600, 2)
     while two.models.busy:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine import Cancel, EngineSettings, Generate, SamplingParams
-from engine.batch import Sent, send_draft
-from engine.request import Sequence
+from engine.requests.request import Sequence
 from engine.runner import Runner
 from engine.speculation.draft import Draft
+from engine.steps.batch import Sent, send_draft
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.watched import guess_always, mix_always, watch_memory

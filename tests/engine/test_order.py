@@ -40,7 +40,7 @@ KERNELS = {
 @pytest.fixture(autouse=True)
 def _products_on_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products touch no pool, and emulated ones take most of a step's time."""
-    monkeypatch.setattr("engine.kernel_ops.MAX_ROWS", 0)
+    monkeypatch.setattr("engine.kernels.ops.MAX_ROWS", 0)
 
 
 def recorded(scene: str, folder: Path) -> Recorder:

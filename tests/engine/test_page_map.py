@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.accepting import accept_command
 from engine.commands import Generate, LoadModel, MeasureBandwidth, WatchPages
-from engine.events import Event, Stats
+from engine.events.events import Event, Stats
+from engine.events.pages import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
 from engine.kv.page_map import PageWatch, StampTimes
 from engine.kv.page_table import NO_PAGE
-from engine.kv.ssd_settings import SsdSettings
+from engine.kv.ssd.settings import SsdSettings
 from engine.kv.stores import Found
 from engine.loading.model import load_model
-from engine.page_events import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
-from engine.sampling_params import SamplingParams
+from engine.requests.accepting import accept_command
+from engine.sampling.params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from tests.engine.kv.memory_world import Shape, World

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, TextChunk
-from engine.cache_events import WayOut
+from engine.events.cache import WayOut
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
 from tests.fakes.listener import Listener, running_engine

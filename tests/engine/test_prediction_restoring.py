@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from engine.prediction import Rates
+from engine.prediction.prediction import Rates
 from tests.engine.learned_rates import learned_rates, truth
 
 

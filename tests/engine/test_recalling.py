@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.foresight import Foresight
+from engine.cache.self_check import SelfCheck
 from engine.kv.memory import KVMemory
+from engine.prediction.foresight import Foresight
+from engine.rest.tidying import FREE_AFTER, SPILL_AFTER
 from engine.runner import Runner
-from engine.self_check import SelfCheck
-from engine.tidying import FREE_AFTER, SPILL_AFTER
 from tests.engine.served_model import Model, long_prompt
 from tests.engine.watched import restore_always
 

@@ -27,7 +27,7 @@ from engine import (
     SsdSettings,
     TextChunk,
 )
-from engine.kv.ssd_folder import SsdFolder
+from engine.kv.ssd.folder import SsdFolder
 from tests.engine.cold import Cold
 from tests.engine.kv.spilled import owners_in
 from tests.engine.watched import restore_always
@@ -123,9 +123,9 @@ def test_files_of_a_prompt_that_was_asked_about_are_fetched_where_they_will_be_r
         listener.load(tiny)
         ask(listener, "a", PROMPT)
     fetched: list[Path] = []
-    monkeypatch.setattr("engine.kv.ssd_files.fetch", fetched.append)
-    monkeypatch.setattr("engine.kv.ssd_reader.SideBySide.later", lambda _, work: work())  # before the answer
-    monkeypatch.setattr("engine.foresight.Foresight.should_restore", lambda *_: is_quicker)
+    monkeypatch.setattr("engine.kv.ssd.files.fetch", fetched.append)
+    monkeypatch.setattr("engine.kv.ssd.reader.SideBySide.later", lambda _, work: work())  # before the answer
+    monkeypatch.setattr("engine.prediction.foresight.Foresight.should_restore", lambda *_: is_quicker)
     with running_engine(settings(tmp_path)) as listener:
         listener.load(tiny)
         predicted(listener, "p", PROMPT)
@@ -337,7 +337,7 @@ def test_what_is_forgotten_while_another_process_writes_goes_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = tmp_path / "kv"
-    monkeypatch.setattr("engine.kv.ssd_folder._LOCK_S", 0.0)
+    monkeypatch.setattr("engine.kv.ssd.folder._LOCK_S", 0.0)
     with running_engine(settings(tmp_path)) as listener:
         listener.load(tiny)
         ask(listener, "a", PROMPT)

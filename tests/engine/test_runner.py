@@ -14,7 +14,7 @@ from engine.kv.page_table import PageTable
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.loading.model import LoadedModel, load_model
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from engine.runner import Runner
 from engine.settings import EngineSettings
 from tests.engine.oracle import GUIDE

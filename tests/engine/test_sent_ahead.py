@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.batch import Sent
-from engine.chunking import ChunkSizer
-from engine.request import Sequence
+from engine.pacing.chunking import ChunkSizer
+from engine.requests.request import Sequence
 from engine.runner import Runner
+from engine.steps.batch import Sent
 from tests.engine.queued import Queue, ids
 
 

@@ -9,9 +9,9 @@ import mlx.core as mx
 import pytest
 
 from engine import Cancel, EngineSettings, Finished, Generate, TextChunk
-from engine.chunking import ChunkSizer
-from engine.parts import Filling
+from engine.pacing.chunking import ChunkSizer
 from engine.runner import Runner
+from engine.steps.parts import Filling
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.commands import Lane
-from engine.events import Finished, PrefillProgress, TextChunk
+from engine.events.events import Finished, PrefillProgress, TextChunk
 from engine.kv.memory import KVMemory
-from engine.prediction import Rates
+from engine.prediction.prediction import Rates
 from engine.runner import Runner
 from engine.scheduler import MOST_READING
 from tests.engine.queued import Queue, ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.stat_values import TokenGaps
+from engine.events.stat_values import TokenGaps
 from engine.stats import GAPS_KEPT, Pulse
 
 

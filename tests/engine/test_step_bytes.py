@@ -11,8 +11,8 @@ import pytest
 from mlx_lm.utils import load_model as load_peer
 from mlx_lm.utils import quantize_model, save_model
 
-from engine.kernel_choice import KernelChoice
-from engine.kernels import Kernels
+from engine.kernels.choice import KernelChoice
+from engine.kernels.kernels import Kernels
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner

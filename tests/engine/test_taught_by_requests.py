@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.foresight import Foresight
-from engine.prediction import Rates
-from engine.tidying import FREE_AFTER
+from engine.prediction.foresight import Foresight
+from engine.prediction.prediction import Rates
+from engine.rest.tidying import FREE_AFTER
 from tests.engine.served_model import PROMPT, Model, long_prompt
 from tests.engine.watched import restore_always
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.accepting import accept_command
-from engine.cache_events import CacheReport
-from engine.chunking import ChunkSizer
 from engine.commands import Generate
-from engine.events import Event, Finished, PrefillProgress, Stats
-from engine.foresight import Foresight
+from engine.events.cache import CacheReport
+from engine.events.events import Event, Finished, PrefillProgress, Stats
 from engine.loading.model import load_model
-from engine.parts import Filling
+from engine.pacing.chunking import ChunkSizer
+from engine.prediction.foresight import Foresight
+from engine.requests.accepting import accept_command
 from engine.runner import Runner
-from engine.sampling_params import SamplingParams
+from engine.sampling.params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.stats import Pulse
+from engine.steps.parts import Filling
 from tests.fakes.random_model import VOCAB, write_random_model
 
 PROMPTS = {"a": tuple(range(3, 100)), "b": tuple(range(60, 90))}
@@ -107,7 +107,7 @@ def test_the_time_that_was_saved_is_added_up_by_what_was_expected_of_each_prompt
 def test_progress_is_told_while_a_chunk_goes_through_the_layers_too(
     often: float, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.progress._OFTEN", often)
+    monkeypatch.setattr("engine.prediction.progress._OFTEN", often)
     monkeypatch.setattr(ChunkSizer, "layers", lambda *_: 1)
     model.run()
     for name, prompt in PROMPTS.items():

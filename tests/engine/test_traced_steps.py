@@ -8,15 +8,15 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.chunk_step import ChunkStep
-from engine.kernel_choice import KernelChoice
-from engine.kernels import Kernels
+from engine.kernels.choice import KernelChoice
+from engine.kernels.kernels import Kernels
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.mixed_costs import MixedCosts
+from engine.pacing.mixed_costs import MixedCosts
+from engine.rest.warm_up import STEPS, Warmth, warm_step
 from engine.runner import Runner
 from engine.settings import EngineSettings
-from engine.warm_up import STEPS, Warmth, warm_step
+from engine.steps.chunk_step import ChunkStep
 from metal.executors import Launcher, Request, Signature
 from metal.prefill_attention import PrefillAttention
 from metal.source import KernelSource
@@ -49,7 +49,7 @@ def device() -> Device:
 
 @pytest.fixture
 def model(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
-    monkeypatch.setattr("engine.chunk_step.PIECE", 1)
+    monkeypatch.setattr("engine.steps.chunk_step.PIECE", 1)
     folder = write_random_model(
         tmp_path / "model",
         head_dim=64,

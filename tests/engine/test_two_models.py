@@ -32,8 +32,8 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
-from engine.foresight import Foresight
 from engine.kv.arena import Arena
+from engine.prediction.foresight import Foresight
 from tests.engine.cold import Cold
 from tests.engine.kv.spilled import owners_in
 from tests.engine.watched import restore_always, watch_memory

@@ -7,24 +7,24 @@ from collections.abc import Callable, Collection
 import mlx.core as mx
 import pytest
 
-import engine.opening
-from engine.aside import Aside, AsideChunk
-from engine.batch import Sent
+import engine.residents.opening
 from engine.batcher import Batcher
-from engine.chunking import ChunkSizer
-from engine.foresight import Foresight
+from engine.cpu.aside import Aside, AsideChunk
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
 from engine.kv.pager import Pager
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
-from engine.machine import device_kind
-from engine.processors import usable
+from engine.machine.machine import device_kind
+from engine.machine.processors import usable
+from engine.pacing.chunking import ChunkSizer
+from engine.pacing.ways import FREE, Way, Ways
+from engine.prediction.foresight import Foresight
 from engine.runner import Runner
 from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.draft import LENGTHS
 from engine.speculation.gain import SpeculationGain
-from engine.ways import FREE, Way, Ways
+from engine.steps.batch import Sent
 
 needs_aside = pytest.mark.skipif(
     device_kind() != "CPU" or usable() < 2, reason="for CPUs with two processors and more"
@@ -94,7 +94,7 @@ def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(ChunkSizer, "filled", note)
     monkeypatch.setattr(Runner, "has_aside", False)
-    monkeypatch.setattr("engine.chunking.Ways", lambda: Ways(is_mixed=True, rest=1 << 40))
+    monkeypatch.setattr("engine.pacing.chunking.Ways", lambda: Ways(is_mixed=True, rest=1 << 40))
     monkeypatch.setattr(LiveRunner, "mixing", lambda _: FREE)
     return mixed
 
@@ -123,8 +123,8 @@ def aside_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return begin(self, table, ids, is_last=is_last)
 
     monkeypatch.setattr(Aside, "begin", note)
-    monkeypatch.setattr("engine.prompt_chunks.FEWEST_ASIDE", 2)
-    monkeypatch.setattr("engine.prompt_chunks.WORTH_ASIDE_S", 0.0)
+    monkeypatch.setattr("engine.pacing.prompt_chunks.FEWEST_ASIDE", 2)
+    monkeypatch.setattr("engine.pacing.prompt_chunks.WORTH_ASIDE_S", 0.0)
     return chunks
 
 
@@ -155,5 +155,5 @@ def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
         return watch.models[-1]
 
     monkeypatch.setattr("engine.serving.Batcher", WatchedBatcher)
-    monkeypatch.setattr("engine.opening.load_model", load_and_note)
+    monkeypatch.setattr("engine.residents.opening.load_model", load_and_note)
     return watch

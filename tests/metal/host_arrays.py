@@ -2,7 +2,7 @@
 
 MLX's CUDA build gives it a buffer that a device's array has left, where one of about its size is kept, and
 copies what that held first (docs/cache-measured.md, "What one trips over"). Beside it stand one where nothing
-is kept, and engine/staging.py.
+is kept, and engine/steps/staging.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import mlx.core as mx
 import numpy as np
 
-from engine.staging import Staging
+from engine.steps.staging import Staging
 
 SIZES = (64, 700, 2048, 6144, 16384)
 """Integers: a step's lengths, a chunk's numbers, its tokens."""

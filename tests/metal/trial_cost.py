@@ -21,7 +21,7 @@ from app.cli.bench_model import shape_model
 from app.errors import AppError
 from app.model_location import locate
 from engine import QUANTS, SHAPES, EngineError, Quant
-from engine.kernel_report import model_cases
+from engine.kernels.report import model_cases
 from metal.trial_case import Case
 from metal.trial_messages import Task
 from metal.trial_runner import Checked, Dropped, Postponed, TrialRunner

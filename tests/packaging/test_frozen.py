@@ -123,7 +123,7 @@ def test_the_doctor_finds_nothing_broken_and_openblas_in_use(frozen: Mlxr) -> No
 def test_it_runs_its_own_modules_by_name_and_no_others(frozen: Mlxr) -> None:
     report = frozen.run("-m", "app", "doctor", "--report")
     assert (report.returncode, "System" in report.stdout) == (0, True), report.stderr
-    trial = frozen.run("-P", "-m", "metal.trial", "--provider", "engine.kernel_cases", "--help")
+    trial = frozen.run("-P", "-m", "metal.trial", "--provider", "engine.kernels.cases", "--help")
     assert (trial.returncode, trial.stderr) == (0, "")
     other = frozen.run("-m", "this")
     assert (other.returncode, other.stdout) == (2, "")

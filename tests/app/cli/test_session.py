@@ -23,7 +23,7 @@ from engine import (
     Stats,
     TextChunk,
 )
-from engine.kv.ssd_leases import end_leases
+from engine.kv.ssd.leases import end_leases
 from tests.app.cli.instant_engine import InstantEngine, finished, scripted
 
 

@@ -22,7 +22,7 @@ def watched(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Watched:
     monkeypatch.setattr("engine.stats.INTERVAL", 0.02)  # the guide answers quickly
-    monkeypatch.setattr("engine.bandwidth.ROWS", 1024)  # measured all the same, if of a cache
+    monkeypatch.setattr("engine.machine.bandwidth.ROWS", 1024)  # measured all the same, if of a cache
     return Watched(open_desktop, qtbot, tmp_path)
 
 

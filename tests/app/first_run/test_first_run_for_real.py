@@ -16,7 +16,7 @@ from app.paths import Paths
 from engine import Engine, EngineSettings
 from engine.settings import ExecutorChoice
 from tests.app.conftest import OpenDesktop
-from tests.engine.test_idle_trials import COMMAND
+from tests.engine.kernels.test_idle_trials import COMMAND
 
 NEEDS_EMULATOR = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("g++") is None, reason="the emulator needs Linux and g++"
@@ -29,7 +29,7 @@ def test_the_first_chat_goes_on_beside_trials_and_they_can_be_put_off(
 ) -> None:
     choice = ExecutorChoice("emulated", "as a GPU would", is_forced=False)
     monkeypatch.setattr("engine.loading.executor.choose_executor", lambda _: choice)
-    monkeypatch.setattr("engine.idle_trials.REST_S", 0.05)
+    monkeypatch.setattr("engine.kernels.idle_trials.REST_S", 0.05)
     monkeypatch.setenv("MLXR_ACTS", json.dumps({"matvec": "sleep"}))  # it is never through
     home = tmp_path / "home"
     settings = EngineSettings(cache=Paths(home).kernels, trial_command=COMMAND)
@@ -56,7 +56,7 @@ def test_the_first_chat_goes_on_beside_trials_and_they_can_be_put_off(
 def test_without_a_gpu_there_is_nothing_to_try_and_nothing_is_shown(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.idle_trials.REST_S", 0.0)
+    monkeypatch.setattr("engine.kernels.idle_trials.REST_S", 0.0)
     home = tmp_path / "home"
     settings = EngineSettings(cache=Paths(home).kernels, executor="reference")
     desktop = open_desktop(lambda emit: Engine(emit, settings), GUIDE, home)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.benchmark_shapes import BenchShape, write_shape
+from engine.bench.shapes import BenchShape, write_shape
 from engine.convert.convert import MOST_MEMORY, RUN_BYTES
 from resources.guide.evaluate import MODEL
 from tests.app.cli.conftest import environment

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.kv.ssd_writer import SsdWriter
+from engine.kv.ssd.writer import SsdWriter
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from engine.kv.page_data import Array, PageData, SpilledRun, chain_keys, id_byte
 from engine.kv.page_file import read_header
 from engine.kv.page_header import CacheIdentity
 from engine.kv.pool_memory import PoolMemory
-from engine.kv.ssd_tier import SsdTier
+from engine.kv.ssd.tier import SsdTier
 
 PAGE_SIZE = 4
 IDENTITY = CacheIdentity("a-model", "bfloat16", PAGE_SIZE)

@@ -19,8 +19,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from engine.kv.page_data import ROOT_KEY
-from engine.kv.ssd_settings import SsdSettings
-from engine.kv.ssd_tier import SsdTier
+from engine.kv.ssd.settings import SsdSettings
+from engine.kv.ssd.tier import SsdTier
 from tests.engine.kv.spilled import IDENTITY, assert_holds, pages, read, spilled
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from engine.errors import EngineError
 from engine.kv.arena import Arena
 from engine.kv.page_table import PageCopy, Span
 from engine.kv.takes_pages import takes_pages
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from tests.engine.kv.arenas import BITS, DIM, HEADS, LAYERS, SIZE, address, kept, some
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.kv.in_place import BatchTables, table_pages
 from engine.kv.page_table import NO_PAGE, PageTable
-from engine.staging import Staging
+from engine.steps.staging import Staging
 
 PAGE, PARTITION = 16, 64
 

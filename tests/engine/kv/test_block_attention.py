@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.crew import Crew
+from engine.cpu.crew import Crew
 from engine.kv import block_attention
 from engine.kv.arena import Arena
 from engine.kv.block_attention import FEWEST_QUERIES, ROWS, SCORES, attend_in_blocks
@@ -16,7 +16,7 @@ from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope
 from engine.loading.config import RopeConfig
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from metal.attention_shape import AttentionShape
 
 pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import EngineError
 from engine.kv.coding import Quantised, coding, head_bytes
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 
 HEADS, TOKENS = 2, 21
 

@@ -12,7 +12,7 @@ import pytest
 from engine.kv.arena import Arena
 from engine.kv.growth import settle
 from engine.kv.page_table import Span
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from tests.engine.kv.arenas import BITS, DIM, HEADS, LAYERS, SIZE, address, kept, some
 
 

@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.crew import Crew
+from engine.cpu.crew import Crew
 from engine.kv.heads import heads_on_host, rotated_heads
 from engine.layers import host_math
 from engine.layers.attention import AttentionLayer
@@ -17,7 +17,7 @@ from engine.layers.ops import BuiltinOps
 from engine.layers.rope import Rope, attention_magnitude, rope_periods
 from engine.layers.waiting_ops import WaitingOps
 from engine.loading.config import RopeConfig
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from metal.attention_shape import AttentionShape, HeadNorms
 
 pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")

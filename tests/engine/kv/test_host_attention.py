@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.crew import Crew
+from engine.cpu.crew import Crew
 from engine.kv.arena import Arena
 from engine.kv.few_queries import FEW, KEYS, most_keys, slots
 from engine.kv.host_attention import HostAttention
@@ -20,7 +20,7 @@ from engine.layers import host_math
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope
 from engine.loading.config import RopeConfig
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 from metal.attention_shape import AttentionShape, HeadNorms
 
 pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")

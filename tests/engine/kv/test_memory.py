@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cache_events import ChatMemory
+from engine.events.cache import ChatMemory
 from engine.kv import prefix_tree
 from engine.kv.node import Node
 from engine.kv.page_table import NO_PAGE, PageTable

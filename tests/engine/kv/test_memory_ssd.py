@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.kv import restoring, ssd_tier
+from engine.kv import restoring
 from engine.kv.memory import KVMemory
 from engine.kv.page_data import LONGEST_RUN, ROOT_KEY, chain_keys
 from engine.kv.page_header import CacheIdentity
-from engine.kv.ssd_settings import SsdSettings
-from engine.kv.ssd_tier import SsdTier
+from engine.kv.ssd import tier as ssd_tier
+from engine.kv.ssd.settings import SsdSettings
+from engine.kv.ssd.tier import SsdTier
 from engine.kv.stores import Found
 from tests.engine.kv.memory_world import PAGE_BYTES, RUN_PAGES, Chains, Shape, World
 

@@ -24,9 +24,9 @@ from engine import (
 from engine.errors import EngineError
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.machine import compute_dtype
-from engine.parts import Part
+from engine.machine.machine import compute_dtype
 from engine.runner import Runner
+from engine.steps.parts import Part
 from tests.engine.kv.quantised_peer import QuantisedPeer
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model

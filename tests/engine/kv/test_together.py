@@ -9,8 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.graph import operations
-from engine.host_view import host_view
+from engine.cpu.host_view import host_view
 from engine.kv import together
 from engine.kv.arena import Arena
 from engine.kv.page_table import PageTable
@@ -20,6 +19,7 @@ from engine.kv.together import Beside, Together
 from engine.layers.attention import AttentionLayer
 from engine.layers.rope import Rope
 from engine.loading.config import RopeConfig
+from engine.steps.graph import operations
 from metal.attention_shape import AttentionShape
 
 KV_HEADS, DIM, PAGE, PAGES = 2, 32, 16, 200

@@ -21,7 +21,7 @@ import numpy as np
 
 from engine.layers.matrix import BlockTensor, QuantizedTensor, placed
 from engine.loading.gguf.placement import Placement, place
-from engine.machine import compute_dtype, device_kind
+from engine.machine.machine import compute_dtype, device_kind
 from metal.block_types import BLOCK_TYPES, BlockType
 from metal.repack import PACKINGS
 from tests.metal.numbers import normal

@@ -10,7 +10,7 @@ from engine.layers import host_math
 from engine.layers.host_math import FEWEST
 from engine.layers.ops import BuiltinOps
 from engine.layers.waiting_ops import WaitingOps
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 
 pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")
 

@@ -6,14 +6,14 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.crew import Crew
+from engine.cpu.crew import Crew
 from engine.layers import host_math
 from engine.layers.host_math import FEWEST_COLUMNS, TURNED_AT_ONCE
 from engine.layers.host_ops import FEW, HostOps, times
 from engine.layers.linear import DenseEmbedding, DenseLinear, JoinedLinear, Linear
 from engine.layers.norm import RMSNorm
 from engine.layers.ops import BuiltinOps
-from engine.machine import device_kind
+from engine.machine.machine import device_kind
 
 pytestmark = pytest.mark.skipif(device_kind() != "CPU", reason="for CPUs only")
 

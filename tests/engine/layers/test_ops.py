@@ -5,8 +5,8 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
-from engine.graph import operations
 from engine.layers import ops
+from engine.steps.graph import operations
 
 
 @pytest.fixture

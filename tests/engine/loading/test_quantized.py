@@ -16,7 +16,7 @@ from mlx_lm.utils import quantize_model, save_config, save_model
 from safetensors.numpy import load_file, save_file
 
 from engine.errors import ModelError
-from engine.kernel_report import kernel_table
+from engine.kernels.report import kernel_table
 from engine.loading.model import LoadedModel, load_model, open_model
 from engine.settings import EngineSettings
 from metal.block_types import Q4_0

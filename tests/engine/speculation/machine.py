@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from engine.commands import Generate
-from engine.request import Clock, Request, Sequence
-from engine.speculating import Speculations
+from engine.requests.request import Clock, Request, Sequence
 from engine.speculation.draft import Draft
+from engine.speculation.speculating import Speculations
 from engine.speculation.verify import Verdict, settled
 
 _CHUNK = 512  # tokens of the prompt that are read at once

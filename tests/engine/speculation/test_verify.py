@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.layers.ops import pick
-from engine.sampling import Sampler
-from engine.sampling_params import SamplingParams
+from engine.sampling.device import Sampler
+from engine.sampling.params import SamplingParams
 from engine.speculation.copying import CopyGain
 from engine.speculation.costs import StepCosts
 from engine.speculation.draft import LENGTHS, MOST_DRAFTED, Draft

@@ -1,0 +1,1 @@
+"""What requests find in KV memory, and why there is not more."""

@@ -1,0 +1,96 @@
+"""The pages of chats, kept for their next turn: pinned, let go of, forgotten; and what is left of room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.cache.finding import Finding
+from engine.commands import Keep
+from engine.events.cache import ChatMemory, Freed
+from engine.events.events import Event
+from engine.fitting.fit import budget_pages
+from engine.kv.coding import coding, head_bytes, takes_bits
+from engine.loading.model import LoadedModel
+from engine.requests.admission import Capacity, refused
+from engine.requests.request import Request
+from engine.settings import EngineSettings
+from engine.telling import Teller
+
+
+class ChatPages:
+    """What one model's KV memory keeps for chats that may go on."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        settings: EngineSettings,
+        emit: Callable[[Event], None],
+        tell: Teller,
+        finding: Finding,
+    ) -> None:
+        self._model, self._memory, self._settings = model, model.memory, settings
+        self._emit, self._tell, self._finding = emit, tell, finding
+        self._pinned = set[str]()
+        self._in_8_bits: dict[int, int] = {}  # by pages, as each request asks before its first token
+
+    @property
+    def holds_pinned(self) -> bool:
+        """Whether pages of a pinned chat are in memory."""
+        return not self._pinned.isdisjoint(self._memory.tree.chats)
+
+    def pin(self, chat: str, pinned: bool) -> None:
+        """Keep the cached pages of a chat in memory, or no longer."""
+        self._memory.pin(chat, pinned)
+        (self._pinned.add if pinned else self._pinned.discard)(chat)
+        if self._tell.pages.is_on:
+            self._tell.stats()
+
+    def forget(self, chat: str) -> None:
+        """Drop the cached pages of a chat."""
+        self._memory.forget(chat)  # unpinned, too
+        self._pinned.discard(chat)
+        self._finding.forget(chat)
+        self._tell.stats()
+
+    def keep(self, command: Keep) -> None:
+        """Free what only the answers hold that were not kept."""
+        pages = self._memory.let_go(command.chat, command.others, command.kept)
+        self._emit(Freed(command.chat, pages, pages * self._model.arena.page_bytes))
+        self._tell.stats()
+
+    def share(self, chat: str, tokens: tuple[int, ...]) -> None:
+        """`chat` begins with `tokens`: what is cached of them is its own, too."""
+        self._finding.shared(chat, tokens[: self._memory.share(tokens, chat)])
+        self._tell.stats()
+
+    def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:
+        """What KV memory has for a request with nobody beside it.
+
+        What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
+        """
+        pages, others = self._model.pager, self._pinned - {chat}
+        chats = self._memory.chats() if others else dict[str, ChatMemory]()
+        pinned = {
+            other: chats[other].memory_bytes // self._model.arena.page_bytes
+            for other in others & chats.keys()
+        }
+        held = self._memory.tree.held_for_pins(chat, prompt)
+        total = pages.total_pages
+        if total not in self._in_8_bits:
+            self._in_8_bits = {total: self._pages_in_8_bits(total)}
+        return Capacity(total, pages.page_size, pinned, held, self._in_8_bits[total])
+
+    def _pages_in_8_bits(self, pages: int) -> int:
+        """What the memory of so many would be cut into; as many where they cannot change."""
+        arena, head_dim = self._model.arena, self._model.config.head_dim
+        if self._settings.kv_bits is not None or not takes_bits(head_dim):
+            return pages
+        smaller = head_bytes(coding(head_dim, arena.coding.dtype, 8))
+        return budget_pages(pages * head_bytes(arena.coding), smaller, self._settings)
+
+    def refusal(self, request: Request) -> Exception:
+        """It ran alone, and pages that are pinned stand in its way."""
+        longest = max(sequence.table.length for sequence in request.sequences) + 1
+        needed = self._model.pager.pages_for(longest) + len(request.sequences) - 1
+        capacity = self.capacity(request.command.chat, request.prompt)
+        return refused(needed, request.command.n, len(request.prompt), capacity)

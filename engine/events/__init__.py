@@ -1,0 +1,1 @@
+"""What the engine tells its callers: frozen values, without arrays."""

@@ -1,0 +1,1 @@
+"""What models need, by their headers alone, and whether it fits."""

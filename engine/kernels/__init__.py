@@ -1,0 +1,1 @@
+"""The project's own kernels for a loaded model: what may run, what was measured, what was chosen."""

@@ -1,0 +1,1 @@
+"""What this machine is and has: memory, processors, bandwidth."""

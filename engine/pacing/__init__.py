@@ -1,0 +1,1 @@
+"""How prompts share steps with running answers: how many tokens, how many layers, which way."""

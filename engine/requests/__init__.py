@@ -1,0 +1,1 @@
+"""One request from its command to its end."""

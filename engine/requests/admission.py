@@ -1,0 +1,82 @@
+"""Whether KV memory can hold a request at all, and what would help where it cannot. Pure Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import Refused
+from engine.events.cache import Refusal, WayOut
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What KV memory has.
+
+    Attributes:
+        pages: in all; `page_size` tokens each.
+        pinned: pages that are kept for chats, by chat; what chats share counts for each of them.
+        pinned_pages: how many pages that is.
+        pages_in_8_bits: in all if its elements were stored in 8 bits; `pages` where that changes nothing.
+    """
+
+    pages: int
+    page_size: int
+    pinned: Mapping[str, int]
+    pinned_pages: int
+    pages_in_8_bits: int
+
+    @property
+    def available(self) -> int:
+        """Pages that are not kept for anybody."""
+        return max(0, self.pages - self.pinned_pages)
+
+    def pages_for(self, tokens: int) -> int:
+        """That many tokens take."""
+        return -(-tokens // self.page_size)
+
+
+def check_capacity(prompt: int, answers: int, capacity: Capacity) -> None:
+    """Raises Refused when pages for the prompt, and one more for each answer, can never be there together.
+
+    Args:
+        prompt: tokens of the prompt that are in pages at once.
+        answers: how many are drawn behind it.
+    """
+    shared, tail = divmod(prompt, capacity.page_size)
+    needed = shared + answers if tail or answers > 1 else capacity.pages_for(prompt + 1)
+    if needed > capacity.available:
+        raise _refused(prompt, needed, _ways_out(prompt, answers, needed, capacity), capacity)
+
+
+def refused(needed: int, answers: int, prompt: int, capacity: Capacity) -> Refused:
+    """The error for a request that got on so far, and cannot get `needed` pages with nobody beside it.
+
+    What its answers have room for is named too: each has whole pages behind those of the prompt.
+    """
+    ways = _ways_out(prompt, answers, needed, capacity)
+    shared = prompt // capacity.page_size
+    context = (shared + (capacity.available - shared) // answers) * capacity.page_size
+    if context > prompt:
+        ways = (WayOut("smaller context", context), *ways)
+    return _refused(prompt, needed, ways, capacity)
+
+
+def _refused(prompt: int, needed: int, ways: tuple[WayOut, ...], capacity: Capacity) -> Refused:
+    available = capacity.available
+    return Refused(Refusal(needed, available, ways, capacity.pages - available, prompt))
+
+
+def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tuple[WayOut, ...]:
+    ways: list[WayOut] = []
+    fitting = capacity.available - prompt // capacity.page_size
+    if answers > 1 and fitting >= 1:
+        ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
+    over = prompt - max(0, capacity.available - answers + 1) * capacity.page_size + 1
+    if 0 < over < prompt:
+        ways.append(WayOut("shorten", over))
+    if needed <= capacity.pages:
+        ways += [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
+    if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:
+        ways.append(WayOut("quantise", 8))
+    return tuple(ways)

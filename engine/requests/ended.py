@@ -1,0 +1,48 @@
+"""What becomes of commands behind the engine's end: whoever waits for one hears of it."""
+
+from __future__ import annotations
+
+import logging
+
+from engine.commands import (
+    Command,
+    Forget,
+    Generate,
+    Keep,
+    LoadModel,
+    MeasureBandwidth,
+    Predict,
+    ProfileStep,
+)
+from engine.errors import EngineClosed
+from engine.events.cache import Freed
+from engine.events.events import Event
+from engine.events.pages import Bandwidth
+from engine.requests.failure import failure
+
+log = logging.getLogger(__name__)
+
+Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget
+"""Commands that somebody waits for, or rests assured of."""
+
+
+def refusal(command: Command, why: Exception | None = None) -> Event | None:
+    """The event that ends `command` without an engine; None for what nobody waits for.
+
+    `why`: what the engine's thread broke at; None where it was shut down.
+    """
+    error = why or EngineClosed("the engine has ended; start MLXR again")
+    match command:
+        case Generate() | LoadModel() | ProfileStep():
+            return failure(command.id, error)
+        case Predict():
+            return failure(command.request.id, error)
+        case Keep():
+            return Freed(command.chat, 0, 0)
+        case MeasureBandwidth():
+            return Bandwidth(None)
+        case Forget():
+            log.warning("a chat was deleted when the engine had ended: what it computed may stay on SSD")
+        case _:
+            pass
+    return None

@@ -1,0 +1,98 @@
+"""How requests of one model end: an answer at its end, one or all as cancelled, or a request by a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.batcher import Batcher
+from engine.cache.finding import Finding
+from engine.events.events import Event, FinishReason, SampleEnded
+from engine.live_runner import LiveRunner
+from engine.requests.failure import failure
+from engine.requests.request import Request, Sequence
+from engine.speculation.speculating import Speculations
+from engine.steps.broken import requests_of
+from engine.telling import Teller
+
+
+class Endings:
+    """Ends answers, keeps what was computed of them, and tells so."""
+
+    def __init__(
+        self,
+        batcher: Batcher,
+        live: LiveRunner,
+        speculations: Speculations,
+        finding: Finding,
+        tell: Teller,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._batcher, self._live, self._speculations = batcher, live, speculations
+        self._finding, self._tell, self._emit = finding, tell, emit
+
+    def cancel(self, request_id: str, sample: int | None) -> None:
+        """End a request as cancelled, or one of its answers; ids that are not here are ignored."""
+        for request in requests_of(self._batcher):
+            if request.id == request_id:
+                if sample is None:
+                    self._cancel(request)
+                else:
+                    self._discard(request, sample)
+
+    def cancel_all(self) -> None:
+        """End every request as cancelled."""
+        for request in requests_of(self._batcher):
+            self._cancel(request)
+
+    def end(self, sequence: Sequence, reason: FinishReason) -> None:
+        """It gets no more tokens; what is computed of it is kept, where somebody wants it."""
+        request, sequence.reason = sequence.request, reason
+        if rest := sequence.drain():
+            self._tell.text(sequence, rest)
+        if sequence.is_discarded:
+            self._batcher.discard(sequence)
+        else:
+            self._batcher.keep(sequence)
+            self._finding.computed(sequence)
+        self._tell.ends(request)
+        self._batcher.release(sequence)
+        self._speculations.ended(sequence)
+        if not request.is_over:
+            self._emit(SampleEnded(request.id, sequence.index, reason))
+        else:
+            before = request.launched_before
+            self._emit(request.finished({} if before is None else self._live.launches - before))
+
+    def run_out(self, request: Request) -> bool:
+        """It ran alone, and there is no page for its next token: it ends with what it has, if it has begun.
+
+        That can be where chats were pinned, or models loaded, since it was accepted.
+        """
+        going_on = [sequence for sequence in request.sequences if sequence.reason is None]
+        if not all(sequence.generated for sequence in going_on):
+            return False
+        request.limit = "memory"
+        for sequence in going_on:
+            self.end(sequence, "length")
+        return True
+
+    def fail(self, request: Request, error: Exception) -> None:
+        """It ends here, and nothing of it is kept; the others go on."""
+        for sequence in request.sequences:
+            sequence.reason = sequence.reason or "cancelled"
+            self._batcher.release(sequence)
+            self._speculations.ended(sequence)
+        self._emit(failure(request.id, error))
+
+    def _cancel(self, request: Request) -> None:
+        for sequence in request.sequences:
+            if sequence.reason is None:
+                self.end(sequence, "cancelled")
+
+    def _discard(self, request: Request, sample: int) -> None:
+        """Nobody wants this answer: it ends without being kept, as soon as it has begun."""
+        for sequence in request.sequences:
+            if sequence.index == sample and sequence.reason is None:
+                sequence.is_discarded = True
+                if sequence.generated:
+                    self.end(sequence, "cancelled")

@@ -1,0 +1,1 @@
+"""The models in memory: loading, making room, taking turns."""

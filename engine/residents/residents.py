@@ -1,0 +1,292 @@
+"""The models that requests reach: who is in memory, who makes room for whom, and whose turn it is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from engine.commands import LoadModel
+from engine.errors import NoModel
+from engine.events.cache import ChatMemory, ChatsCached
+from engine.events.events import Event
+from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
+from engine.fitting.fit import Tenant, page_shares
+from engine.fitting.sharing import chats_of_all, tenant_at, tenant_of
+from engine.kv.ssd.tier import SsdTier
+from engine.machine.machine import memory_bytes
+from engine.requests.failure import failure
+from engine.residents.opening import open_model
+from engine.residents.resident import Resident
+from engine.residents.turns import Turns
+from engine.rest.forgetting import Forgetting
+from engine.rest.tidying import CLOSING_SECONDS
+from engine.serving import Serving
+from engine.settings import EngineSettings
+
+log = logging.getLogger(__name__)
+
+_WRITTEN_WITHIN = 0.25
+"""Seconds for which a request waits while pages are written that would be lost."""
+
+
+class Residents:
+    """The models that were loaded and are wanted still; for one thread, the engine's.
+
+    Several are in memory at once where they fit (`engine.fitting.fit.page_shares`): each then has a share of
+    what KV pages may take. Where they do not, those that were used least recently go.
+
+    Attributes:
+        after: seconds without a request until a model leaves memory, up to the next one; None: never.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        emit: Callable[[Event], None],
+        is_closing: Callable[[], bool],
+        settled: Callable[[], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`settled`: called on another thread when `tell_settled` is due."""
+        self.after = settings.unload_after
+        self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
+        self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
+        self._chats: dict[str, Mapping[str, ChatMemory]] = {}
+        self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
+        self._forgetting = Forgetting(settings.ssd, settled, clock)
+        self._are_pages_watched = False
+        self._turns = Turns(clock)
+        self._idle_since = 0.0
+
+    @property
+    def _awake(self) -> list[Resident]:
+        return [resident for resident in self._all.values() if resident.serving is not None]
+
+    @property
+    def servings(self) -> list[Serving]:
+        """The models in memory."""
+        return [resident.at_work for resident in self._awake]
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a request to work on."""
+        return any(resident.at_work.busy for resident in self._awake)
+
+    def is_alone(self, serving: Serving) -> bool:
+        """Whether no other model has a request to work on."""
+        return not any(other.busy for other in self.servings if other is not serving)
+
+    def find(self, path: str) -> Serving | None:
+        """The model named by its path, or with "" the newest one; None while it rests, or is not there."""
+        resident = self._named(path)
+        return None if resident is None else resident.serving
+
+    def wanted(self, path: str) -> Serving:
+        """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does."""
+        resident = self._named(path)
+        if resident is None:
+            missing = f"{Path(path).name} is not loaded; open it" if path else "no model is loaded; open one"
+            raise NoModel(f"{missing} first")
+        if resident.serving is None:
+            self._wake(resident)
+        resident.used = self._clock()
+        return resident.at_work
+
+    def load(self, command: LoadModel) -> None:
+        """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
+        if (same := self._all.get(command.path)) is not None:
+            self._part_with(same)
+        resident = Resident(command)
+        self._open(resident, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
+        self._all[command.path] = resident
+        self._chats = {path: chats for path, chats in self._chats.items() if path in self._all}
+        self._ready(resident)
+
+    def unload(self, path: str) -> None:
+        """A model, or with "" the newest, is not wanted any more. Emits ModelUnloaded where it was."""
+        resident = self._named(path)
+        if resident is None:
+            return
+        if resident.serving is None:
+            self._emit(ModelUnloaded(resident.path))
+        self._part_with(resident)
+        self._share()
+
+    def close(self) -> None:
+        """Free all of them."""
+        for resident in self._awake:
+            self._put_out(resident, "asked")
+        self._forgetting.close()
+        self.tell_settled()
+
+    def forget(self, chat: str) -> None:
+        """Drop the cached pages of a chat, on SSD those of every model.
+
+        ChatsCached names it until that outlasts a power cut.
+        """
+        known = chats_of_all([*self._chats.values(), self._going]).get(chat)
+        if known is not None and known.ssd_bytes:
+            self._going[chat] = ChatMemory(0, known.ssd_bytes, 0)
+        for serving in self.servings:
+            serving.forget(chat)
+        self._forgetting.forget(chat, self._tiers)
+        awake = {resident.path for resident in self._awake}
+        had = [path for path, chats in self._chats.items() if path not in awake and chat in chats]
+        for path in had:
+            self._chats[path] = {other: of for other, of in self._chats[path].items() if other != chat}
+        if had:
+            self._emit_chats()
+
+    def tell_settled(self) -> None:
+        """Of forgotten chats that are so for good, ChatsCached says it."""
+        settled = self._going.keys() - self._forgetting.unsettled
+        for chat in settled:
+            del self._going[chat]
+        if settled:
+            self._emit_chats()
+
+    @property
+    def _tiers(self) -> list[SsdTier]:
+        return [serving.model.tier for serving in self.servings if serving.model.tier is not None]
+
+    def watch_pages(self, are_watched: bool) -> None:
+        """Tell of single pages from now on, or no longer; also those of models that are loaded later."""
+        self._are_pages_watched = are_watched
+        for serving in self.servings:
+            serving.watch_pages(are_watched)
+
+    def take_turn(self) -> None:
+        """Make a step of a model whose turn it is. One model at least is busy."""
+        self._turns.take([resident for resident in self._awake if resident.at_work.busy])
+        self._send_away()
+
+    def rest(self) -> None:
+        """From now on nobody has a request."""
+        self._idle_since = self._clock()
+        for resident in self._awake:
+            resident.tidied = self._idle_since
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds, while nobody has a request, until `look_after` has something to do; None: never."""
+        now = self._clock()
+        dues = [
+            due
+            for resident in self._awake
+            for due in (resident.tidies_in(now), resident.leaves_in(self.after, now))
+            if due is not None
+        ]
+        forgets_in = self._forgetting.due(self._tiers, now)
+        return min([*dues, *([] if forgets_in is None else [forgets_in])], default=None)
+
+    def look_after(self) -> None:
+        """Nobody has a request: send away and tidy up what is due."""
+        self._send_away()
+        if self._forgetting.due(self._tiers, self._clock()) == 0:
+            self._forgetting.again(self._tiers)
+        for resident in self._awake:
+            now = self._clock()
+            if resident.tidies_in(now) == 0:
+                try:
+                    resident.at_work.tidy(now - self._idle_since)
+                except Exception:  # nobody asked for it
+                    log.exception("at rest pages could not be put away, or not brought back")
+                resident.tidied = self._clock()
+
+    def _named(self, path: str) -> Resident | None:
+        return self._all.get(path) if path else next(reversed(self._all.values()), None)
+
+    def _send_away(self) -> None:
+        """Models that nobody has used for long make room, and come back with the next request.
+
+        Beside others' answers what is worth keeping is written first, a little at each turn.
+        """
+        for resident in self._awake:
+            is_due = resident.leaves_in(self.after, self._clock()) == 0
+            if is_due and (not self.busy or resident.put_some_away()):
+                self._put_out(resident, "idle")
+                self._share()
+
+    def _wake(self, resident: Resident) -> None:
+        try:
+            self._open(resident, _WRITTEN_WITHIN)
+        except Exception as error:  # it rests on: a disk may come back
+            self._emit(failure(resident.command.id, error))
+            raise
+        self._ready(resident)
+
+    def _open(self, resident: Resident, seconds: float) -> None:
+        """Load it; what others have to give up for it is written to SSD within `seconds`."""
+        tell = partial(self._tell, resident.path)
+        for other in self.servings:
+            other.held_up()
+        try:
+            pages = self._make_room(resident.command, seconds)
+            resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)
+        except BaseException:
+            self._share()
+            raise
+        if pages is not None:
+            resident.serving.model.limit_pages(pages, seconds)
+        resident.used = self._clock()
+
+    def _ready(self, resident: Resident) -> None:
+        serving = resident.at_work
+        self._emit(ModelReady(resident.command.id, serving.model.info))
+        if serving.model.tier is not None:
+            self._forgetting.hand_over(serving.model.tier)
+        serving.tell()
+        if self._are_pages_watched:
+            serving.watch_pages(True)
+
+    def _make_room(self, command: LoadModel, seconds: float) -> int | None:
+        """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""
+        if not self._awake:
+            return None
+        newcomer = tenant_at(command, self._settings)  # what cannot be loaded sends nobody away
+        while others := self._awake:
+            if shares := self._shares(others, newcomer):
+                for other, pages in zip(others, shares, strict=False):
+                    other.at_work.limit_pages(pages, seconds)
+                return shares[-1]
+            self._part_with(min(others, key=lambda other: (other.at_work.busy, other.used)), "room")
+        return None
+
+    def _shares(self, residents: list[Resident], *newcomer: Tenant) -> list[int] | None:
+        if self._settings.draft_model is not None:
+            return None  # it drafts for one, which has what the draft leaves
+        tenants = [*(tenant_of(resident.at_work) for resident in residents), *newcomer]
+        return page_shares(tenants, memory_bytes(), self._settings)
+
+    def _share(self) -> None:
+        """Divide what KV pages may take among those that are in memory now."""
+        residents = self._awake
+        if residents and (shares := self._shares(residents)):
+            for resident, pages in zip(residents, shares, strict=True):
+                resident.at_work.limit_pages(pages, _WRITTEN_WITHIN)
+
+    def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
+        """Nobody wants it any more; it is gone from memory, if it was there."""
+        del self._all[resident.path]
+        if resident.serving is not None:
+            self._put_out(resident, reason)
+        if self._all and self._chats.pop(resident.path, None):  # the last one's are told until another comes
+            self._emit_chats()
+
+    def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
+        self._forgetting.take(resident.leave())
+        self._emit(ModelUnloaded(resident.path, reason))
+
+    def _tell(self, path: str, event: Event) -> None:
+        """What a model tells goes on, chats with what other models have of them."""
+        if isinstance(event, ChatsCached):
+            self._chats[path] = event.chats
+            self._emit_chats()
+        else:
+            self._emit(event)
+
+    def _emit_chats(self) -> None:
+        self._emit(ChatsCached(chats_of_all([*self._chats.values(), self._going])))

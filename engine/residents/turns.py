@@ -1,0 +1,56 @@
+"""Whose turn it is among the models that are busy, and what each is told of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from engine.residents.elsewhere import NOBODY, Elsewhere
+from engine.residents.resident import Resident
+
+_LEAST = 0.001
+"""Seconds that a step counts for at least: one that has to wait does not take its turns in a row for ever."""
+
+
+class Turns:
+    """A step each in turn; but those that only read prompts share the time, not the steps.
+
+    So a short prompt does not wait for a long step of another model between any two of its own. For one
+    thread, the engine's.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._numbers = count(1)
+        self._spent = dict[Resident, float]()  # by those that read now, since the one that had least
+
+    def take(self, busy: Sequence[Resident]) -> None:
+        """Make a step of one of these, that have a request: one at least."""
+        if len(busy) > 1:
+            for each in busy:
+                each.at_work.held_up()
+        first = min(busy, key=lambda resident: resident.turn)
+        first.turn = next(self._numbers)
+        readers = [resident for resident in busy if not resident.at_work.answers]
+        resident = self._reader(readers) if first in readers else first
+        resident.used = began = self._clock()
+        resident.at_work.work(_elsewhere(resident, busy, len(readers)))
+        if resident in self._spent:
+            self._spent[resident] += max(_LEAST, self._clock() - began)
+
+    def _reader(self, readers: Sequence[Resident]) -> Resident:
+        """Who has had least of the time that these share; who is new among them has had none of it."""
+        spent = {resident: self._spent.get(resident, 0.0) for resident in readers}
+        least = min(spent.values())
+        self._spent = {resident: seconds - least for resident, seconds in spent.items()}
+        return min(readers, key=lambda resident: (self._spent[resident], resident.turn))
+
+
+def _elsewhere(resident: Resident, busy: Sequence[Resident], readers: int) -> Elsewhere:
+    """What that one is told of the others; so many of all read prompts only."""
+    others = [other.at_work for other in busy if other is not resident]
+    if not others:
+        return NOBODY
+    answers = sum(other.answers for other in others)
+    seconds = sum(other.answer_seconds for other in others if other.answers)
+    return Elsewhere(is_busy=True, answers=answers, seconds=seconds / max(1, readers))

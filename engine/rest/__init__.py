@@ -1,0 +1,1 @@
+"""What the engine does while nobody asks: tidying, compiling ahead, forgetting."""

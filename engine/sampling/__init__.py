@@ -1,0 +1,1 @@
+"""Drawing next tokens from logits, on a device or on the host."""

@@ -1,0 +1,95 @@
+"""Integers on their way from the host to the device: page tables, a chunk's numbers, token ids."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from array import array
+from collections import deque
+from collections.abc import Sequence
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cpu.host_view import host_view
+from engine.machine.machine import device_kind
+
+log = logging.getLogger(__name__)
+
+ROOM = 1 << 16
+"""Integers of staging memory: what some steps of long sequences read, 256 KiB."""
+
+
+class Staging:
+    """Hands integers to the device.
+
+    MLX's CUDA build gives a new array of the host's memory that migrates, or a buffer that a device's array
+    has left, whose contents it copies first (docs/cache-measured.md, "What one trips over"). So there it is a
+    ring of memory that stays with the host, whose parts are written again when the device has read them. An
+    Apple GPU reads what the host wrote.
+    """
+
+    def __init__(self, room: int = 0) -> None:
+        """`room`: integers of the ring; 0 for new arrays each time.
+
+        Places in it are counted on, `room` more for each time it went round. `_read` has those of what may be
+        read still, oldest first, each with what reads it.
+        """
+        self._ring = mx.zeros(room, mx.int32)
+        mx.eval(self._ring)
+        self._memory: NDArray[np.int32] = host_view(self._ring)
+        self._written = 0
+        self._read = deque[tuple[int, mx.array]]()
+
+    @classmethod
+    def for_device(cls) -> Staging:
+        """A ring where that is quicker, and its memory can be told to stay."""
+        if device_kind() == "CUDA":
+            staging = cls(ROOM)
+            if stays_with_host(staging._memory):
+                return staging
+            log.warning("CUDA keeps no memory with the host: page tables and tokens go there in new arrays")
+        return cls()
+
+    def token_ids(self, tokens: Sequence[int]) -> mx.array:
+        """Tokens as uint32 (tokens,), on their way."""
+        return self.integers(tokens).view(mx.uint32)
+
+    def integers(self, numbers: Sequence[int] | NDArray[np.int32]) -> mx.array:
+        """`numbers` as int32 (n,), on their way.
+
+        Of a list by way of `array`, which converts thousands in half the time.
+        """
+        values = numbers if isinstance(numbers, np.ndarray) else np.frombuffer(array("i", numbers), np.int32)
+        if not 0 < len(values) <= len(self._memory):
+            return mx.array(values)
+        room, count = len(self._memory), len(values)
+        begin = self._written % room
+        if begin + count > room:  # its end is left out
+            self._written, begin = self._written + room - begin, 0
+        while self._read and self._written + count - self._read[0][0] > room:
+            mx.eval(self._read.popleft()[1])
+        self._memory[begin : begin + count] = values
+        copied = self._ring[begin : begin + count] + 0
+        mx.async_eval(copied)
+        self._read.append((self._written, copied))
+        self._written += count
+        return copied
+
+
+def stays_with_host(memory: NDArray[np.int32]) -> bool:
+    """Have CUDA keep managed memory on the host, for a device to read it over the bus; whether it does.
+
+    By cuMemAdvise: https://docs.nvidia.com/cuda/cuda-driver-api, "Unified Addressing".
+    """
+    preferred_location, accessed_by, host, device = 3, 5, -1, 0
+    try:
+        advise = ctypes.CDLL("libcuda.so.1").cuMemAdvise
+    except (OSError, AttributeError):
+        return False
+    place, size = ctypes.c_uint64(memory.ctypes.data), ctypes.c_size_t(memory.nbytes)
+    return all(
+        advise(place, size, ctypes.c_int(advice), ctypes.c_int(where)) == 0
+        for advice, where in ((preferred_location, host), (accessed_by, device))
+    )

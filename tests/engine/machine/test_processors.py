@@ -1,0 +1,50 @@
+"""Threads by their name in the system: kept to processors while a prompt is read beside answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import get_native_id
+
+import pytest
+
+from engine.machine.processors import halves, keep, name_thread
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
+
+
+def named(name: str) -> int:
+    name_thread(name)
+    return get_native_id()
+
+
+def test_threads_of_a_name_and_those_they_start_are_kept_and_let_go(two: set[int]) -> None:
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second, ThreadPoolExecutor(1) as free:
+        ids = [first.submit(named, "kept-here").result(), first.submit(started, second).result()]
+        ids += [free.submit(named, "not-kept").result()]
+        assert Path(f"/proc/self/task/{ids[1]}/comm").read_text() == "kept-here\n"
+        keep("kept-here", {min(two)})
+        assert [os.sched_getaffinity(id_) for id_ in ids] == [{min(two)}, {min(two)}, two]
+        assert os.sched_getaffinity(0) == two
+        keep("kept-here", two)
+        assert [os.sched_getaffinity(id_) for id_ in ids] == [two] * 3
+
+
+def started(thread: ThreadPoolExecutor) -> int:
+    """One that this thread starts."""
+    return thread.submit(get_native_id).result()
+
+
+@pytest.mark.parametrize(
+    ("processors", "answers", "prompt"),
+    [({4, 7}, {4}, {7}), ({0}, {0}, {0}), ({0, 1, 2}, {0, 1, 2}, {0, 1, 2})],
+)
+def test_only_of_two_processors_each_has_one(
+    processors: set[int], answers: set[int], prompt: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _id: processors)
+    found = halves()
+    assert (found.answers, found.prompt, found.both) == (answers, prompt, processors)
+    assert found.are_apart == (len(processors) == 2)

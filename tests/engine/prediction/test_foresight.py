@@ -1,0 +1,89 @@
+"""What is learned of a machine is kept, whoever else learns of it at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.prediction.foresight import Foresight
+from engine.rest.tidying import SPILL_AFTER
+from tests.engine.served_model import Model
+
+
+def foresight(file: Path, about: str = "here") -> Foresight:
+    return Foresight(file, about, page_bytes=1000, page_size=16)
+
+
+def learn(learning: Foresight, seconds: float) -> None:
+    for tokens in (100, 400, 1600):
+        learning.answered(tokens, 0, 1, tokens * seconds)
+
+
+def first_token(learning: Foresight, tokens: int) -> float | None:
+    return learning.first_token(tokens, 0, 0, (), 1, 0, 0)
+
+
+def test_what_two_processes_learn_is_kept_of_both(tmp_path: Path) -> None:
+    file = tmp_path / "rates" / "model.json"
+    one, other = foresight(file), foresight(file)
+    learn(one, 0.001)
+    other.restored(1600, 0.5)
+    one.save()
+    other.save()
+    assert first_token(foresight(file), 800) == pytest.approx(0.8, rel=0.1)
+    told = foresight(file).first_token(1601, 1600, 1600, (), 1, 0, 0)
+    assert told is not None
+    assert 0.5 <= told < 0.6
+    assert [path.name for path in file.parent.iterdir()] == ["model.json"]
+
+
+def test_what_is_saved_again_is_not_learned_twice(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    learning = foresight(file)
+    learn(learning, 0.001)
+    learning.save()
+    kept = file.read_text()
+    learning.save()
+    assert file.read_text() == kept
+    learning.restored(1600, 0.5)
+    learning.save()
+    again = foresight(file)
+    assert first_token(again, 800) == first_token(foresight(file), 800) is not None
+    assert file.read_text().count("0.4") == kept.count("0.4") == 1  # 400 tokens took 0.4 s, once
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"version": 6, "about": "there"}', "\udcff"])
+def test_a_file_of_no_use_gives_way_to_all_that_is_known(damage: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    learning = foresight(file)
+    learn(learning, 0.001)
+    learning.save()
+    file.write_text(damage, errors="surrogateescape")
+    assert first_token(foresight(file), 800) is None
+    learning.restored(1600, 0.5)
+    learning.save()
+    assert first_token(foresight(file), 800) == pytest.approx(0.8, rel=0.1)
+
+
+def test_what_cannot_be_written_is_kept_for_the_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "rates" / "model.json"
+    file.parent.write_text("no folder")
+    learning = foresight(file)
+    learn(learning, 0.001)
+    learning.save()
+    file.parent.unlink()
+    learning.save()
+    assert first_token(foresight(file), 800) == pytest.approx(0.8, rel=0.1)
+
+
+def test_a_model_at_rest_keeps_what_it_has_learned(tmp_path: Path) -> None:
+    """It outlives an app that is killed."""
+    model = Model(tmp_path, tmp_path / "kv")
+    for number in range(4):
+        model.ask(f"r{number}", tuple(range(3 + number, 120 + number)))
+    model.rest(SPILL_AFTER - 1)
+    assert not list(tmp_path.glob("cache/rates/*"))
+    model.rest(SPILL_AFTER)
+    assert len(list(tmp_path.glob("cache/rates/*.json"))) == 1
+    model.serving.close()

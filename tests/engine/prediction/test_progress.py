@@ -1,0 +1,60 @@
+"""How far a prompt is told to be: when, and how long the rest is said to take."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.prediction.progress import Progress
+
+
+def test_a_chunk_is_told_of_in_the_middle_a_few_times_a_second() -> None:
+    progress = Progress()
+    progress.told(0, 1000, None, 10.0)
+    told = list[int]()
+    for step in range(100):
+        now, done = 10.0 + 0.01 * step, 5 * step
+        if progress.is_due(done, now):
+            told.append(progress.told(done, 1000, None, now)[0])
+    assert told == sorted(told)
+    assert 8 <= len(told) <= 10
+
+
+def test_nothing_new_is_not_told_in_the_middle() -> None:
+    progress = Progress()
+    progress.told(100, 1000, None, 10.0)
+    assert not progress.is_due(100, 20.0)
+    assert progress.is_due(101, 20.0)
+
+
+def test_who_has_to_begin_again_is_not_told_to_have_less() -> None:
+    progress = Progress()
+    progress.told(0, 1000, None, 10.0)
+    progress.told(500, 1000, None, 11.0)
+    assert progress.told(200, 1000, None, 12.0)[0] == 500
+    assert progress.told(600, 1000, None, 13.0)[0] == 600
+
+
+def test_what_is_left_is_what_is_expected_where_all_goes_as_expected() -> None:
+    progress = Progress()
+    for done in range(0, 1001, 100):
+        left = 0.1 * (1000 - done)
+        assert progress.told(done, 1000, left, 5.0 + 0.1 * done)[1] == pytest.approx(left)
+
+
+def test_beside_an_answer_the_rest_takes_longer_as_what_was_read_has() -> None:
+    progress = Progress()
+    seconds = [
+        progress.told(done, 1000, 0.1 * (1000 - done), 5.0 + 0.2 * done)[1] for done in (0, 100, 500, 900)
+    ]
+    assert seconds[0] == pytest.approx(100.0)
+    assert seconds[1] == pytest.approx(150.0)  # 180 in truth: not all is believed at once
+    assert seconds[2] == pytest.approx(100.0, rel=0.1)
+    assert seconds[3] == pytest.approx(20.0, rel=0.1)
+
+
+def test_before_anything_was_measured_the_rest_is_taken_to_go_on_as_it_began() -> None:
+    progress = Progress()
+    assert progress.told(100, 1000, None, 5.0)[1] is None
+    assert progress.told(110, 1000, None, 6.0)[1] is None  # too few to say
+    assert progress.told(400, 1000, None, 8.0)[1] == pytest.approx(6.0)
+    assert progress.told(1000, 1000, 0.0, 20.0)[1] == 0.0

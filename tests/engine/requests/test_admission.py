@@ -1,0 +1,155 @@
+"""What KV memory cannot hold is refused, and each way out that is named lets it run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import EngineSettings, Failed, Finished, Generate, Refusal, WayOut
+from engine.errors import Refused
+from engine.requests.admission import Capacity, check_capacity, refused
+from tests.fakes.listener import running_engine
+from tests.fakes.random_model import write_random_model
+
+CAPACITY = st.builds(
+    Capacity,
+    pages=st.integers(1, 60),
+    page_size=st.sampled_from([1, 2, 16]),
+    pinned=st.dictionaries(st.sampled_from("ab"), st.integers(0, 30)),
+    pinned_pages=st.integers(0, 60),
+    pages_in_8_bits=st.integers(1, 200),
+)
+
+
+def needed(prompt: int, answers: int, page_size: int) -> int:
+    """Whole pages are shared; what is left of the prompt, and the next token, are each answer's own."""
+    return prompt // page_size + answers
+
+
+@given(prompt=st.integers(1, 500), answers=st.integers(1, 32), capacity=CAPACITY)
+def test_a_request_is_refused_exactly_when_pages_are_missing(
+    prompt: int, answers: int, capacity: Capacity
+) -> None:
+    available = max(0, capacity.pages - capacity.pinned_pages)
+    missing = needed(prompt, answers, capacity.page_size)
+    if missing <= available:
+        check_capacity(prompt, answers, capacity)
+        return
+    with pytest.raises(Refused) as caught:
+        check_capacity(prompt, answers, capacity)
+    refusal = caught.value.refusal
+    assert (refusal.needed_pages, refusal.available_pages) == (missing, available)
+    assert (refusal.pinned_pages, refusal.prompt_tokens) == (capacity.pages - available, prompt)
+    assert f"{missing:,}" in str(caught.value)
+    assert ("pinned chats" in str(caught.value)) == (available < capacity.pages)
+    ways = {way.kind: way for way in refusal.ways_out}
+    if "shorten" in ways:
+        check_capacity(prompt - ways["shorten"].amount, answers, capacity)
+    if "fewer answers" in ways:
+        assert ways["fewer answers"].amount < answers
+        check_capacity(prompt, ways["fewer answers"].amount, capacity)
+    if "evict" in ways:
+        check_capacity(prompt, answers, replace(capacity, pinned={}, pinned_pages=0))
+    in_8_bits = replace(capacity, pages=capacity.pages_in_8_bits)
+    assert ("quantise" in ways) == (missing <= in_8_bits.available)
+    if "quantise" in ways:
+        check_capacity(prompt, answers, in_8_bits)
+
+
+def test_the_words_are_one_line_with_every_way_out() -> None:
+    with pytest.raises(Refused) as caught:
+        check_capacity(100, 8, Capacity(14, 16, {"a": 3}, 3, pages_in_8_bits=30))
+    assert str(caught.value) == (
+        "this request needs 14 pages and KV memory has 11 beside those of pinned chats; ask for at most "
+        "5 answers, shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
+    )
+
+
+def test_one_is_not_called_several() -> None:
+    ways = (WayOut("shorten", 1), WayOut("evict", 1, "a"), WayOut("smaller context", 1))
+    assert str(Refused(Refusal(1, 0, ways))) == (
+        "this request needs 1 page and KV memory has 0; shorten it by 1 token, unpin chat a (1 page) "
+        "or use a context of at most 1 token"
+    )
+
+
+@given(prompt=st.integers(1, 500), answers=st.integers(1, 32), capacity=CAPACITY)
+def test_in_a_smaller_context_all_answers_have_room(prompt: int, answers: int, capacity: Capacity) -> None:
+    ways = {way.kind: way for way in refused(99, answers, prompt, capacity).refusal.ways_out}
+    shared, room = prompt // capacity.page_size, capacity.available
+    if "smaller context" not in ways:
+        assert shared + answers > room or prompt % capacity.page_size == 0
+        return
+    context = ways["smaller context"].amount
+    assert context > prompt
+    own = capacity.pages_for(context) - shared
+    assert shared + answers * own <= room < shared + answers * (own + 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model with heads of 32, which can be quantised."""
+    home = tmp_path_factory.mktemp("models")
+    return write_random_model(home / "wide", hidden_size=128, num_attention_heads=4, num_key_value_heads=2)
+
+
+def pages_of(folder: Path, settings: EngineSettings) -> int:
+    with running_engine(settings) as listener:
+        return listener.load(folder).model.total_pages
+
+
+def ways_out(folder: Path, settings: EngineSettings, pages: int) -> set[str]:
+    """What is offered for a prompt that needs so many pages, with the token behind it; none: it ran."""
+    with running_engine(settings) as listener:
+        model = listener.load(folder).model
+        tokens = (7,) * (pages * model.page_size - 1)
+        listener.submit(Generate("long", tokens=tokens, max_tokens=1, ignore_eos=True))
+        end = listener.end_of("long")
+    if isinstance(end, Finished):
+        return set()
+    assert isinstance(end, Failed)
+    assert end.refusal is not None
+    assert end.refusal.needed_pages == pages
+    return {way.kind for way in end.refusal.ways_out}
+
+
+def test_8_bits_are_offered_exactly_where_the_budget_would_do_in_them(folder: Path) -> None:
+    with running_engine() as listener:
+        budget = EngineSettings(kv_bytes=10 * listener.load(folder).model.page_bytes)
+    full, in_8_bits = pages_of(folder, budget), pages_of(folder, replace(budget, kv_bits=8))
+    assert (full, in_8_bits) == (10, 32)
+    assert ways_out(folder, budget, full) == set()
+    assert ways_out(folder, budget, in_8_bits) == {"shorten", "quantise"}
+    assert ways_out(folder, replace(budget, kv_bits=8), in_8_bits) == set(), "the way out is one"
+    assert ways_out(folder, budget, in_8_bits + 1) == {"shorten"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        EngineSettings(kv_pages=8),
+        EngineSettings(kv_pages=8, kv_bits=8),
+        EngineSettings(kv_pages=8, kv_bits=4),
+    ],
+)
+def test_8_bits_are_not_offered_where_pages_are_counted_or_have_no_more(
+    folder: Path, settings: EngineSettings
+) -> None:
+    assert ways_out(folder, settings, 9) == {"shorten"}
+
+
+def test_8_bits_are_not_offered_for_heads_that_cannot_be_quantised(tmp_path: Path) -> None:
+    folder = write_random_model(tmp_path / "narrow")
+    with running_engine() as listener:
+        budget = EngineSettings(kv_bytes=10 * listener.load(folder).model.page_bytes)
+    assert ways_out(folder, budget, 12) == {"shorten"}
+
+
+def test_8_bits_are_not_offered_to_a_cache_of_few_bytes_in_8_bits(folder: Path) -> None:
+    with running_engine() as listener:
+        budget = EngineSettings(kv_bytes=10 * listener.load(folder).model.page_bytes, kv_bits=8)
+    assert ways_out(folder, budget, 33) == {"shorten"}
