@@ -64,7 +64,7 @@ def paint(grid: Grid, states: bytes, colour_of: Sequence[str], owner_of: Sequenc
     """The pixels of a map.
 
     Args:
-        states: a byte a page, of engine.page_events' bits; pages behind the last are free.
+        states: a byte a page, of `engine.events.pages`' bits; pages behind the last are free.
         colour_of: #rrggbb of each set of owners.
         owner_of: of each page the place of its owners in `colour_of`.
     """

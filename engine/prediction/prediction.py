@@ -33,7 +33,7 @@ class Rates:
     """What prefill and restoring pages take for one model on one machine, in seconds.
 
     For what is told and decided before a request runs. How long the next step's chunk may be is for
-    engine.chunking, which follows the last steps and asks nothing of rare sizes.
+    engine.pacing.chunking, which follows the last steps and asks nothing of rare sizes.
     """
 
     def __init__(self, few: int = 0) -> None:

@@ -19,7 +19,7 @@ _NUCLEI = 256, 8192
 
 
 class HostAdjustment:
-    """Logit bias and penalties, as engine.sampling's Adjustment: the counts grow with the answer."""
+    """Logit bias and penalties, as device.py's Adjustment: the counts grow with the answer."""
 
     def __init__(self, params: SamplingParams, vocab_size: int) -> None:
         self._params = params

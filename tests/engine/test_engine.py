@@ -282,9 +282,9 @@ def test_a_receiver_that_raises_does_not_take_the_engine_down(
 @pytest.mark.parametrize(
     ("command", "broken"),
     [
-        (Forget("c"), "residents.Residents.forget"),
+        (Forget("c"), "residents.residents.Residents.forget"),
         (Release("c"), "serving.Serving.release"),
-        (Pin("c", True), "chat_pages.ChatPages.pin"),
+        (Pin("c", True), "cache.chat_pages.ChatPages.pin"),
     ],
 )
 def test_a_command_that_breaks_is_logged_and_requests_go_on(

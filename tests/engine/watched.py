@@ -148,7 +148,7 @@ def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
             super().trim()
             watch.check(*self._watched, self)
 
-    load = engine.opening.load_model
+    load = engine.residents.opening.load_model
 
     def load_and_note(*args: object) -> LoadedModel:
         watch.models.append(load(*args))  # pyright: ignore[reportArgumentType]

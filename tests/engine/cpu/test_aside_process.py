@@ -39,7 +39,7 @@ def model(tmp_path: Path) -> LoadedModel:
 
 def in_its_process(monkeypatch: pytest.MonkeyPatch, tell: Callable[[], object], file: Path) -> None:
     """What `tell` says in the middle of a layer, as JSON in `file`: what runs there has no other way."""
-    attend = engine.aside_blocks.attend_block
+    attend = engine.cpu.aside_blocks.attend_block
 
     def telling(*arguments: object, **more: object) -> mx.array:
         if current_thread() is main_thread():  # not who helps, at the same time
@@ -93,7 +93,7 @@ def test_who_asked_and_is_gone_is_noticed_at_the_next_layer(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that what is left of a chunk keeps no processor when the app was killed."""
-    may_go_on, attend = mmap.mmap(-1, 1), engine.aside_blocks.attend_block
+    may_go_on, attend = mmap.mmap(-1, 1), engine.cpu.aside_blocks.attend_block
 
     def waiting(*arguments: object, **more: object) -> mx.array:
         while not may_go_on[0]:

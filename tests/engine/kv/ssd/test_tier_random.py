@@ -67,7 +67,7 @@ class TierMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(os, "fsync", self.look)
         for module in ("owners", "notes"):  # what was forgotten is no write
-            self.patch.setattr(f"engine.kv.ssd_{module}.sync", lambda _: None)
+            self.patch.setattr(f"engine.kv.ssd.{module}.sync", lambda _: None)
 
     def look(self, descriptor: int) -> None:
         """At the end of every write, when most bytes are on the disk: cap and floor, at that moment."""
