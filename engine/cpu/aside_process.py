@@ -37,7 +37,7 @@ NAME = "mlxr-prompt"
 """Of its first thread, for the system, and of MLX's for it."""
 
 NICER = 3
-"""By how much these leave the processors to others: docs/cache-measured.md has why."""
+"""By how much these leave the processors to others: docs/measured/beside-a-prompt-cpu.md has why."""
 
 _STANDARD = 3
 """Files that every process has: input, output, errors."""

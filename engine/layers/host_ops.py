@@ -1,7 +1,7 @@
 """The linear parts of a block for a few tokens on a CPU: by numpy.
 
 A token is some hundred small operations there. MLX hands each to a thread of its own, and building and
-handing over took as long as computing them (docs/cache-measured.md, "A token on a CPU").
+handing over took as long as computing them (docs/measured/decoding.md, "A token on a CPU").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FEW = 3
 """Rows that meet one row of weights after the other, in dot products.
 
 For one row OpenBLAS takes 1.2 to 2 times as long, for two and three up to 1.5; four it multiplies as quickly
-(docs/cache-measured.md, "A token on a CPU").
+(docs/measured/decoding.md, "A token on a CPU").
 """
 
 

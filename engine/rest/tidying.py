@@ -17,7 +17,7 @@ SPILL_AFTER = 3.0
 """Seconds of rest after which pages are written to SSD, SPILL_PAGES at a time.
 
 What the allocator keeps for reuse goes back to the system then, too. At once it would be missed: to get it
-anew costs a chat's next turn a millisecond on a GPU (docs/cache-measured.md).
+anew costs a chat's next turn a millisecond on a GPU (docs/measured/first-token.md).
 """
 
 FREE_AFTER = 300.0

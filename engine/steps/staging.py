@@ -25,7 +25,7 @@ class Staging:
     """Hands integers to the device.
 
     MLX's CUDA build gives a new array of the host's memory that migrates, or a buffer that a device's array
-    has left, whose contents it copies first (docs/cache-measured.md, "What one trips over"). So there it is a
+    has left, whose contents it copies first (docs/measured/pitfalls.md). So there it is a
     ring of memory that stays with the host, whose parts are written again when the device has read them. An
     Apple GPU reads what the host wrote.
     """

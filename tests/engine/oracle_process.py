@@ -1,8 +1,8 @@
 """What mlx-lm says of an answer, in a process of its own that computes on the CPU alone.
 
 In the test's process that would be with mx.stream(mx.cpu), which is of all threads: until it ends an engine's
-thread beside it computes on the CPU too, in pages that the device is at (docs/cache-measured.md, "What one
-trips over"). And BLAS's threads would be at work when an engine forks.
+thread beside it computes on the CPU too, in pages that the device is at (docs/measured/pitfalls.md). And
+BLAS's threads would be at work when an engine forks.
 """
 
 from __future__ import annotations

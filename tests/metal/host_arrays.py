@@ -1,8 +1,8 @@
 """What a new array of the host's waits for while a device is busy: `python -m tests.metal.host_arrays`.
 
 MLX's CUDA build gives it a buffer that a device's array has left, where one of about its size is kept, and
-copies what that held first (docs/cache-measured.md, "What one trips over"). Beside it stand one where nothing
-is kept, and engine/steps/staging.py.
+copies what that held first (docs/measured/pitfalls.md). Beside it stand one where nothing is kept, and
+engine/steps/staging.py.
 """
 
 from __future__ import annotations
