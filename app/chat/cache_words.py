@@ -86,6 +86,11 @@ def freed_words(freed: Freed) -> str:
     return text.KEPT.format(size=size_words(freed.bytes)) if freed.pages else text.KEPT_NOTHING_FREE
 
 
+def disk_problem_words(problem: str) -> str:
+    """Why nothing is written to SSD at present, of `CacheCounts.ssd_problem`; "" where there is none."""
+    return text.DISK_PROBLEM.format(reason=problem) if problem else ""
+
+
 def size_words(size: int) -> str:
     """Bytes in the unit that fits, such as "2.1 MB"."""
     amount = size / 1000

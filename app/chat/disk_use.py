@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from app import text
-from app.chat.cache_words import size_words
+from app.chat.cache_words import disk_problem_words, size_words
 from engine import Event, Stats
 
 
@@ -32,8 +32,7 @@ class DiskUseViewModel(QObject):
             return
         cache = event.cache
         words = text.DISK_USE.format(held=_size(cache.ssd_bytes), written=_size(cache.spilled_bytes_today))
-        if cache.ssd_problem:
-            words += "\n" + text.DISK_PROBLEM.format(reason=cache.ssd_problem)
+        words = "\n".join(filter(None, (words, disk_problem_words(cache.ssd_problem))))
         if words != self._words:
             self._words = words
             self.changed.emit(words)

@@ -9,6 +9,7 @@ from PySide6.QtGui import QHideEvent, QPixmap, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.appearance import Appearance
+from app.chat.cache_words import disk_problem_words
 from app.chat.pins import PinsViewModel
 from app.dashboard.cache_figures import Fact, facts, occupancy, occupancy_words
 from app.dashboard.cache_view_model import CacheViewModel
@@ -48,6 +49,7 @@ class CachePane(Pane):
         self.map = PageMapView(appearance, cache, title_of, self._panel)
         self.facts = [_FactPanel(fact, self.content) for fact in facts(None)]
         self._grid = FigureGrid(self.facts, most=4)
+        self.disk_problem = plain_label("", "danger", self.content)
         self.below = below = Section(CHATS, self.content)
         self.chats = ChatPagesTable(title_of, lambda chat: self.map.owner_colour((chat,)), below)
         self._legend = [
@@ -88,6 +90,9 @@ class CachePane(Pane):
         self.bar.show_pages(pages, said)
         for panel, fact in zip(self.facts, facts(stats), strict=True):
             panel.show_value(fact)
+        problem = disk_problem_words(stats.cache.ssd_problem) if stats else ""
+        self.disk_problem.setText(problem)
+        self.disk_problem.setVisible(bool(problem))
         self.map.refresh()
         unseen = self.map.unseen
         self.below.heading.setText(CHATS_OF_ALL if self._cache.has_several else CHATS)
@@ -140,6 +145,7 @@ class CachePane(Pane):
         below.column.addWidget(self.chats)
         self.column.addWidget(self._panel)
         self.column.addLayout(self._grid)
+        self.column.addWidget(self.disk_problem)
         self.column.addWidget(below)
         self.column.addStretch(1)
 

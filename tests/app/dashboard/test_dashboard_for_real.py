@@ -197,6 +197,29 @@ def test_pages_are_told_only_while_somebody_looks(watched: Watched) -> None:
     assert sum(isinstance(event, PageMap) for event in watched.events) == count
 
 
+def test_why_nothing_is_written_is_said_until_it_is(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.kv.ssd.problem.AGAIN_S", 0.0)
+    monkeypatch.setattr("engine.stats.INTERVAL", 0.02)
+    in_its_place = tmp_path / "ssd"
+    in_its_place.write_text("not a folder")
+    watched = Watched(open_desktop, qtbot, tmp_path)
+    watched.look("Cache")
+    said = watched.cache.disk_problem
+    watched.say("What is a page?")
+    watched.wait(said.isVisible)
+    assert said.text() == (
+        f"Nothing is written at present: {in_its_place} cannot be written (File exists); "
+        "move away what is in its place, and saving goes on"
+    )
+    assert said.text() == watched.desktop.disk_use.words.splitlines()[-1]  # as settings say it
+    in_its_place.unlink()
+    watched.say("How do I open another model?")
+    watched.wait(lambda: not said.isVisible())
+    watched.wait(lambda: watched.last_stats().cache.spilled_pages > 0)
+
+
 def test_a_window_that_grows_has_its_cards_in_two_rows_again(watched: Watched) -> None:
     watched.look("Live")
     rows: list[int] = []
