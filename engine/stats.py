@@ -20,7 +20,7 @@ class Pulse:
         self._sent = self._told = float("-inf")
 
     def token(self, now: float) -> None:
-        """A token was decoded."""
+        """A token was decoded; those of one step have one time."""
         self._tokens.append(now)
 
     def gap(self, seconds: float) -> None:
@@ -50,9 +50,10 @@ class Pulse:
         return self._told < first < last
 
     def decode_tps(self, now: float) -> float:
-        """Tokens per second over the last WINDOW; 0 with fewer than two."""
+        """Tokens per second over the last WINDOW, from its first step on; 0 with fewer than two steps."""
         while self._tokens and now - self._tokens[0] > WINDOW:
             self._tokens.popleft()
-        if len(self._tokens) < 2:
+        if not self._tokens or self._tokens[0] == self._tokens[-1]:
             return 0.0
-        return (len(self._tokens) - 1) / (self._tokens[-1] - self._tokens[0])
+        first = self._tokens.count(self._tokens[0])
+        return (len(self._tokens) - first) / (self._tokens[-1] - self._tokens[0])

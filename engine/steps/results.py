@@ -92,7 +92,7 @@ class StepResults:
             self._tell.prefill(request, len(request.prompt))
         is_end = token in self._model.tokenizer.eos_ids and not request.command.ignore_eos
         shown = sequence.accept(token, is_end)
-        self._tell.token(request.clock.last_token)
+        self._tell.token(sequence.read_at)
         if shown:
             self._tell.text(sequence, shown)
         if is_first:

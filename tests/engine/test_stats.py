@@ -16,6 +16,17 @@ def test_the_rate_counts_gaps_between_tokens() -> None:
     assert pulse.decode_tps(5.1) == pytest.approx(100.0)
 
 
+def test_tokens_of_one_step_are_no_gap() -> None:
+    pulse = Pulse()
+    for _ in range(4):
+        pulse.token(5.0)
+    assert pulse.decode_tps(5.0) == 0.0
+    for step in (1, 2):
+        for _ in range(4):
+            pulse.token(5.0 + 0.01 * step)
+    assert pulse.decode_tps(5.02) == pytest.approx(8 / 0.02)
+
+
 def test_tokens_older_than_a_second_are_forgotten() -> None:
     pulse = Pulse()
     for now in (1.0, 1.1, 3.0, 3.5):

@@ -36,14 +36,9 @@ class Model:
         self.events: list[Event] = []
         self.serving = Serving(self.loaded, settings, self.events.append)
 
-    def run(self) -> list[Stats]:
-        """Both prompts together; every Stats on the way."""
-        for name, tokens in PROMPTS.items():
-            greedy = SamplingParams(temperature=0)
-            chat = f"chat {name}"
-            command = Generate(
-                name, tokens=tokens, sampling=greedy, max_tokens=20, ignore_eos=True, chat=chat
-            )
+    def run(self, *commands: Generate) -> list[Stats]:
+        """These, or both prompts together; every Stats on the way."""
+        for command in commands or both_prompts():
             self.serving.add(
                 accept_command(
                     command, self.loaded, lambda _: self.serving.chats.capacity(), time.perf_counter()
@@ -52,6 +47,15 @@ class Model:
         while self.serving.busy:
             self.serving.work()
         return [event for event in self.events if isinstance(event, Stats)]
+
+
+def both_prompts() -> list[Generate]:
+    """Each a chat of its own."""
+    greedy = SamplingParams(temperature=0)
+    return [
+        Generate(name, tokens=tokens, sampling=greedy, max_tokens=20, ignore_eos=True, chat=f"chat {name}")
+        for name, tokens in PROMPTS.items()
+    ]
 
 
 @pytest.fixture
@@ -72,6 +76,15 @@ def test_a_running_request_is_told_from_its_prompt_to_its_last_token(model: Mode
         assert all((r.ttft_ms > 0) == (r.generated_tokens > 0) for r in own)
         (end,) = (e for e in model.events if isinstance(e, Finished) and e.id == name)
         assert own[-1].ttft_ms == end.timing.ttft_ms
+
+
+def test_the_first_tokens_of_several_answers_have_no_rate(model: Model) -> None:
+    command = Generate("four", tokens=PROMPTS["b"], n=4, max_tokens=20, ignore_eos=True)
+    told = [stats for stats in model.run(command) if stats.requests]
+    first = [stats.decode_tps for stats in told if stats.requests[0].generated_tokens == 4]
+    assert first
+    assert set(first) == {0.0}
+    assert any(stats.decode_tps > 0 for stats in told)
 
 
 def test_at_rest_nothing_runs_and_what_was_measured_stays(model: Model) -> None:
