@@ -31,17 +31,15 @@ def history(path: Sequence[ChatMessage]) -> tuple[Message, ...]:
 def exact_history(path: Sequence[ChatMessage], model: str, before: int = 0) -> History | None:
     """The ids that the first messages of `history(path)` were computed as; None before the first answer.
 
-    They reach to the last answer whose ids are of the model in folder `model`. Where there is none, to the
-    last answer of another: the engine cannot use its ids, but can say why it reads all of it again.
+    They reach to the last answer whose ids are of the model in folder `model`. Where it has answered nothing,
+    to the last answer of another: the engine cannot use its ids, but can say why it reads all of it again.
+    None where its answers' ids were never told, as after a crash: then no other model is why.
     `before` messages are told before those of the path, since the chat began.
     """
-    answers = [
-        place
-        for place, message in enumerate(path)
-        if message.role == "assistant" and message.text and message.tokens
-    ]
-    own = [place for place in answers if path[place].model == model]
-    if not answers:
+    worded = [place for place, message in enumerate(path) if message.role == "assistant" and message.text]
+    own = [place for place in worded if path[place].model == model]
+    told = [place for place in own or worded if path[place].tokens]
+    if not told:
         return None
-    known = path[: (own or answers)[-1] + 1]
+    known = path[: told[-1] + 1]
     return History(tokens_along(known), before + len(history(known)), known[-1].model)

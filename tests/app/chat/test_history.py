@@ -80,6 +80,17 @@ def test_without_an_answer_of_the_model_the_other_one_is_named() -> None:
     assert exact_history(path, "/m") == History((1, 2, 3), 2, "/other")
 
 
+def test_where_the_model_has_answered_no_other_one_is_named() -> None:
+    path = [
+        asked("a", (1, 2)),
+        known("b", "/other", (3,)),
+        user("c"),
+        replace(known("d", "/m", (), "interrupted"), tokens=None),
+        user("e"),
+    ]
+    assert exact_history(path, "/m") is None
+
+
 def test_what_a_template_rewrote_is_followed() -> None:
     rewritten = replace(asked("c", (9,)), kept_tokens=2)
     path = [asked("a", (1, 2)), known("b", "/m", (3,)), rewritten, known("d", "/m", (4,)), user("e")]
