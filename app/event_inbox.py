@@ -35,12 +35,16 @@ class EventInbox:
             self._posted = True
             self._post(self._take)
 
-    def _take(self) -> None:
-        self._posted = False  # before the first pop: what arrives from here on is posted anew
+    def taken(self) -> list[Event]:
+        """What has arrived and was not handed on: it is not from here on either."""
         batch: list[Event] = []
         while self._events:
             batch.append(self._events.popleft())
-        for event in merged(batch):
+        return merged(batch)
+
+    def _take(self) -> None:
+        self._posted = False  # before the first pop: what arrives from here on is posted anew
+        for event in self.taken():
             self._handle(event)
 
 

@@ -72,8 +72,8 @@ class Desktop:
         bits = kv_bits(self.chosen.values.kv_cache)
         tell = partial(self._tell_problem, "history")
         self.onlookers = Onlookers(paths, self.queue.post, tell, self.come_forward, bits, claim)
-        inbox = EventInbox(self.queue.post, self._dispatch)
-        self.engine = make_engine(self.onlookers.before(inbox.emit))
+        self._inbox = EventInbox(self.queue.post, self._dispatch)
+        self.engine = make_engine(self.onlookers.before(self._inbox.emit))
         self.store = StoreWorker(paths.chats, self.queue.post, partial(self._tell_problem, "chats"))
         self.appearance = Appearance(application, self.chosen.values.theme)
         self._own_settings = OwnSettings(paths, self.queue.post)
@@ -153,20 +153,25 @@ class Desktop:
         self.queue.post(self.models_door.resume_downloads)  # not before the window is painted
 
     def close(self) -> None:
-        """Save and end the threads. The engine may be deep in a step: it is given a few seconds."""
+        """Save and end the threads. The engine may be deep in a step: it is given a few seconds.
+
+        What it has told by then is saved too: of an answer that it cuts short, the exact tokens.
+        """
         self.window.hide()
         self.onlookers.stop_listening(CLOSE_SECONDS)
-        self.conversation.save_now()
+        self.conversation.save_now(is_last=True)
         self.drafts.close()
         self.models_door.close(CLOSE_SECONDS)
         self.about.close(CLOSE_SECONDS)
         self.dashboard.close(CLOSE_SECONDS)
         self._own_settings.close(CLOSE_SECONDS)
         self.opener.close(CLOSE_SECONDS)
-        if not self.store.close(CLOSE_SECONDS):
-            log.warning("the conversations database did not close in time")
         if not self.engine.close(CLOSE_SECONDS):
             log.warning("the engine did not end in time")
+        for event in self._inbox.taken():
+            self.conversation.handle(event)
+        if not self.store.close(CLOSE_SECONDS):
+            log.warning("the conversations database did not close in time")
         self.onlookers.close(CLOSE_SECONDS)
         self.chosen.close()
         self.queue.close()

@@ -90,6 +90,7 @@ class Answering(QObject):
         self._submit = submit
         self._store = store
         self.refused: dict[str, Refused] = {}
+        self._is_closing = False
         self._asked: dict[str, _Asked] = {}
         self._unsaved: dict[str, MessageTree] = {}
         self._unseen: set[str] = set()
@@ -173,7 +174,7 @@ class Answering(QObject):
         if isinstance(event, Failed):
             event = replace(event, error=failure_words(event))
         for message_id, answer in list(asked.answers.items()):
-            self._take(asked, message_id, advance(answer, event))
+            self._take(asked, message_id, self._advanced(answer, event))
         if isinstance(event, Finished | Failed):
             self._end(asked, event)
 
@@ -182,8 +183,9 @@ class Answering(QObject):
         changed, self._unseen = self._unseen, set()
         return changed
 
-    def save_now(self) -> None:
-        """Save what has changed since the last time."""
+    def save_now(self, *, is_last: bool = False) -> None:
+        """Save what has changed since the last time. `is_last`: as for ConversationViewModel."""
+        self._is_closing |= is_last
         for message_id, tree in self._unsaved.items():
             self._store.save(tree.get(message_id))
         self._unsaved.clear()
@@ -192,6 +194,13 @@ class Answering(QObject):
 
     def _asked_with(self, message_id: str) -> _Asked | None:
         return next((asked for asked in self._asked.values() if message_id in asked.answers), None)
+
+    def _advanced(self, answer: Answer, event: Event) -> Answer:
+        """The answer after one more event: where MLXR ends, and nobody stopped it, that cuts it short."""
+        after = advance(answer, event)
+        if self._is_closing and not answer.cancelled and after.message.status == "stopped":
+            return replace(after, message=replace(after.message, status="interrupted"))
+        return after
 
     def _take(self, asked: _Asked, message_id: str, answer: Answer) -> None:
         """The answer as it is now. Several are in the store, in order, from the first word of any on."""

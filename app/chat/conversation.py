@@ -246,9 +246,9 @@ class ConversationViewModel(QObject):
             self.changed.emit(leaf)
         self._update_state()
 
-    def save_now(self) -> None:
-        """Save what has changed since the last time."""
-        self._answering.save_now()
+    def save_now(self, *, is_last: bool = False) -> None:
+        """Save what has changed since the last time. `is_last`: MLXR ends, and with it what is on its way."""
+        self._answering.save_now(is_last=is_last)
 
     def _sendable(self, text: str) -> str:
         """The text as it is sent; "" when it is blank, or nothing can be sent now."""
