@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QWidget
@@ -15,6 +17,8 @@ GAP = 16
 
 class StatusLine(QWidget):
     """Shows status texts; a field without one takes no room. Where room is short, the last ones give way.
+
+    What goes on stays longest, at last with its end cut off: the model is named over the conversation too.
 
     Intent: `clicked`, to see more of this.
     """
@@ -40,8 +44,8 @@ class StatusLine(QWidget):
         self._memory = QLabel()
         self._memory.setToolTip("Memory of the whole app")
         self._labels = (
-            self._model,
             self._activity,
+            self._model,
             self._speed,
             self._context,
             self._why,
@@ -77,7 +81,6 @@ class StatusLine(QWidget):
         model, texts = self._wanted
         for label, words in (
             (self._model, model),
-            (self._activity, texts.activity),
             (self._speed, texts.speed),
             (self._context, texts.context),
             (self._why, texts.why),
@@ -85,8 +88,7 @@ class StatusLine(QWidget):
             (self._first, texts.first),
             (self._memory, texts.memory),
         ):
-            if label.text() != words:
-                label.setText(words)
+            _set(label, words)
         self._activity.setToolTip(texts.why)  # where there is no room for it
         self._fit()
 
@@ -106,6 +108,8 @@ class StatusLine(QWidget):
 
     def _fit(self) -> None:
         room = self.width() - 2 * SIDE
+        metrics, activity = self._activity.fontMetrics(), self._wanted[1].activity
+        _set(self._activity, metrics.elidedText(activity, Qt.TextElideMode.ElideRight, room))
         for label in self._labels:
             needed = label.sizeHint().width() + GAP
             label.setVisible(bool(label.text()) and needed <= room + GAP)
@@ -114,5 +118,10 @@ class StatusLine(QWidget):
     @property
     def words(self) -> str:
         """Everything it says, for tests and screen readers."""
-        self._show_wanted()
-        return "  ".join(label.text() for label in self._labels if label.text())
+        model, texts = self._wanted
+        return "  ".join(filter(None, (model, *astuple(texts))))
+
+
+def _set(label: QLabel, words: str) -> None:
+    if label.text() != words:
+        label.setText(words)

@@ -43,6 +43,9 @@ def test_in_a_narrow_window_the_last_fields_give_way(qtbot: QtBot) -> None:
         visible = [label for label in labels if label.isVisible()]
         assert all(label.width() >= label.sizeHint().width() for label in visible)
     assert shown == [True, *[False] * 7]
+    assert labels[0].text().startswith("128,112 of 12")  # what goes on stays, and not the model's name
+    assert labels[0].text().endswith("…")
+    assert activity in line.words
     assert line._activity.toolTip() == "why"
     assert line.minimumSizeHint().width() == 0
     line.resize(2000, 32)
