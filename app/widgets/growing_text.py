@@ -36,7 +36,11 @@ class GrowingText(QPlainTextEdit):
             policy.ScrollBarAsNeeded if lines > self._most_lines else policy.ScrollBarAlwaysOff
         )
         shown = min(self._most_lines, max(1, round(lines)))
-        height = max(self._least_height, shown * self.fontMetrics().lineSpacing() + 2 * MARGIN + 2)
+        needed = shown * self.fontMetrics().lineSpacing() + 2 * MARGIN
+        height = max(self._least_height, needed + 2)
+        above = (height - needed) // 2  # where it is higher than its text, that stands in the middle
+        if above != self.viewportMargins().top():
+            self.setViewportMargins(0, above, 0, 0)
         if height != self.height():
             self.setFixedHeight(height)
             self.height_changed.emit()

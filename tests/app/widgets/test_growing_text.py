@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCursor
 from pytestqt.qtbot import QtBot
 
 from app.widgets.growing_text import GrowingText
@@ -32,6 +33,22 @@ def test_it_grows_by_lines_up_to_its_limit(qtbot: QtBot) -> None:
     assert field.verticalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAlwaysOff
 
 
+def test_one_line_stands_in_the_middle(qtbot: QtBot) -> None:
+    field = GrowingText("Field", 4, 60)
+    qtbot.addWidget(field)
+    field.resize(300, 30)
+    field.show()
+    for words in ("", "line", "line\nline"):
+        field.setPlainText(words)
+        first = field.cursorRect(QTextCursor(field.document().firstBlock()))
+        last = field.cursorRect(QTextCursor(field.document().lastBlock()))
+        top = field.viewport().mapTo(field, first.topLeft()).y()
+        bottom = field.viewport().mapTo(field, last.bottomLeft()).y() + 1
+        assert field.height() == 60
+        assert abs(top - (60 - bottom)) <= 1
+        assert field.verticalScrollBar().maximum() == 0
+
+
 def test_wrapped_lines_count(qtbot: QtBot) -> None:
     field = field_of(qtbot)
     one = field.height()
@@ -42,7 +59,7 @@ def test_wrapped_lines_count(qtbot: QtBot) -> None:
 
 def test_a_narrower_field_is_as_high_as_its_lines_then(qtbot: QtBot) -> None:
     field = field_of(qtbot, 8)
-    field.setPlainText("word " * 12)
+    field.setPlainText("word " * 20)  # in a small font, too, two lines more at half the width
     wide = field.height()
     with qtbot.waitSignal(field.height_changed):
         field.resize(150, wide)
