@@ -7,6 +7,8 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 MARGIN = 4
+SLACK = 2
+"""Pixels below the last line without which Qt scrolls one line too far."""
 
 
 class GrowingText(QPlainTextEdit):
@@ -36,14 +38,20 @@ class GrowingText(QPlainTextEdit):
             policy.ScrollBarAsNeeded if lines > self._most_lines else policy.ScrollBarAlwaysOff
         )
         shown = min(self._most_lines, max(1, round(lines)))
-        needed = shown * self.fontMetrics().lineSpacing() + 2 * MARGIN
-        height = max(self._least_height, needed + 2)
-        above = (height - needed) // 2  # where it is higher than its text, that stands in the middle
+        needed = shown * self._line_height() + 2 * MARGIN + SLACK
+        height = max(self._least_height, needed)
+        above = (height - needed + SLACK) // 2 if height > needed else 0  # what is lower stands in the middle
         if above != self.viewportMargins().top():
             self.setViewportMargins(0, above, 0, 0)
         if height != self.height():
             self.setFixedHeight(height)
             self.height_changed.emit()
+
+    def _line_height(self) -> int:
+        """Of a line as it is laid out: a font's metrics may round it to less."""
+        first = self.document().firstBlock()
+        self.blockBoundingRect(first)  # lays it out
+        return round(first.layout().lineAt(0).height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Of another width its lines are wrapped anew."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from pytestqt.qtbot import QtBot
@@ -25,12 +26,28 @@ def test_it_grows_by_lines_up_to_its_limit(qtbot: QtBot) -> None:
     for lines in range(1, 7):
         field.setPlainText("\n".join(["line"] * lines))
         heights.append(field.height())
-    line = field.fontMetrics().lineSpacing()
+    line = field.cursorRect().height()
     assert [higher - lower for lower, higher in pairwise(heights)] == [line, line, line, 0, 0]
     assert field.verticalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAsNeeded
     field.setPlainText("")
     assert field.height() == heights[0]
     assert field.verticalScrollBarPolicy() == Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+
+
+@pytest.mark.parametrize("pixels", [13, 14, 15, 19])
+def test_a_long_text_shows_as_many_lines_as_it_may(qtbot: QtBot, pixels: int) -> None:
+    field = field_of(qtbot)
+    font = field.font()
+    font.setPixelSize(pixels)
+    field.setFont(font)
+    field.setPlainText("word " * 100)
+    field.moveCursor(QTextCursor.MoveOperation.End)
+    cursor = field.textCursor()
+    assert field.cursorRect(cursor).bottom() < field.viewport().height()
+    for _ in range(3):
+        cursor.movePosition(QTextCursor.MoveOperation.Up)
+    assert field.cursorRect(cursor).top() >= 0
+    assert field.verticalScrollBar().value() == field.verticalScrollBar().maximum()
 
 
 def test_one_line_stands_in_the_middle(qtbot: QtBot) -> None:
