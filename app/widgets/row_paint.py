@@ -9,11 +9,16 @@ _SMALL_PX = 12
 
 
 def paint_line(painter: QPainter, room: QRect, words: str, colour: str, font: QFont) -> None:
-    """One line of text in the middle of `room`, cut where it is too long."""
+    """One line of text in the middle of `room`, from its left on; cut at its end where it is too long.
+
+    It is read in its own direction: the end of one in Hebrew is on the left.
+    """
     painter.setFont(font)
     painter.setPen(QColor(colour))
+    painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)
     shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
-    painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
+    left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute
+    painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | left, shown)
 
 
 def small(font: QFont) -> QFont:
