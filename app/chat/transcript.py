@@ -21,6 +21,7 @@ from app.chat.user_message_view import UserMessageView
 from app.store.records import ChatMessage
 from app.theme import Theme
 from app.widgets.icon_button import IconButton
+from app.widgets.key_frame import KeyFrame
 
 SIDE = 24
 SLICE_SECONDS = 0.006
@@ -66,6 +67,7 @@ class Transcript(QScrollArea):
         self._throttle = Throttle(self)
         self._throttle.due.connect(self._show_last)
         self._jump = self._make_jump_button()
+        KeyFrame(self)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         appearance.changed.connect(self._set_theme)
 

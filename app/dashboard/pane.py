@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from app.widgets.key_frame import KeyFrame
 from app.widgets.plain_label import plain_label
 
 SIDE = 16
@@ -36,6 +37,7 @@ class Pane(QScrollArea):
         self.column.setContentsMargins(SIDE, 4, SIDE, SIDE)
         self.column.setSpacing(10)
         self.setWidget(self.content)
+        KeyFrame(self)
 
 
 class Panel(QFrame):

@@ -62,6 +62,7 @@ def fill(table: QTableWidget, rows: Sequence[Sequence[str]], most: int, grows: b
     """
     if table.rowCount() != len(rows) or not rows:
         table.setRowCount(len(rows))
+        table.setFocusPolicy(Qt.FocusPolicy.StrongFocus if rows else Qt.FocusPolicy.NoFocus)
         table.setMinimumHeight(_height(table, min(len(rows), most)))
         table.setMaximumHeight(_height(table, len(rows)) if grows else table.minimumHeight())
     model = table.model()

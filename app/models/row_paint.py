@@ -15,13 +15,15 @@ _LABEL_PADDING = 8
 
 
 def paint_ground(painter: QPainter, option: QStyleOptionViewItem, theme: Theme) -> None:
-    """A rounded ground for the selected row and the one under the pointer, with a ring for the keyboard."""
+    """A rounded ground for the selected row and the one under the pointer, and a ring where the keys are."""
     selected = bool(option.state & QStyle.StateFlag.State_Selected)
-    if not selected and not option.state & QStyle.StateFlag.State_MouseOver:
-        return
-    focused = selected and bool(option.state & QStyle.StateFlag.State_HasFocus)
+    hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+    focused = bool(option.state & QStyle.StateFlag.State_HasFocus)  # also before the row is chosen
     painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(theme.accent_soft if selected else theme.hover))
+    if selected or hovered:
+        painter.setBrush(QColor(theme.accent_soft if selected else theme.hover))
+    else:
+        painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawRoundedRect(option.rect.adjusted(INSET, 1, -INSET, -1), 8, 8)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
+from app.widgets.key_frame import KeyFrame
+
 
 class FittingScroll(QScrollArea):
     """Shows `column`; `grown` when its words may take more lines than before."""
@@ -20,6 +22,7 @@ class FittingScroll(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWidget(column)
+        KeyFrame(self)
 
     def wanted_height(self) -> int:
         """Pixels at which nothing need be scrolled, at the width that it has."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt, Slot
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, Slot
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractItemDelegate,
     QAbstractItemView,
@@ -99,6 +99,20 @@ class RowList(QListView):
             self.open_row(index)
         else:
             super().keyPressEvent(event)
+
+    def reset(self) -> None:
+        """Other rows: where there are none, the Tab key does not stop."""
+        super().reset()
+        rows, policy = self.model().rowCount(), Qt.FocusPolicy
+        self.setFocusPolicy(policy.StrongFocus if rows else policy.NoFocus)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
+        """Who comes by the Tab key sees which row the next keys are for."""
+        super().focusInEvent(event)
+        by_tab = event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
+        if by_tab and not self.currentIndex().isValid():
+            first = self.model().index(0, 0)
+            self.selectionModel().setCurrentIndex(first, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
         """The row's menu, by the right button or the menu key."""

@@ -48,6 +48,7 @@ class TabbedPage(QWidget):
     def add_pane(self, name: str, pane: QWidget) -> None:
         """Take in a pane, and show it if it is the one that is chosen."""
         self._panes[name] = pane
+        pane.setAccessibleName(self._tabs[name].text())
         self.stack.addWidget(pane)
         if name == self.tab:
             self.stack.setCurrentWidget(pane)
