@@ -96,7 +96,8 @@ def _change(tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int,
 
     A message has changed where these differ within its content in today's rendering. It was longer then where
     they differ at its end, and what the template puts behind it follows in `tokens` all the same; or where
-    they differ later, and all that is behind it follows.
+    they differ later, and all that is behind it follows. A message that reads as it did has not changed: a
+    template may put a blank before it, which becomes one token with its first letters.
     """
     ids = _rendered(tokenizer, opening)
     same = common_length(tokens, ids)
@@ -109,6 +110,8 @@ def _change(tokenizer: Tokenizer, opening: Sequence[Message], tokens: tuple[int,
             end = len(ids) - len(span.rest)
             behind = ids[end:next_begin] if same == end else span.rest
             if same >= end and not _holds(tokens[span.begin :], behind):
+                return "template changed"
+            if _read(tokenizer, tokens, span) == opening[place].content.lstrip():
                 return "template changed"
             return "system prompt changed" if opening[place].role == "system" else "edited"
         next_begin = span.begin
@@ -145,14 +148,26 @@ def _span(tokenizer: Tokenizer, messages: Sequence[Message], place: int, ids: tu
     return _Span(min(begin, common_length(marked, ids)), ids[len(ids) - rest :])
 
 
+def _read(tokenizer: Tokenizer, tokens: tuple[int, ...], span: _Span) -> str | None:
+    """The text in `tokens` where the message of `span` would stand; None where what is behind it is not."""
+    behind = tokens[span.begin :]
+    end = _place(behind, span.rest)
+    return tokenizer.decode(behind[:end]).lstrip() if end >= 0 else None
+
+
 def _holds(tokens: tuple[int, ...], part: tuple[int, ...]) -> bool:
     """Whether the ids `part` are anywhere in `tokens`, one behind the other."""
+    return _place(tokens, part) >= 0
+
+
+def _place(tokens: tuple[int, ...], part: tuple[int, ...]) -> int:
+    """Where the ids `part` are first in `tokens`, one behind the other; -1 where they are not."""
     whole, wanted = array("I", tokens), array("I", part).tobytes()
     data = whole.tobytes()
     at = data.find(wanted)
     while at % whole.itemsize and at >= 0:
         at = data.find(wanted, at + 1)
-    return at >= 0
+    return at // whole.itemsize if at >= 0 else -1
 
 
 def _starts_with(tokens: tuple[int, ...], opening: tuple[int, ...]) -> bool:

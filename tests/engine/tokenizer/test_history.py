@@ -342,6 +342,15 @@ def test_a_template_that_says_another_date(load: Load, system: tuple[Message, ..
     assert (list(made.ids), made.reason) == (tokenizer.encode_chat(chat), "template changed")
 
 
+@pytest.mark.parametrize("kind", ["qwen", "llama2", "pieces", "guide"])
+@pytest.mark.parametrize("template", [CHATML, GEMMA, MISTRAL])
+def test_a_template_that_puts_a_blank_before_messages(load: Load, kind: str, template: str) -> None:
+    tokens = rendered_history(load(kind, template), CHAT, 2)
+    changed = load(kind, template.replace("{{ m.content", "{{ ' ' + m.content").replace(" | trim", ""))
+    made = chat_prompt(changed, CHAT, History(tokens, 2, "m"), "m")
+    assert (list(made.ids), made.reason) == (changed.encode_chat(CHAT), "template changed")
+
+
 @pytest.mark.parametrize("change", ["{{ m.content | length }}", "{{ m.content }}", "{{ m.content[:1] }}"])
 def test_a_template_that_looks_at_the_answer_is_rendered_afresh(load: Load, change: str) -> None:
     tokenizer = load("qwen", CHATML.replace("<|im_end|>", change + "<|im_end|>"))
