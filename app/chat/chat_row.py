@@ -20,7 +20,6 @@ from app.chat.cache_words import ChatPlace
 from app.chat.chat_list_model import ANSWERING_ROLE, DRAFT_ROLE, HIT_ROLE, PINNED_ROLE, PLACE_ROLE
 from app.icons import icon
 from app.text import ANSWERING, DRAFT
-from app.theme import halfway
 from app.widgets.index import Index
 from app.widgets.row_list import NamedRow
 from app.widgets.row_paint import paint_line, small
@@ -32,8 +31,8 @@ PADDING = 18
 MORE = 28
 DOT = 3.5
 """Radius of the dot before a title: filled for pages in memory, a ring for pages on SSD."""
-COLD_DOT = 2.5
-"""Radius of the faint one of a cold chat; there is none while nothing is told."""
+COLD_DOT = 2.0
+"""Radius of the small one of a cold chat; there is none while nothing is told."""
 PIN = 14
 """Size of the mark beside the dot of a chat whose pages are to stay in memory."""
 
@@ -111,7 +110,7 @@ class ChatRow(NamedRow):
         theme = self._appearance.theme
         if place == "cold":
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(halfway(theme.muted, theme.sidebar)))
+            painter.setBrush(QColor(theme.muted))
             painter.drawEllipse(centre, COLD_DOT, COLD_DOT)
         elif place is not None:
             colour = QColor(theme.accent if place == "memory" else theme.muted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt
 from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QFont, QImage, QKeyEvent, QPainter
@@ -16,6 +18,7 @@ from app.chat.pins import PinsViewModel
 from app.chat.sidebar import NO_CHATS, NOTHING_FOUND, Sidebar
 from app.opening.opening_words import COPY_LINK, EXPORT
 from app.store.records import Chat, ChatMessage
+from app.theme import contrast
 from engine import ChatMemory, ChatsCached, Command, Pin
 from tests.fakes.instant_store import InstantStore
 
@@ -338,6 +341,25 @@ def test_a_cold_chat_is_told_from_one_that_nothing_is_known_of(
     assert row_picture(sidebar, 0) != unknown
     assert said == ("Newest", "Newest")
     assert told(sidebar, 0) == (f"Newest\n{text.COLD}", f"Newest, {text.COLD}")
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_a_cold_chats_dot_can_be_seen_on_every_ground(
+    sidebar: Sidebar, appearance: Appearance, chats: ChatListViewModel, look: Literal["light", "dark"]
+) -> None:
+    appearance.choose(look)
+    chats.handle(ChatsCached({}))
+    for current in (None, "Newest"):
+        chats.set_current(current)
+        image = row_picture(sidebar, 0)
+        ground = image.pixelColor(INSET + 1, image.height() // 2).name()
+        place = QRect(INSET + 2, image.height() // 2 - 5, PADDING - 4, 10)
+        seen = {
+            image.pixelColor(x, y).name()
+            for x in range(place.left(), place.right())
+            for y in range(place.top(), place.bottom())
+        }
+        assert max(contrast(colour, ground) for colour in seen) >= 3.0
 
 
 def test_only_the_pinned_row_is_painted_anew(qtbot: QtBot, sidebar: Sidebar, pins: PinsViewModel) -> None:
