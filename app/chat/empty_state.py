@@ -8,6 +8,7 @@ from itertools import pairwise
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QHBoxLayout,
     QLabel,
     QPushButton,
     QSizePolicy,
@@ -30,6 +31,8 @@ ABOVE_MIDDLE = 0.4
 ROOMY = 400  # pixels of height from which on nothing has to be left out
 BUTTON = 48
 SMALL_BUTTON = 40
+INDENT = 8
+"""Pixels that the link's words need to stand under those of the suggestions."""
 
 
 class Suggestion(QPushButton):
@@ -83,7 +86,11 @@ class EmptyState(QWidget):
             column.addWidget(widget)
         column.addSpacing(16)
         column.addLayout(self._buttons)
-        column.addWidget(self.find_model, 0, Qt.AlignmentFlag.AlignLeft)
+        under = QHBoxLayout()
+        under.setContentsMargins(INDENT, 0, 0, 0)
+        under.addWidget(self.find_model)
+        under.addStretch(1)
+        column.addLayout(under)
         appearance.changed.connect(self._paint)
         self._paint(appearance.theme)
 

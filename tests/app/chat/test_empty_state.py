@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtWidgets import QStyle, QStyleOptionButton
 from pytestqt.qtbot import QtBot
 
 from app import text
@@ -31,6 +32,17 @@ def test_they_wait_for_a_model(empty: EmptyState) -> None:
     assert not any(button.isEnabled() for button in empty.suggestions)
     empty.set_ready(True)
     assert all(button.isEnabled() for button in empty.suggestions)
+
+
+def test_the_link_s_words_stand_under_those_of_the_suggestions(empty: EmptyState) -> None:
+    empty.show_words("Title", "Text", ("One?",), offers_models=True)
+    lefts: set[int] = set()
+    for button in (*empty.suggestions, empty.find_model):
+        option = QStyleOptionButton()
+        button.initStyleOption(option)
+        words = button.style().subElementRect(QStyle.SubElement.SE_PushButtonContents, option, button)
+        lefts.add(button.mapTo(empty, words.topLeft()).x())
+    assert len(lefts) == 1
 
 
 def test_other_words_replace_them(empty: EmptyState) -> None:
