@@ -120,8 +120,8 @@ class Answering(QObject):
         return tuple(asked.answers.values()) if asked else ()
 
     def context_tokens(self, path: Sequence[ChatMessage], model: str) -> int | None:
-        """Tokens of `path` for `model`, with the answer on its way at its end; None where not told."""
-        asked = self._asked_with(path[-1].id) if path else None
+        """Tokens of `path` for `model`, with its answer on its way at its end; None where not told."""
+        asked = self._asked_with(path[-1].id) if path and path[-1].model == model else None
         told = asked.answers[path[-1].id].context_tokens if asked else None
         return count_along(path, model) if told is None else told
 

@@ -68,6 +68,10 @@ def test_tokens_in_context_are_those_of_the_chat_on_show(stage: Stage) -> None:
     request = stage.ask("and here?")
     stage.play(PrefillProgress(request.id, 10, 40, 8), TextChunk(request.id, "Hi", 1))
     assert stage.chat.context_tokens == 41
+    stage.ready("/models/another")
+    assert stage.chat.context_tokens is None, "it is written in another tokenizer's"
+    stage.ready()
+    assert stage.chat.context_tokens == 41
     stage.chat.open(first)
     assert stage.chat.context_tokens == 5, "an answer runs, and it is another chat's"
     stage.models.open("/models/another")
