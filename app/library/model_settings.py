@@ -44,7 +44,7 @@ ENTRIES: Mapping[str, Entry] = {
     "top_k": Entry(int, lambda value: value >= 0, "a whole number, 0 or more (0: all)"),
     "top_p": Entry(float, _real(0, 1, above=True), "above 0 and at most 1"),
     "min_p": Entry(float, _real(0, 1), "from 0 to 1"),
-    "repetition_penalty": Entry(float, _real(0, above=True), "above 0 (1: off)"),
+    "repetition_penalty": Entry(float, _real(0.01, 100), "from 0.01 to 100 (1: off)"),
 }
 """Every setting by its name, in the order in which they are shown."""
 

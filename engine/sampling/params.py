@@ -10,6 +10,9 @@ from engine.errors import InvalidRequest
 COLDEST = 1e-30
 """A temperature: a colder one would underflow in float32, and at this one only ties with the best survive."""
 
+MOST_BIAS, LEAST_PENALTY, MOST_PENALTY = 1e30, 0.01, 100.0
+"""Bias and repetition penalty within these keep logits finite in float32: they make a distribution."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
@@ -24,10 +27,11 @@ class SamplingParams:
         top_k: keep the k likeliest tokens; 0 keeps all.
         top_p: keep the smallest set whose probability reaches p; 1 keeps all.
         min_p: drop tokens below min_p times the likeliest one's probability; 0 keeps all.
-        repetition_penalty: > 0; divides positive and multiplies negative logits of seen tokens; 1 is off.
+        repetition_penalty: 0.01 to 100; divides positive and multiplies negative logits of seen tokens; 1 is
+            off.
         presence_penalty: subtracted once from every token generated so far.
         frequency_penalty: subtracted per occurrence from every token generated so far.
-        logit_bias: (token id, bias) pairs, added to the logits.
+        logit_bias: (token id, bias) pairs, added to the logits; each from -1e30 to 1e30.
         seed: same seed, same text; None draws a fresh one.
     """
 
@@ -48,7 +52,10 @@ class SamplingParams:
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "between 0 and 1")
         _require(
-            0 < self.repetition_penalty < math.inf, "repetition_penalty", self.repetition_penalty, "above 0"
+            LEAST_PENALTY <= self.repetition_penalty <= MOST_PENALTY,
+            "repetition_penalty",
+            self.repetition_penalty,
+            "from 0.01 to 100 (1 is off)",
         )
         _require(
             abs(self.presence_penalty) <= 2, "presence_penalty", self.presence_penalty, "between -2 and 2"
@@ -58,10 +65,10 @@ class SamplingParams:
         )
         for token, bias in self.logit_bias:
             _require(
-                token >= 0 and math.isfinite(bias),
+                token >= 0 and abs(bias) <= MOST_BIAS,
                 "logit_bias",
                 (token, bias),
-                "a token id and a finite number",
+                "a token id and a number from -1e30 to 1e30",
             )
 
 
