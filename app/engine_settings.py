@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from app.library.records import ModelSettings
 from app.paths import Paths
 from app.settings import KvCache, KvMemory, Settings, SettingsFile, SsdCap, UnloadAfter
-from engine import AS_SET, EngineSettings, LoadModel, SsdSettings
+from engine import AS_SET, EngineSettings, LoadModel, SsdSettings, clear_cache
 
 GB = 10**9
 
@@ -20,7 +19,7 @@ def engine_settings(paths: Paths, settings: Settings) -> EngineSettings:
     With the disk cache off, what an earlier run left is deleted: no deleted chat would be forgotten there.
     """
     if settings.ssd_cache == "off":
-        shutil.rmtree(paths.kv_cache, ignore_errors=True)
+        clear_cache(paths.kv_cache)
     return told_at_start(paths, settings)
 
 

@@ -98,6 +98,7 @@ from engine.kernels.report import (
     kernel_texts,
     known_kernels,
 )
+from engine.kv.ssd.clearing import clear_cache
 from engine.kv.ssd.leases import ChatLeases
 from engine.kv.ssd.settings import SsdSettings
 from engine.loading.files import StoredKind
@@ -219,6 +220,7 @@ __all__ = [
     "WayOut",
     "bare_name",
     "check_kernels",
+    "clear_cache",
     "convert_model",
     "inspect_model",
     "kernel_machine",

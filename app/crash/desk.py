@@ -26,6 +26,7 @@ from app.errors import AppError
 from app.models.background import Background, Post
 from app.paths import Paths
 from app.widgets.banner import Banner
+from engine import clear_cache
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class CrashDesk(QObject):
     def forget(self) -> None:
         """A chat was deleted: in safe mode nobody else takes its pages off the disk, so all of them go."""
         if self._session.safe:
-            work = partial(shutil.rmtree, self._paths.kv_cache, ignore_errors=True)
+            work = partial(clear_cache, self._paths.kv_cache)
             self._background.ask(work, lambda _: None, lambda problem: log.warning("%s", problem))
 
     @property

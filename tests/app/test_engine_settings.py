@@ -31,15 +31,27 @@ def test_the_disk_cache_is_in_the_data_folder_and_can_be_switched_off(tmp_path: 
     assert engine_settings(paths, replace(Settings(), ssd_cache="off")).ssd is None
 
 
-def test_switched_off_nothing_of_a_chat_stays_on_disk(tmp_path: Path) -> None:
-    paths = Paths(tmp_path)
-    (paths.kv_cache / "model").mkdir(parents=True)
-    (paths.kv_cache / "model" / "page.safetensors").write_bytes(b"pages")
+@pytest.mark.parametrize("is_linked", [False, True], ids=["in its place", "moved to another disk"])
+def test_switched_off_nothing_of_a_chat_stays_on_disk(tmp_path: Path, is_linked: bool) -> None:
+    paths = Paths(tmp_path / "home")
+    moved = tmp_path / "moved"
+    if is_linked:
+        paths.kv_cache.parent.mkdir()
+        moved.mkdir()
+        paths.kv_cache.symlink_to(moved)
+    settings = engine_settings(paths, Settings())
+    assert settings.ssd is not None
+    with running_engine(replace(settings, ssd=replace(settings.ssd, floor_bytes=0))) as listener:
+        listener.load(GUIDE)
+        listener.submit(Generate("a", tokens=tuple(range(3, 40)), max_tokens=1, chat="a chat"))
+        listener.finished("a")
+    written = (moved if is_linked else paths.kv_cache).rglob("*.safetensors")
+    assert len([*written]) == 1
     engine_settings(paths, Settings())
-    assert paths.kv_cache.exists()
+    assert [*tmp_path.rglob("*.safetensors")]
     engine_settings(paths, replace(Settings(), ssd_cache="off"))
-    assert not paths.kv_cache.exists()
-    assert tmp_path.exists()
+    assert not [*tmp_path.rglob("*.safetensors")]
+    assert [path.name for path in paths.kv_cache.iterdir()] == ["lock"]
 
 
 def test_the_kv_cache_is_as_computed_unless_asked_for_smaller(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
@@ -161,6 +161,17 @@ class SsdFolder:
             for entry in _entries(folder):
                 if _LEFTOVER.fullmatch(entry.name):
                     remove(Path(entry.path))
+
+    def clear(self) -> None:
+        """Remove all page files, leftovers, notes and the ledger; only for the holder of the lock."""
+        self.remove_leftovers()
+        for found in self.scan():
+            found.path.unlink(missing_ok=True)
+        for folder in self._identities():
+            with suppress(OSError):  # what else is in it is not ours
+                folder.rmdir()
+        self.notes.remove(self.notes.read())
+        (self.root / _LEDGER).unlink(missing_ok=True)
 
     def write(self, path: Path, buffers: Sequence[memoryview]) -> None:
         """Write the file whole or not at all. Removes what it began when that fails."""

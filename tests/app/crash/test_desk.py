@@ -170,7 +170,7 @@ def test_safe_mode_is_said_and_left(open_desktop: OpenDesktop, qtbot: QtBot, hom
     with qtbot.waitSignal(stage.desk.restart_wanted):
         stage.desk.safe_banner.acted.emit()
     assert stage.session.wants_restart
-    cached = stage.paths.kv_cache / "pages"
+    cached = stage.paths.kv_cache / ("0" * 32) / f"{'a' * 32}.safetensors"
     cached.parent.mkdir(parents=True)
     cached.write_text("x")
     stage.desk.forget()
@@ -184,7 +184,7 @@ def test_what_a_deleted_chat_left_goes_before_the_end_and_reports_are_finished(
     monkeypatch.setattr(sys, "__excepthook__", lambda *_: None)
     stage = Stage(open_desktop(), home, why_safe(True, False, 0))
     stage.desk.start()
-    cached = stage.paths.kv_cache / "pages"
+    cached = stage.paths.kv_cache / ("0" * 32) / f"{'a' * 32}.safetensors"
     cached.parent.mkdir(parents=True)
     cached.write_text("x")
     keep_busy(stage.desk._background, monkeypatch)
