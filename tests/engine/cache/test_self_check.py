@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
-def run(tiny: Path, home: Path, share: float, bits: int | None = None) -> tuple[Finished, CacheReport, Stats]:
+def run(
+    tiny: Path, home: Path, share: float, bits: int | None = None, page_size: int = 16
+) -> tuple[Finished, CacheReport, Stats]:
     ssd = SsdSettings(home / "kv", cap_bytes=64 << 20, floor_bytes=0, check_share=share)
-    with running_engine(EngineSettings(ssd=ssd, cache=home / "cache", kv_bits=bits)) as listener:
+    settings = EngineSettings(ssd=ssd, cache=home / "cache", kv_bits=bits, page_size=page_size)
+    with running_engine(settings) as listener:
         listener.load(tiny)
         greedy = SamplingParams(temperature=0)
         listener.submit(Generate("a", tokens=PROMPT, max_tokens=8, sampling=greedy, ignore_eos=True))
@@ -175,25 +178,70 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random_model(tmp_path_factory.mktemp("models") / "wide", hidden_size=128, head_dim=32)
 
 
+def spoil(change: Callable[[dict[str, np.ndarray]], None], patch: pytest.MonkeyPatch) -> None:
+    """All pages that come back are changed before they are used: by name, arrays of words of 32 bits."""
+    read = Restoring.read
+
+    def wrong(self: Restoring, run: StoredRun, memory: MemoryOf) -> int:
+        pages = read(self, run, memory)
+        given = memory(0, pages)
+        arrays = {name: np.frombuffer(b"".join(parts), np.uint32).copy() for name, parts in given.items()}
+        change(arrays)
+        for name, parts in given.items():
+            left = arrays[name].tobytes()
+            for part in parts:
+                part[:], left = left[: len(part)], left[len(part) :]
+        return pages
+
+    patch.setattr(Restoring, "read", wrong)
+
+
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize(("other", "is_right"), [(0.0, True), (0.5, True), (2.0, False)])
+@pytest.mark.parametrize(("part", "is_right"), [(0.0, True), (0.5, True), (3.0, False)])
 def test_quantised_pages_may_differ_by_what_a_code_is_and_no_more(
-    bits: int, other: float, is_right: bool, wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bits: int, part: float, is_right: bool, wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logits that are off by a part, `other`, of what is granted, and by more."""
+    """Values that are off by a `part` of what is granted, and by more."""
     run(wide, tmp_path, 1.0, bits)
-    runs, next_logits = list[int](), Runner.next_logits
+    off = np.float32(1 + part * CODED_TOLERANCE[bits])
 
-    def differing(self: Runner, table: PageTable, tokens: Sequence[int]) -> mx.array:
-        logits = next_logits(self, table, tokens)
-        if list(tokens) == [0]:  # what is compiled at load
-            return logits
-        runs.append(len(tokens))
-        of_largest = mx.abs(logits).max() * CODED_TOLERANCE[bits] * other
-        return logits + of_largest if len(runs) == 1 else logits
+    def scaled(arrays: dict[str, np.ndarray]) -> None:
+        for name in ("values_scales", "values_biases"):
+            arrays[name].view(np.float32)[:] *= off
 
-    monkeypatch.setattr(Runner, "next_logits", differing)
+    spoil(scaled, monkeypatch)
     _, report, stats = run(wide, tmp_path, 1.0, bits)
-    assert runs[:2] == [1, 16]
     assert (report.restored_tokens == 192) == is_right
     assert stats.cache.quarantined_files == (0 if is_right else 1)
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Layers that add little to what goes through them."""
+    root = tmp_path_factory.mktemp("models")
+    return checked_model(root, "llama", head_dim=32, max_position_embeddings=1024).folder
+
+
+@pytest.mark.parametrize("bits", [None, 8, 4])
+def test_wild_numbers_are_found_though_what_follows_hangs_on_few_of_them(
+    bits: int | None, narrow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys so large that a token attends to one of them alone, and not to the page that is computed anew."""
+    first, _, _ = run(narrow, tmp_path, 1.0, bits, page_size=4)
+
+    def wild(arrays: dict[str, np.ndarray]) -> None:
+        rng = np.random.default_rng(1)
+        for name, array in arrays.items():
+            if bits is not None and name in ("keys", "values"):
+                rng.shuffle(array)  # codes
+            else:
+                array.view(np.float32)[:] += 3 * rng.normal(size=array.size).astype(np.float32)
+
+    with monkeypatch.context() as patch:
+        spoil(wild, patch)
+        again, report, stats = run(narrow, tmp_path, 1.0, bits, page_size=4)
+    assert report.restored_tokens == 0
+    assert stats.cache.quarantined_files > 0
+    assert again.tokens == first.tokens
+    _, report, stats = run(narrow, tmp_path, 1.0, bits, page_size=4)
+    assert (report.restored_tokens, stats.cache.quarantined_files) == (196, 0)
