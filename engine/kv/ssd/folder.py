@@ -182,7 +182,9 @@ class SsdFolder:
     def read_ledger(self) -> Ledger:
         """The ledger; a missing or damaged one is empty: it counts, nothing depends on it."""
         try:
-            found = cast("object", json.loads((self.root / _LEDGER).read_bytes()))
+            handle = os.open(self.root / _LEDGER, os.O_RDONLY | os.O_NONBLOCK)  # for a pipe nobody waits
+            with os.fdopen(handle, "rb") as file:
+                found = cast("object", json.loads(file.read()))
         except (OSError, ValueError, RecursionError):  # the last: of one that is nested without end
             return Ledger()
         if not isinstance(found, dict):

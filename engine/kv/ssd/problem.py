@@ -16,14 +16,16 @@ AGAIN_S = 30.0
 LONG_S = 6.0
 """Seconds for which a folder may go on being held by others before that is a problem."""
 
+_IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY)
+"""Something else has the name that a file or a folder of the cache is to have."""
+
 _WAYS_OUT = {
     errno.ENOSPC: "make room on its disk, and saving goes on",
     errno.EDQUOT: "make room on its disk, and saving goes on",
     errno.EROFS: "make its disk writable, and saving goes on",
     errno.EACCES: "let your account write there, and saving goes on",
     errno.EPERM: "let your account write there, and saving goes on",
-    errno.ENOTDIR: "move away what is in its place, and saving goes on",
-    errno.EEXIST: "move away what is in its place, and saving goes on",
+    **dict.fromkeys(_IN_THE_WAY, "move it away, and saving goes on"),
     errno.ENOENT: "it is made again when a model is loaded",
 }
 _OTHERWISE = "saving goes on when its disk takes a file again"
@@ -54,8 +56,10 @@ class SsdProblem:
     def failed(self, error: OSError) -> None:
         """A write ended with `error`."""
         way_out = _WAYS_OUT.get(error.errno or 0, _OTHERWISE)
+        named = error.filename2 or error.filename
+        where = named if named and error.errno in _IN_THE_WAY else self._folder
         self._held_since, self._is_held_long = None, False
-        self._is(f"{self._folder} cannot be written ({error.strerror or error}); {way_out}")
+        self._is(f"{where} cannot be written ({error.strerror or error}); {way_out}")
 
     def was_held(self) -> None:
         """Others held the folder's lock for as long as a write waits for it."""

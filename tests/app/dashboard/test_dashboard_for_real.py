@@ -211,7 +211,7 @@ def test_why_nothing_is_written_is_said_until_it_is(
     watched.wait(said.isVisible)
     assert said.text() == (
         f"Nothing is written at present: {in_its_place} cannot be written (File exists); "
-        "move away what is in its place, and saving goes on"
+        "move it away, and saving goes on"
     )
     assert said.text() == watched.desktop.disk_use.words.splitlines()[-1]  # as settings say it
     in_its_place.unlink()

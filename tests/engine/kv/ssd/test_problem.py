@@ -205,10 +205,27 @@ def test_a_file_in_the_folder_s_place_is_one_until_it_is_moved(tmp_path: Path) -
     folder.write_text("not a folder")
     tier = opened(folder)
     assert not stores(tier, run_of(1))
-    assert tier.reason.endswith("(File exists); move away what is in its place, and saving goes on")
+    assert tier.reason == f"{folder} cannot be written (File exists); move it away, and saving goes on"
     folder.unlink()
     assert stores(tier, run_of(1))
     assert tier.reason == ""
+
+
+@pytest.mark.parametrize("name", ["lock", "ledger.json", "a page file", "its temporary name"])
+def test_a_folder_with_the_name_of_a_file_is_named_until_it_is_moved(tmp_path: Path, name: str) -> None:
+    run, home = run_of(1), tmp_path / IDENTITY.digest
+    of_page = home / f"{run.keys[-1].hex()}.safetensors"
+    names = {"a page file": of_page, "its temporary name": of_page.with_name(f".{of_page.stem}.tmp")}
+    in_the_way = names.get(name, tmp_path / name)
+    (in_the_way / "things").mkdir(parents=True)
+    tier = opened(tmp_path)
+    assert not stores(tier, run)
+    assert tier.reason.startswith(f"{in_the_way} cannot be written (")
+    assert tier.reason.endswith("; move it away, and saving goes on")
+    in_the_way.rename(tmp_path / "elsewhere")
+    assert stores(tier, run)
+    assert (tier.reason, tier.find(run.keys[0])) == ("", True)
+    assert (tmp_path / "elsewhere" / "things").is_dir()
 
 
 def test_a_folder_that_was_taken_away_is_written_when_it_is_back(tmp_path: Path) -> None:

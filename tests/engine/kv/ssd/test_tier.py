@@ -623,6 +623,15 @@ def test_a_damaged_ledger_counts_from_nothing(tmp_path: Path, text: str) -> None
     assert found(tier, runs) == [True, True]
 
 
+def test_for_a_pipe_in_the_ledger_s_place_nobody_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ledger.json")
+    (run,) = chain(1)
+    tier = opened(tmp_path)
+    stored(tier, run)
+    assert tier.usage.written_today == file_size(run)
+    assert (tmp_path / "ledger.json").is_file()
+
+
 def test_what_the_cache_takes_is_told_by_each_model_as_another_has_just_changed_it(tmp_path: Path) -> None:
     runs, cap = chain(4), 2 * file_size(chain(1)[0]) + 60
     first, second = opened(tmp_path, cap=cap), opened(tmp_path, OTHER, cap=cap)
