@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from engine import Cancel, EngineSettings, Generate, SamplingParams
+from engine import Cancel, EngineSettings, Generate, SamplingParams, SsdSettings
 from engine.requests.request import Sequence
 from engine.runner import Runner
 from engine.speculation.draft import Draft
 from engine.steps.batch import Sent, send_draft
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
-from tests.engine.watched import guess_always, mix_always, watch_memory
+from tests.engine.watched import guess_always, mix_always, restore_always, watch_memory
 from tests.fakes.listener import running_engine
 from tests.metal.conftest import BUILD
 
@@ -53,6 +55,32 @@ def test_every_answer_of_a_mix_is_that_of_a_cold_run(
     assert bool(mixed) is goes_with_answers
     assert watch.models[0].info.executor == executor_name
     assert watch.most_running > 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "seed"), [("llama", 3), ("window", 4)])
+@pytest.mark.timeout(600)
+def test_pages_come_back_from_ssd_in_a_mix_that_unloads_and_loads_again(
+    kind: str,
+    seed: int,
+    executor_name: str,
+    models: dict[str, Checked],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Each prompt that comes back is checked: what kernels compute again is what they had stored."""
+    restore_always(monkeypatch)
+    settings = EngineSettings(
+        kv_pages=12,
+        prefill_chunk=32,
+        executor=executor_name,
+        cache=BUILD.parent,
+        ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0, check_share=1.0),
+    )
+    watch = watch_memory(monkeypatch)
+    mix = Mix(models[kind], settings, watch, seed, Chances(reload=0.1)).play(14, at_once=4)
+    assert watch.models[0].info.executor == executor_name
+    assert min(mix.seen["restored_pages"], mix.seen["evicted_pages"]) > 0
 
 
 def test_an_answer_whose_draft_is_in_flight_is_joined_by_another(
