@@ -89,7 +89,8 @@ class Sampler:
         Returns:
             (1 + len(draft),) uint32, not yet evaluated.
         """
-        logits = self.adjusted_rows(logits, generated, prompt, draft)
+        if self._adjustment is not None:
+            logits = self._adjustment.apply_rows(logits, generated, prompt, draft)
         if self._params.temperature == 0:
             return mx.argmax(logits, axis=-1)
         scores, tokens = candidates(logits, self._params)
@@ -117,14 +118,6 @@ class Sampler:
                 return cast("list[int]", logits.argmax(axis=-1).tolist())
             chances = self._keys.chances(len(logits))
             return [drawn(row, self._params, chance) for row, chance in zip(logits, chances, strict=True)]
-
-    def adjusted_rows(
-        self, logits: mx.array, generated: Sequence[int], prompt: Sequence[int], draft: Sequence[int]
-    ) -> mx.array:
-        """Logits with bias and penalties, (1 + len(draft), vocab); arguments as in `sample_rows`."""
-        if self._adjustment is None:
-            return logits
-        return self._adjustment.apply_rows(logits, generated, prompt, draft)
 
     @property
     def keys(self) -> Keys:
@@ -236,22 +229,6 @@ def candidates(logits: mx.array, params: SamplingParams) -> tuple[mx.array, mx.a
     if params.min_p > 0:
         scores = mx.where(scores >= math.log(params.min_p), scores, -math.inf)
     return scores, tokens
-
-
-def filtered_logprobs(logits: mx.array, params: SamplingParams) -> mx.array:
-    """Log-probability with which each token is drawn at temperature > 0, -inf for those filtered out.
-
-    Args:
-        logits: (…, vocab), bias and penalties applied.
-
-    Returns:
-        (…, vocab) float32.
-    """
-    scores, tokens = candidates(logits, params)
-    scores = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
-    if tokens is None:
-        return scores
-    return mx.put_along_axis(mx.full(logits.shape, -math.inf), tokens, scores, axis=-1)
 
 
 def token_logprobs(logits: mx.array, token: int, k: int) -> TokenLogprobs:

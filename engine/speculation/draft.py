@@ -1,10 +1,8 @@
-"""What a drafter is: something that guesses the tokens to come, so that one step can check several."""
+"""A draft: tokens that may come, guessed so that one step can check several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 LENGTHS = (1, 3, 7)
 """Tokens that a draft may have: with the last token before them, steps of two, four and eight.
@@ -18,9 +16,7 @@ MOST_DRAFTED = LENGTHS[-1]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Guessed tokens that nothing was drawn for: the drafter would guess the same again.
-
-    A drafter that draws its guesses says from what: `engine.speculation.verify.SampledDraft`.
+    """Guessed tokens, for which nothing was drawn.
 
     Attributes:
         tokens: what may follow, first to last; empty when there is no guess.
@@ -29,19 +25,3 @@ class Draft:
 
     tokens: tuple[int, ...]
     match: int
-
-    def cut(self, most: int) -> Draft:
-        """Its first `most` tokens."""
-        return self if len(self.tokens) <= most else Draft(self.tokens[:most], self.match)
-
-
-class Drafter(Protocol):
-    """Guesses the continuation of one sequence, prompt and answer."""
-
-    def add(self, tokens: Sequence[int]) -> None:
-        """The sequence grew by `tokens`, guessed or not."""
-        ...
-
-    def draft(self, most: int) -> Draft:
-        """At most `most` tokens that may follow; they are not added."""
-        ...

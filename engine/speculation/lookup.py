@@ -37,7 +37,7 @@ class PromptLookup:
         return len(self._tokens)
 
     def add(self, tokens: Sequence[int]) -> None:
-        """See Drafter; for many tokens at once."""
+        """The sequence grew by `tokens`, however many."""
         if not tokens:
             return
         *former, last = tokens
@@ -66,7 +66,10 @@ class PromptLookup:
         return False
 
     def draft(self, most: int) -> Draft:
-        """See Drafter. A copy that reaches the sequence's end goes on with what it has copied: a loop."""
+        """At most `most` tokens that may follow.
+
+        A copy that reaches the sequence's end goes on with what it has copied: a loop.
+        """
         if not self.match or most <= 0:
             return Draft((), 0)
         copied = self._tokens[self._place : self._place + most]

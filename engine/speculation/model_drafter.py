@@ -57,7 +57,7 @@ class ModelDrafter:
         return all(self._live.is_warm(tokens, length + MOST_DRAFTED) for tokens in _STEPS)
 
     def add(self, tokens: Sequence[int]) -> None:
-        """See Drafter. What was guessed right is in pages already."""
+        """The sequence grew by `tokens`, guessed or not. What was guessed right is in pages already."""
         self.knows_all &= max(tokens, default=0) < self._rows
         right = 0
         while right < min(len(tokens), len(self._guessed)) and tokens[right] == self._guessed[right]:
@@ -69,7 +69,7 @@ class ModelDrafter:
         self._guessed = ()
 
     def draft(self, most: int) -> Draft:
-        """See Drafter. Raises OutOfPages when the draft model's KV memory is full."""
+        """At most `most` tokens that may follow. Raises OutOfPages when its model's KV memory is full."""
         runner = self._live.runner
         while (missing := len(self._tokens) - self._table.length) > max(_STEPS):
             begin = self._table.length

@@ -1,10 +1,8 @@
 """Checking a draft: which of its tokens stay, and the token that follows them.
 
-Greedy decoding keeps a drafted token when it is the likeliest. A token that nothing was drawn for is kept
-when the draw at its place yields it: the answer is the one that decoding token by token would draw with the
-same keys. A token that a draft model drew from a distribution q is kept with probability min(1, p / q), and
-else replaced by a draw from max(p - q, 0), so that the answer's law is p's (Leviathan, Kalman and Matias
-2023, https://arxiv.org/abs/2211.17192, section 2.3).
+Greedy decoding keeps a drafted token when it is the likeliest, and drawing when the draw at its place yields
+it: the answer is the one that decoding token by token would draw with the same keys. Nothing is drawn for a
+guess, so that no law of its own has to be made up for.
 """
 
 from __future__ import annotations
@@ -18,27 +16,11 @@ import mlx.core as mx
 
 from engine.cpu.host_view import host_view
 from engine.layers.ops import pick
-from engine.sampling.device import Sampler, filtered_logprobs
+from engine.sampling.device import Sampler
 from engine.sampling.host import masses
-from engine.sampling.keys import categorical_rows
 from engine.speculation.draft import Draft
 
 Pick = Callable[[mx.array], tuple[mx.array, mx.array]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SampledDraft(Draft):
-    """Guessed tokens that were drawn, each from a distribution of its own.
-
-    Attributes:
-        probabilities: (tokens, vocab) float32; row i is what token i was drawn from, tokens before it given.
-    """
-
-    probabilities: mx.array
-
-    def cut(self, most: int) -> SampledDraft:
-        """Its first `most` tokens."""
-        return SampledDraft(self.tokens[:most], self.match, self.probabilities[:most])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +96,7 @@ def verify(
         generated: the answer's tokens before the draft.
         prompt: the prompt's tokens.
         pick: takes the likeliest token of rows of logits, as `engine.layers.ops.pick` does.
-        on_host: as in `engine.sampling.draws.draw`; what a draft model drew is checked on the device.
+        on_host: as in `engine.sampling.draws.draw`.
 
     Raises:
         ValueError: the logits have not one row more than the draft has tokens.
@@ -125,38 +107,10 @@ def verify(
     if sampler.is_greedy:
         choices, mass = pick(logits)
         return Verification(choices, mass, draft, sampler, drawn)
-    if isinstance(draft, SampledDraft) and draft.tokens and sampler.params.temperature > 0:
-        choices = _rejection_sampled(logits, draft, sampler, generated, prompt)
-    elif on_host:
+    if on_host:
         mx.eval(logits)
         rows = host_view(logits)
         choices = mx.array(sampler.sample_on_host(rows, generated, prompt, draft.tokens), dtype=mx.uint32)
         return Verification(choices, mx.array(masses(rows)), draft, sampler, drawn)
-    else:
-        choices = sampler.sample_rows(logits, generated, prompt, draft.tokens)
+    choices = sampler.sample_rows(logits, generated, prompt, draft.tokens)
     return Verification(choices, mx.logsumexp(logits, axis=-1), draft, sampler, drawn)
-
-
-def _rejection_sampled(
-    logits: mx.array, draft: SampledDraft, sampler: Sampler, generated: Sequence[int], prompt: Sequence[int]
-) -> mx.array:
-    """What stands at each place, (1 + drafted,): the drafted token exactly where it is accepted."""
-    count = len(draft.tokens)
-    adjusted = sampler.adjusted_rows(logits, generated, prompt, draft.tokens)
-    logprobs = filtered_logprobs(adjusted, sampler.params)  # (1 + drafted, vocab)
-    wanted, offered = mx.exp(logprobs[:count]), draft.probabilities
-    tokens = mx.array(draft.tokens, dtype=mx.uint32)[:, None]
-    p = mx.take_along_axis(wanted, tokens, axis=-1)[:, 0]
-    q = mx.take_along_axis(offered, tokens, axis=-1)[:, 0]
-    rest = mx.maximum(wanted - offered, 0)
-    # Where p equals q but for rounding, nothing is left over: there p itself is drawn from.
-    rest = mx.where(mx.any(rest > 0, axis=-1, keepdims=True), rest, wanted)
-    keys = mx.vmap(mx.random.split)(sampler.keys.take(count + 1))  # (1 + drafted, 2, 2)
-    chance = mx.vmap(_uniform)(keys[:count, 0])
-    replaced = categorical_rows(mx.concatenate([mx.log(rest), logprobs[count:]]), keys[:, 1])
-    kept = mx.where(chance * q < p, tokens[:, 0], replaced[:count])
-    return mx.concatenate([kept, replaced[count:]])
-
-
-def _uniform(key: mx.array) -> mx.array:
-    return mx.random.uniform(key=key)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine.speculation.draft import Draft, Drafter
+from engine.speculation.draft import Draft
 from engine.speculation.lookup import LONGEST, PromptLookup
 
 TOKENS = st.lists(st.integers(0, 2), max_size=40)
@@ -90,7 +90,7 @@ TestGrowth = Growth.TestCase
 
 def test_a_text_that_is_copied_is_drafted_to_its_end() -> None:
     source = list(range(100, 200))
-    lookup: Drafter = PromptLookup([1, 2, *source, 3, 4, *source[:2]])
+    lookup = PromptLookup([1, 2, *source, 3, 4, *source[:2]])
     copied = source[:2]
     while len(copied) < len(source):
         draft = lookup.draft(7).tokens
