@@ -21,6 +21,7 @@ from engine.prediction.lessons import Lessons
 from engine.requests.endings import Endings
 from engine.requests.request import Request, Sequence
 from engine.residents.elsewhere import NOBODY, Elsewhere
+from engine.residents.neighbour import Neighbour
 from engine.rest.tidying import SPILL_AFTER, Tidying
 from engine.rest.warm_up import STEPS
 from engine.rest.warming import Warming
@@ -53,6 +54,7 @@ class Serving:
 
     Attributes:
         chats: what is kept for chats that may go on.
+        neighbour: what other models have to know of its requests.
     """
 
     def __init__(
@@ -88,27 +90,13 @@ class Serving:
         )
         lessons = Lessons(self._batcher, self._finding)
         self._results = StepResults(model, self._speculations, lessons, self._endings, self._tell)
+        self.neighbour = Neighbour(self._batcher)
         self.chats = ChatPages(model, settings, emit, self._tell, self._finding)
 
     @property
     def busy(self) -> bool:
         """Whether there is a request to work on."""
         return self._batcher.busy
-
-    @property
-    def answers(self) -> int:
-        """How many run: their prompts are read."""
-        return sum(sequence.pending <= 1 for sequence in self._batcher.running)
-
-    @property
-    def answer_seconds(self) -> float:
-        """Seconds of a step of these, where there are any, and nothing else; 0 where nobody knows."""
-        return self._batcher.chunks.alone(self.answers) or 0.0
-
-    def held_up(self) -> None:
-        """Another model has the engine's thread meanwhile: as a whole, no request tells what it takes."""
-        for sequence in self._batcher:
-            sequence.request.came_alone = False
 
     def add(self, request: Request) -> None:
         """Queue an accepted request."""

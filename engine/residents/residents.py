@@ -222,7 +222,7 @@ class Residents:
         """Load it; what others have to give up for it is written to SSD within `seconds`."""
         tell = partial(self._tell, resident.path)
         for other in self.servings:
-            other.held_up()
+            other.neighbour.held_up()
         try:
             pages = self._make_room(resident.command, seconds)
             resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)

@@ -28,10 +28,10 @@ class Turns:
         """Make a step of one of these, that have a request: one at least."""
         if len(busy) > 1:
             for each in busy:
-                each.at_work.held_up()
+                each.at_work.neighbour.held_up()
         first = min(busy, key=lambda resident: resident.turn)
         first.turn = next(self._numbers)
-        readers = [resident for resident in busy if not resident.at_work.answers]
+        readers = [resident for resident in busy if not resident.at_work.neighbour.answers]
         resident = self._reader(readers) if first in readers else first
         resident.used = began = self._clock()
         resident.at_work.work(_elsewhere(resident, busy, len(readers)))
@@ -48,7 +48,7 @@ class Turns:
 
 def _elsewhere(resident: Resident, busy: Sequence[Resident], readers: int) -> Elsewhere:
     """What that one is told of the others; so many of all read prompts only."""
-    others = [other.at_work for other in busy if other is not resident]
+    others = [other.at_work.neighbour for other in busy if other is not resident]
     if not others:
         return NOBODY
     answers = sum(other.answers for other in others)

@@ -83,7 +83,7 @@ def test_who_shares_the_thread_with_another_model_teaches_nothing_as_a_whole(
     model.ask("first", PROMPT)
     lessons.clear()
     model.serving.add(model.request("beside", long_prompt(1, 14)))
-    model.serving.held_up()  # for a moment, which is over by its first token
+    model.serving.neighbour.held_up()  # for a moment, which is over by its first token
     finish(model)
     assert not lessons
     model.ask("alone", long_prompt(2, 14))

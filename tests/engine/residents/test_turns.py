@@ -20,9 +20,10 @@ class Clock:
 
 
 class Worker:
-    """In the place of a Serving: its steps take `seconds`, and it has so many `answers`."""
+    """In the place of a Serving, and of its Neighbour: steps take `seconds`, and it has so many `answers`."""
 
     def __init__(self, clock: Clock, seconds: float, answers: int = 0) -> None:
+        self.neighbour = self
         self.seconds, self.answers, self.answer_seconds = seconds, answers, seconds
         self.told, self.was_held_up = list[Elsewhere](), False
         self._clock = clock
