@@ -210,6 +210,15 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Flush:
+    """Wait a moment, 0.25 s at most for each model in memory, for pages to be written that the SSD took.
+
+    Each tells Stats then, whatever was asked before; at last Flushed is emitted. Beside requests the moment
+    is much shorter.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class WatchPages:
     """While `watched`, tell of single pages: PageMap of each model in memory, beside its Stats.
 
@@ -278,6 +287,7 @@ Command = (
     | Share
     | Pin
     | Release
+    | Flush
     | WatchPages
     | MeasureBandwidth
     | ProfileStep

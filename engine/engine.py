@@ -14,6 +14,7 @@ from engine.bench.profiling import Profiling
 from engine.commands import (
     Cancel,
     Command,
+    Flush,
     Forget,
     Generate,
     Keep,
@@ -31,7 +32,6 @@ from engine.commands import (
     WatchPages,
 )
 from engine.errors import EngineError, NoModel
-from engine.events.cache import Freed
 from engine.events.events import Event, Failed, Finished
 from engine.events.models import ModelReady
 from engine.events.pages import Bandwidth
@@ -42,6 +42,7 @@ from engine.machine.processors import ENGINE_THREAD, name_thread
 from engine.requests.accepting import accept_command
 from engine.requests.ended import Awaited, refusal
 from engine.requests.failure import failure
+from engine.residents.cache_commands import handle_cache
 from engine.residents.residents import Residents
 from engine.settings import EngineSettings
 
@@ -226,19 +227,8 @@ class Engine:
                     serving.cancel(command.id, command.sample)
             case Predict():
                 self._guard(command.request.id, lambda: self._predict(command.request, arrived))
-            case Forget():
-                self._models.forget(command.chat)
-            case Keep():
-                self._keep(command)
-            case Share():
-                if (serving := self._models.find(command.model)) is not None:
-                    serving.chats.share(command.chat, command.tokens)
-            case Pin():
-                for serving in self._models.servings:
-                    serving.chats.pin(command.chat, command.pinned)
-            case Release():
-                for serving in self._models.servings:
-                    serving.release(command.chat)
+            case Forget() | Keep() | Share() | Pin() | Release() | Flush():
+                handle_cache(command, self._models, self._emit)
             case WatchPages():
                 self._models.watch_pages(command.watched)
             case MeasureBandwidth():
@@ -282,13 +272,6 @@ class Engine:
             raise EngineError("a request runs: ask for the profile when it has ended")
         self._profiling.stop("another profile was asked for")  # before this one takes pages, and counts
         self._profiling.begin(command.id, serving.profiler())
-
-    def _keep(self, command: Keep) -> None:
-        serving = self._models.find(command.model)
-        if serving is not None:
-            serving.chats.keep(command)
-        else:
-            self._emit(Freed(command.chat, 0, 0))
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, Finished | Failed | ModelReady):

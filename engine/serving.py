@@ -37,7 +37,7 @@ _LAYERED = 3
 """Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""
 
 _TELL_WITHIN = 0.25
-"""Seconds for which the answer to Release waits for pages to be written."""
+"""Seconds for which the answers to Release and Flush wait for pages to be written."""
 
 _BESIDE_ANSWERS = 0.02
 """The same while there are answers that would wait too."""
@@ -174,6 +174,13 @@ class Serving:
                 self.model.tier.flush(max(0.0, until - time.perf_counter()))
             self._tidying.rest_began()  # what is written later is told then
         self._tell.stats()
+
+    def flush(self) -> bool:
+        """Wait a moment for pages to be written that the SSD took, and tell; returns whether none is left."""
+        tier = self.model.tier
+        is_all = tier is None or tier.flush(_BESIDE_ANSWERS if self.busy else _TELL_WITHIN)
+        self._tell.stats()
+        return is_all
 
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat; what was asked for it goes on without being kept."""

@@ -22,6 +22,8 @@ from engine import (
     Event,
     Failed,
     Finished,
+    Flush,
+    Flushed,
     Generate,
     History,
     KernelsChosen,
@@ -30,7 +32,6 @@ from engine import (
     ModelReady,
     Predict,
     Predicted,
-    Release,
     TextChunk,
 )
 
@@ -40,11 +41,6 @@ CLOSING_SECONDS = 10.0
 _LOAD = "load"
 _PREDICTION = "\0"
 """Put before the id of a request that is asked about; ids of a file have no such character."""
-_ECHO = "\0"
-"""Names a prediction that nobody needs: its answer says that the engine has heard what went out before it.
-
-And nobody's chat.
-"""
 
 
 class _Interrupt:
@@ -68,7 +64,7 @@ class Player:
         self._agenda = Agenda(())
         self._on_result: Callable[[Result], None] = lambda result: None
         self._began = 0.0
-        self._unheard = 0
+        self._flushed: Flushed | None = None
         self._model: ModelInfo
         self.tally = Tally()
         self.interrupted = False
@@ -110,8 +106,6 @@ class Player:
                     self._begin(step)
                 if agenda or self._running:
                     self._hear(agenda.seconds_left(self._now()))
-            while self._unheard or not self.tally.settled:
-                self._await_figures()
             self._let_write()
 
     def _now(self) -> float:
@@ -122,8 +116,6 @@ class Player:
             self._ask(step, step.action)
             return
         self._engine.submit(step.action)
-        self._engine.submit(Predict(Generate(_ECHO, tokens=(0,))))
-        self._unheard += 1
         self._agenda.ended(step.id)
 
     def _ask(self, step: Step, ask: Ask) -> None:
@@ -180,8 +172,8 @@ class Player:
 
     def _take(self, event: Event, when: float) -> None:
         match event:
-            case Predicted() | Failed() if event.id == _ECHO:
-                self._unheard -= 1
+            case Flushed():
+                self._flushed = event
             case Predicted() if event.id.startswith(_PREDICTION):
                 if course := self._running.get(event.id.removeprefix(_PREDICTION)):
                     course.predicted = event
@@ -203,17 +195,19 @@ class Player:
         self._on_result(result)
 
     def _let_write(self) -> None:
-        """Wait until what spilled is written, for CLOSING_SECONDS at most: figures count it then."""
+        """Hear the last figures, once what spilled is written or CLOSING_SECONDS have gone by."""
         until = self._now() + CLOSING_SECONDS
-        while self.tally.waiting_pages and self._now() < until:
-            self._engine.submit(Release(_ECHO))  # of nobody: it waits a moment for the disk, and tells
-            self.tally.settled = False
-            while not self.tally.settled:
-                self._await_figures()
+        while not self._flush() and self._now() < until:
+            pass
 
-    def _await_figures(self) -> None:
-        if not self._hear(CLOSING_SECONDS):
-            raise AppError(
-                f"the engine did not say within {CLOSING_SECONDS:.0f} s what it holds at the end; "
-                "this is a mistake of MLXR: please report it with the file"
-            )
+    def _flush(self) -> bool:
+        """Hear how things stand behind all that was sent. Returns whether nothing waits to be written."""
+        self._flushed = None
+        self._engine.submit(Flush())
+        while self._flushed is None:
+            if not self._hear(CLOSING_SECONDS):
+                raise AppError(
+                    f"the engine did not say within {CLOSING_SECONDS:.0f} s what it holds at the end; "
+                    "this is a mistake of MLXR: please report it with the file"
+                )
+        return self._flushed.is_all

@@ -11,15 +11,11 @@ from app.amounts import counted, size
 from app.cli.replay_result import Result
 from engine import (
     CacheCounts,
-    CacheReport,
     ChatMemory,
     ChatsCached,
     Event,
-    Finished,
     ModelInfo,
-    PrefillProgress,
     Stats,
-    TextChunk,
 )
 
 
@@ -27,22 +23,15 @@ class Tally:
     """Gathers figures from events.
 
     Attributes:
-        stats: the newest figures; None while nothing ran.
+        stats: the newest figures; None where the engine told none.
         chats: where chats' pages lie.
         most_pages, most_shared, most_running, most_queued: the highest figures seen, of ten a second.
-        settled: whether `stats` was told after all work so far had ended.
     """
 
     def __init__(self) -> None:
         self.stats: Stats | None = None
         self.chats: Mapping[str, ChatMemory] = {}
         self.most_pages = self.most_shared = self.most_running = self.most_queued = 0
-        self.settled = True
-
-    @property
-    def waiting_pages(self) -> int:
-        """Pages that were not written to SSD yet when the newest figures were told."""
-        return self.stats.cache.waiting_pages if self.stats else 0
 
     def take(self, event: Event) -> None:
         """Take an event in; most say nothing here."""
@@ -53,9 +42,6 @@ class Tally:
                 self.most_shared = max(self.most_shared, event.shared_pages)
                 self.most_running = max(self.most_running, event.running)
                 self.most_queued = max(self.most_queued, event.queued)
-                self.settled = not (event.active_id or event.running or event.queued)
-            case CacheReport() | PrefillProgress() | TextChunk() | Finished():
-                self.settled = False
             case ChatsCached():
                 self.chats = event.chats
             case _:
@@ -126,7 +112,7 @@ class Totals:
         yield f"{requests} in {self.seconds:.2f} s: {ends or 'none ended'}{left_out}"
         stats = self.tally.stats
         if stats is None:
-            yield "nothing ran, so that there is nothing to say of pages"
+            yield "the engine ended before it said anything of its pages"
             return
         each = f"{counted(self.model.page_size, 'token')} and {size(self.model.page_bytes)} each"
         yield (

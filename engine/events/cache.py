@@ -76,6 +76,13 @@ class Freed:
 
 
 @dataclass(frozen=True, slots=True)
+class Flushed:
+    """The answer to Flush; `is_all`: no page waits to be written to SSD, each is written or dropped."""
+
+    is_all: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WayOut:
     """One thing that would let a refused request run.
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.bench.step_profile import StepProfiled
-from engine.events.cache import CacheCounts, CacheReport, ChatsCached, Freed, Predicted, Refusal, WayOut
+from engine.events.cache import (
+    CacheCounts,
+    CacheReport,
+    ChatsCached,
+    Flushed,
+    Freed,
+    Predicted,
+    Refusal,
+    WayOut,
+)
 from engine.events.models import KernelsChosen, LoadProgress, ModelReady, ModelUnloaded
 from engine.events.pages import Bandwidth, PageMap
 from engine.events.stat_values import MemoryUse, RequestStats, TokenGaps
@@ -217,6 +226,7 @@ Event = (
     | Predicted
     | ChatsCached
     | Freed
+    | Flushed
     | PrefillProgress
     | TextChunk
     | SampleEnded

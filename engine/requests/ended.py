@@ -6,6 +6,7 @@ import logging
 
 from engine.commands import (
     Command,
+    Flush,
     Forget,
     Generate,
     Keep,
@@ -15,14 +16,14 @@ from engine.commands import (
     ProfileStep,
 )
 from engine.errors import EngineClosed
-from engine.events.cache import Freed
+from engine.events.cache import Flushed, Freed
 from engine.events.events import Event
 from engine.events.pages import Bandwidth
 from engine.requests.failure import failure
 
 log = logging.getLogger(__name__)
 
-Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget
+Awaited = Generate | Predict | LoadModel | Keep | MeasureBandwidth | ProfileStep | Forget | Flush
 """Commands that somebody waits for, or rests assured of."""
 
 
@@ -39,6 +40,8 @@ def refusal(command: Command, why: Exception | None = None) -> Event | None:
             return failure(command.request.id, error)
         case Keep():
             return Freed(command.chat, 0, 0)
+        case Flush():
+            return Flushed(is_all=True)
         case MeasureBandwidth():
             return Bandwidth(None)
         case Forget():

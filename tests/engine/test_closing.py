@@ -14,6 +14,8 @@ from engine import (
     Event,
     Failed,
     Finished,
+    Flush,
+    Flushed,
     Forget,
     Freed,
     Generate,
@@ -62,7 +64,8 @@ def test_what_else_is_waited_for_ends_at_once_behind_shutdown(
     assert listener.engine.close(PATIENCE)
     listener.submit(Keep("chat", (1,), ((2,),)))
     listener.submit(MeasureBandwidth())
-    assert listener.drain() == [Freed("chat", 0, 0), Bandwidth(None)]
+    listener.submit(Flush())
+    assert listener.drain() == [Freed("chat", 0, 0), Bandwidth(None), Flushed(is_all=True)]
     listener.submit(Forget("chat"))
     assert "may stay on SSD" in caplog.text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from app.cli.session import Session
-from engine import Command, Event, Finished, FinishReason, Shutdown, Timing
+from engine import Command, Event, Finished, FinishReason, Flush, Flushed, Shutdown, Timing
 
 Script = Callable[[Command], Iterable[Event]]
 NO_TIME = Timing(0, 0, 0, 0, 0)
@@ -41,6 +41,18 @@ def scripted(script: Script) -> tuple[Session, list[Command]]:
 
     session = Session(make)
     return session, engines[0].commands
+
+
+def flushing(script: Script) -> Script:
+    """The script of an engine with which nothing waits to be written, unless `script` says otherwise."""
+
+    def play(command: Command) -> Iterable[Event]:
+        events = list(script(command))
+        yield from events
+        if isinstance(command, Flush) and not any(isinstance(event, Flushed) for event in events):
+            yield Flushed(is_all=True)
+
+    return play
 
 
 def finished(request: str, text: str = "", reason: FinishReason = "stop") -> Finished:

@@ -28,7 +28,7 @@ from engine import (
     Stats,
 )
 from tests.app.cli.conftest import PATIENCE, Run, StartTerminal, command, environment
-from tests.app.cli.instant_engine import InstantEngine, finished
+from tests.app.cli.instant_engine import InstantEngine, finished, flushing
 from tests.fakes.scripted_engine import model_info
 
 REPLAYS = Path(__file__).parent / "replays"
@@ -246,7 +246,7 @@ def test_pages_that_leak_are_an_error(
             yield finished(command.id)
             yield Stats("", 0, 0, 0, 0, leaked, 9, 0, 0)
 
-    monkeypatch.setattr("app.cli.replay.Engine", lambda emit, settings: InstantEngine(emit, script))
+    monkeypatch.setattr("app.cli.replay.Engine", lambda emit, settings: InstantEngine(emit, flushing(script)))
     done = mlxr_here("replay", write(tmp_path, {"tokens": [1]}), "--model", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {says} still held although every request has ended; ")

@@ -22,6 +22,8 @@ from engine import (
     Event,
     Failed,
     Finished,
+    Flush,
+    Flushed,
     Forget,
     Generate,
     History,
@@ -33,13 +35,12 @@ from engine import (
     Predict,
     Predicted,
     PrefillProgress,
-    Release,
     Sample,
     Shutdown,
     Stats,
     TextChunk,
 )
-from tests.app.cli.instant_engine import NO_TIME, InstantEngine, Script
+from tests.app.cli.instant_engine import NO_TIME, InstantEngine, Script, flushing
 from tests.fakes.scripted_engine import model_info
 
 IDLE = Stats("", 0, 0, 0, 0, 0, 9, 0, 0)
@@ -66,11 +67,14 @@ def polite(command: Command) -> Iterable[Event]:
 class Played:
     """What a file led to: results in order of ending, commands in order of sending."""
 
-    def __init__(self, text: str, script: Script = polite, model_has_template: bool = True) -> None:
+    def __init__(
+        self, text: str, script: Script = polite, model_has_template: bool = True, flushes: bool = True
+    ) -> None:
+        """`flushes`: whether the engine answers Flush."""
         engines: list[InstantEngine] = []
 
         def make(emit: Callable[[Event], None]) -> InstantEngine:
-            engines.append(InstantEngine(emit, script))
+            engines.append(InstantEngine(emit, flushing(script) if flushes else script))
             return engines[-1]
 
         self.results: list[Result] = []
@@ -148,20 +152,17 @@ def test_a_chat_cannot_go_on_as_text_without_a_template() -> None:
 
 
 def test_commands_of_chats_go_out_in_their_turn_and_are_heard() -> None:
-    """The engine answers no Forget and no Pin: a prediction behind each tells that it was heard."""
+    """The engine answers no Forget and no Pin: what it tells of at the end is behind them."""
     forgotten = replace(IDLE, cached_pages=4)
 
     def script(command: Command) -> Iterable[Event]:
         if isinstance(command, Forget):
             yield forgotten
-        elif isinstance(command, Predict):
-            yield Predicted(command.request.id, 1, 0, 0, None)
         yield from polite(command)
 
     played = Played('{"pin": "c"}\n{"id": "one", "tokens": [1]}\n{"forget": "c", "after": "one"}', script)
-    sent = [command for command in played.commands if not isinstance(command, Predict)]
-    assert sent == [Pin("c", True), Generate("one", tokens=(1,)), Forget("c"), Shutdown()]
-    assert isinstance(played.commands[-2], Predict)
+    sent = [Pin("c", True), Generate("one", tokens=(1,)), Forget("c"), Flush(), Shutdown()]
+    assert played.commands == sent
     assert played.player.tally.stats == forgotten
 
 
@@ -175,11 +176,12 @@ def test_the_last_figures_are_told_when_what_spilled_is_written() -> None:
     def script(command: Command) -> Iterable[Event]:
         if isinstance(command, Generate):
             yield from answered(command, "a")
-        if isinstance(command, Generate | Release):
+        if isinstance(command, Flush):
             yield waiting(left.pop(0))
+            yield Flushed(is_all=not left)
 
     played = Played('{"tokens": [1]}', script)
-    assert [type(command) for command in played.commands] == [Generate, Release, Release, Shutdown]
+    assert [type(command) for command in played.commands] == [Generate, Flush, Flush, Flush, Shutdown]
     assert played.player.tally.stats == waiting(0)
 
 
@@ -189,8 +191,9 @@ def test_a_disk_that_does_not_write_ends_no_replay(monkeypatch: pytest.MonkeyPat
     def script(command: Command) -> Iterable[Event]:
         if isinstance(command, Generate):
             yield from answered(command, "a")
-        if isinstance(command, Generate | Release):
+        if isinstance(command, Flush):
             yield waiting(9)
+            yield Flushed(is_all=False)
 
     assert Played('{"tokens": [1]}', script).player.tally.stats == waiting(9)
 
@@ -198,7 +201,7 @@ def test_a_disk_that_does_not_write_ends_no_replay(monkeypatch: pytest.MonkeyPat
 def test_a_chat_command_that_is_not_heard_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.cli.replay_player.CLOSING_SECONDS", 0.01)
     with pytest.raises(AppError, match="did not say within"):
-        Played('{"pin": "c"}')
+        Played('{"pin": "c"}', flushes=False)
 
 
 def test_a_prediction_is_asked_for_before_and_told_with_the_result() -> None:
@@ -302,6 +305,7 @@ def test_the_last_figures_are_waited_for_and_earlier_ones_do_not_count() -> None
             yield IDLE
             yield from answered(command, "a")
             yield Stats("", 0, 0, 0, 0, 5, 9, 0, 0, running=1)
+        if isinstance(command, Flush):
             yield late
 
     tally = Played('{"tokens": [1]}', script).player.tally
@@ -312,7 +316,7 @@ def test_the_last_figures_are_waited_for_and_earlier_ones_do_not_count() -> None
 def test_an_engine_that_keeps_its_last_figures_to_itself_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.cli.replay_player.CLOSING_SECONDS", 0.01)
     with pytest.raises(AppError, match="did not say within"):
-        Played('{"tokens": [1]}', lambda c: answered(c, "a") if isinstance(c, Generate) else [])
+        Played('{"tokens": [1]}', flushes=False)
 
 
 def test_a_failed_load_is_raised() -> None:

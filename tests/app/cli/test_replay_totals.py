@@ -139,11 +139,11 @@ def test_the_totals_in_words() -> None:
     ]
 
 
-def test_where_nothing_ran_there_are_no_figures() -> None:
+def test_where_the_engine_told_no_figures_there_are_none() -> None:
     nothing = totals(failed("b"), stats=None)
     assert nothing.leaked_pages == 0
     assert (nothing.as_json()["totals"]["cache"], nothing.as_json()["totals"]["pages_total"]) == (None, 512)
-    assert list(nothing.lines())[1] == "nothing ran, so that there is nothing to say of pages"
+    assert list(nothing.lines())[1] == "the engine ended before it said anything of its pages"
 
 
 def test_columns_line_up_under_their_names() -> None:

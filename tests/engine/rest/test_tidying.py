@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -19,6 +18,7 @@ from engine.kv.ssd.folder import SsdFolder
 from engine.machine.machine import memory_bytes
 from engine.rest.tidying import FREE_AFTER, GROW_AFTER, LOOK_EVERY, SPILL_AFTER, STUCK_AFTER
 from engine.settings import EngineSettings
+from tests.engine.held_disk import held_writes
 from tests.engine.kv.spilled import owners_in
 from tests.engine.served_model import PROMPT, Model, long_prompt
 from tests.fakes.listener import running_engine
@@ -33,18 +33,6 @@ class Disk:
 def cache_of(model: Model) -> CacheCounts:
     """As the newest Stats tell it."""
     return next(event.cache for event in reversed(model.events) if isinstance(event, Stats))
-
-
-def held_writes(monkeypatch: pytest.MonkeyPatch) -> Event:
-    """Files are written once it is set."""
-    write, may_write = SsdFolder.write, Event()
-
-    def held(folder: SsdFolder, path: Path, buffers: Sequence[memoryview]) -> None:
-        assert may_write.wait(60)
-        write(folder, path, buffers)
-
-    monkeypatch.setattr(SsdFolder, "write", held)
-    return may_write
 
 
 def test_pages_are_written_ahead_and_stay_in_memory(tmp_path: Path) -> None:
