@@ -1,0 +1,178 @@
+"""KV memory and an SSD tier in a test's memory: what is offered to it and when, and what comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.kv.stores import Found, MemoryCounts, Spilled
+from tests.engine.kv.memory_world import RUN_PAGES
+from tests.engine.kv.small_worlds import SIZE, prompt, world_of
+
+
+def test_what_was_evicted_comes_back_from_ssd() -> None:
+    world = world_of(8, has_tier=True)
+    world.run(prompt(30))
+    assert world.memory.evict_all() == 8
+    assert world.memory.lookup(prompt(30)) == Found(0, 28)
+    assert world.run(prompt(30), restore=True) == 28
+    assert world.memory.counts == MemoryCounts(8, 7, 0)
+
+
+def test_a_partly_matched_page_gives_way_to_the_whole_one_on_ssd() -> None:
+    world = world_of(8, has_tier=True)
+    world.run(prompt(16))
+    world.memory.evict_all()
+    world.run([*prompt(6), 5, 5])
+    assert world.memory.lookup(prompt(17)) == Found(6, 10)
+    assert world.run(prompt(17), restore=True) == 16
+    world.check()
+
+
+def test_a_run_is_read_once_and_written_once() -> None:
+    world = world_of(40, has_tier=True)
+    world.run(prompt(36 * SIZE))
+    world.run(prompt(40 * SIZE, 1))
+    assert sorted(world.tier.puts) == [4, RUN_PAGES, RUN_PAGES]
+    assert world.store.reads == 3
+
+
+def test_idle_spilling_writes_the_latest_first_and_only_once() -> None:
+    world = world_of(16, has_tier=True)
+    world.run(prompt(16, 1))
+    world.run(prompt(16, 2))
+    assert world.memory.spill(1).pages == 4
+    assert {stored.tokens[0] // 1000 for stored in world.tier.pages.values()} == {2}
+    assert (world.memory.spill(), world.memory.spill()) == (Spilled(4, True), Spilled(0, True))
+    world.memory.evict_all()
+    assert len(world.tier.puts) == 2
+
+
+def test_of_what_does_not_fit_on_ssd_the_latest_is_written_once_and_of_a_chat_its_beginning() -> None:
+    world = world_of(8 * RUN_PAGES, has_tier=True)
+    world.tier.holds = 3 * RUN_PAGES
+    long, old = prompt(5 * RUN_PAGES * SIZE, 1), prompt(2 * RUN_PAGES * SIZE, 2)
+    world.run(old)
+    world.run(long)
+    for _ in range(3):
+        world.run(prompt(1, 3))  # a rest ends
+        while not world.memory.spill(1).is_all:
+            pass
+        assert sum(world.tier.puts) == 3 * RUN_PAGES
+    world.memory.evict_all()
+    assert sum(world.tier.puts) == 3 * RUN_PAGES
+    assert world.memory.lookup([*long, 1]) == Found(0, 3 * RUN_PAGES * SIZE)
+    assert world.memory.lookup([*old, 1]) == Found(0, 0)
+    world.check()
+
+
+def test_what_is_evicted_takes_the_room_of_what_was_used_before_it_only() -> None:
+    world = world_of(3 * RUN_PAGES, has_tier=True)
+    world.tier.holds = 2 * RUN_PAGES
+    chats = [prompt(RUN_PAGES * SIZE, seed) for seed in range(4)]
+    for chat in chats[:2]:
+        world.run(chat)
+        world.memory.spill()
+    world.run(chats[0])  # from memory: what is stored of it is used too
+    world.run(chats[2])
+    world.memory.spill()
+    assert [world.memory.lookup([*chat, 0]).cached_tokens > 0 for chat in chats[:3]] == [True] * 3
+    world.run(chats[3])  # chat 1 goes, and was used before both that are stored
+    assert world.memory.lookup([*chats[1], 0]) == Found(0, 0)
+    world.run(prompt(3 * RUN_PAGES * SIZE, 9))
+    assert [world.memory.lookup([*chat, 0]).stored_tokens > 0 for chat in chats] == [False, False, True, True]
+    world.check()
+
+
+def test_behind_what_the_ssd_has_no_room_for_nothing_is_written() -> None:
+    world = world_of(4 * RUN_PAGES, window=10, has_tier=True)
+    world.tier.is_full = True
+    running = world.begin(prompt(3 * RUN_PAGES * SIZE))
+    world.compute(running, RUN_PAGES * SIZE)
+    world.keep(running, whole=False)
+    world.trim(running)
+    world.memory.evict_all()
+    world.tier.is_full = False
+    world.compute(running, 2 * RUN_PAGES * SIZE)
+    world.keep(running)
+    world.free(running)
+    world.memory.spill()
+    world.memory.evict_all()
+    assert world.tier.puts == []
+
+
+def test_a_page_that_had_to_wait_for_others_is_offered_again_when_it_leaves() -> None:
+    world = world_of(RUN_PAGES, has_tier=True)
+    world.tier.queue, world.tier.waiting = RUN_PAGES, RUN_PAGES
+    world.run(prompt(RUN_PAGES * SIZE))
+    world.run(prompt(4 * SIZE, 1))  # the end of the first goes, and there is no time to write it
+    assert (world.tier.puts, world.store.reads) == ([], 0)
+    world.tier.flush(0)
+    world.run(prompt(8 * SIZE, 2))
+    assert world.memory.lookup(prompt(RUN_PAGES * SIZE)).stored_tokens == (RUN_PAGES - 4) * SIZE - 4 * SIZE
+    world.check()
+
+
+def test_a_chat_that_is_put_away_leaves_when_the_ssd_has_taken_it_and_not_before() -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat, other = prompt(3 * RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    world.tier.queue = RUN_PAGES
+    world.run(chat, "mine")
+    world.run(other, "other")
+    assert world.memory.put_away("mine", 0.0) == 0
+    assert world.memory.lookup([*chat, 0]) == Found(3 * RUN_PAGES * SIZE, 0)
+    while not world.memory.spill().is_all:
+        world.tier.flush(1)
+    assert world.memory.lookup([*chat, 0]) == Found(0, 3 * RUN_PAGES * SIZE)
+    assert world.memory.lookup([*other, 0]) == Found(RUN_PAGES * SIZE, 0)
+    world.check()
+
+
+def test_a_chat_that_is_used_again_before_it_has_left_stays() -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat = prompt(3 * RUN_PAGES * SIZE)
+    world.tier.queue = RUN_PAGES
+    world.run(chat, "mine")
+    assert world.memory.put_away("mine", 0.0) == 0
+    world.run([*chat, 1], "mine")
+    while not world.memory.spill().is_all:
+        world.tier.flush(1)
+    assert world.memory.lookup([*chat, 0]) == Found(3 * RUN_PAGES * SIZE, 0)
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_what_is_put_away_waits_for_the_ssd_where_it_takes_any(is_full: bool) -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat = prompt(3 * RUN_PAGES * SIZE)
+    world.tier.queue, world.tier.is_full = RUN_PAGES, is_full
+    world.run(chat, "mine")
+    assert world.memory.put_away("mine", 60.0) == 3 * RUN_PAGES
+    assert world.memory.lookup([*chat, 0]) == Found(0, 0 if is_full else 3 * RUN_PAGES * SIZE)
+
+
+def test_for_an_ssd_that_takes_nothing_no_page_is_read() -> None:
+    world = world_of(8, has_tier=True)
+    world.tier.is_full = True
+    world.run(prompt(32))
+    assert world.run(prompt(32, 1)) == 0
+    assert (world.store.reads, world.tier.puts) == (0, [])
+    world.check()
+
+
+def test_damage_on_ssd_costs_only_what_is_behind_it() -> None:
+    world = world_of(8, has_tier=True)
+    world.run(prompt(28))
+    world.memory.evict_all()
+    keys = list(world.tier.pages)
+    world.tier.damaged.add(keys[4])
+    assert world.run(prompt(29), restore=True) == 16
+    world.check()
+
+
+def test_restoring_stops_where_no_page_is_left() -> None:
+    world = world_of(8, has_tier=True)
+    world.run(prompt(28))
+    world.memory.evict_all()
+    world.compute(world.begin(prompt(20, 1)), 20)
+    running = world.begin(prompt(29))
+    assert (world.restore(running), world.restore(running)) == (12, 0)
+    world.check()

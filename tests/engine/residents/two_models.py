@@ -1,0 +1,38 @@
+"""Requests of small models that share an engine, and what it tells of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine import Event, Generate, ModelUnloaded, SamplingParams, Stats
+from tests.fakes.listener import Listener
+
+PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
+CONTEXT_PAGES = 32
+PAGE_BYTES = 12_288
+ONE = CONTEXT_PAGES * PAGE_BYTES
+"""Bytes of a chat of the whole context."""
+
+
+def ask(
+    name: str, model: Path | None, answer: int = 8, chat: str = "c", prompt: tuple[int, ...] = PROMPT
+) -> Generate:
+    greedy = SamplingParams(temperature=0)
+    path = str(model) if model else ""
+    return Generate(
+        name, tokens=prompt, max_tokens=answer, sampling=greedy, ignore_eos=True, chat=chat, model=path
+    )
+
+
+def unloaded(events: list[Event]) -> list[ModelUnloaded]:
+    return [event for event in events if isinstance(event, ModelUnloaded)]
+
+
+def pages_of(listener: Listener, model: Path) -> int:
+    """The pages that the model may have, as it told last."""
+    told = [
+        event.total_pages
+        for event in listener.drain()
+        if isinstance(event, Stats) and event.model == str(model)
+    ]
+    return told[-1]
