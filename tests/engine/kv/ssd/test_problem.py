@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.kv.page_data import ROOT_KEY, SpilledRun
 from engine.kv.ssd.folder import SsdFolder
+from engine.kv.ssd.problem import LONG_S, SsdProblem
 from engine.kv.ssd.settings import SsdSettings
 from engine.kv.ssd.tier import SsdTier
 from engine.kv.stores import Room
@@ -155,17 +157,28 @@ def test_one_that_is_held_for_long_is_a_reason_until_it_is_not(
     ]
 
 
-def test_moments_far_apart_are_no_long_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_far_apart_are_no_long_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1000.0
     monkeypatch.setattr("engine.kv.ssd.folder._LOCK_S", 0.02)
-    monkeypatch.setattr("engine.kv.ssd.problem.LONG_S", 0.5)
+    monkeypatch.setattr("engine.kv.ssd.problem.time", SimpleNamespace(monotonic=lambda: now))
+    met, was_held = list[int](), SsdProblem.was_held
+
+    def note(problem: SsdProblem) -> None:
+        was_held(problem)
+        met.append(number)
+
+    monkeypatch.setattr(SsdProblem, "was_held", note)
     tier = opened(tmp_path)
     for number in range(2):
         with held(tmp_path):
             assert tier.put(run_of(number))
-            until(lambda: tier._writer._problem._held_since is not None)
+            until(lambda of=number: of in met)
         assert tier.flush(PATIENCE)
         assert (tier.reason, tier.find(run_of(number).keys[0])) == ("", True)
-        time.sleep(0.5)
+        now += 2 * LONG_S
+    assert warnings(caplog) == []
 
 
 def test_a_read_only_disk_is_written_once_it_can_be(
