@@ -108,12 +108,13 @@ def test_growing_memory_is_no_cost_of_the_prompt_and_foretold(
     monkeypatch.setattr(arena, "reserve", slowly)
     long = long_prompt(1, 60)
     lessons.clear()
-    pages = arena.pages
+    pages, began = arena.pages, time.perf_counter()
     model.ask("grows", long)
+    whole = time.perf_counter() - began
     assert arena.pages > pages
     ((_, new, seconds),) = lessons
     assert new == len(long)
-    assert seconds < slow
+    assert seconds <= whole - slow
     grown = Foresight.first_token  # with what growing took, where there is no room
     seen = list[int]()
 

@@ -81,8 +81,7 @@ def test_another_placeholder_is_drawn_at_once(qtbot: QtBot, composer: Composer) 
     qtbot.wait(50)
     assert drawn.count == 0
     composer.set_placeholder("Message two")
-    qtbot.wait(50)
-    assert drawn.count == 1
+    qtbot.waitUntil(lambda: drawn.count == 1)
 
 
 def test_what_has_to_be_done_before_sending_is_said(composer: Composer) -> None:
