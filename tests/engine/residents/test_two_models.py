@@ -124,19 +124,21 @@ def test_while_another_works_no_time_is_foretold_and_none_learned(
 
 
 def test_who_waits_while_another_is_loaded_teaches_nothing(
-    listener: Listener, models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+    models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taught = list[int]()
     monkeypatch.setattr(Foresight, "answered", lambda self, new, *_: taught.append(new))  # pyright: ignore
     first, second, _ = models
-    listener.load(first, "first")
-    with listener.held():
-        listener.submit(ask("waits", first))
-        listener.submit(LoadModel("second", str(second)))
-    listener.finished("waits")
-    assert not taught
-    listener.submit(ask("alone", first, prompt=PROMPT[1:]))
-    listener.finished("alone")
+    with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=8 * ONE)) as listener:
+        listener.load(first, "first")
+        with listener.held():
+            listener.submit(ask("waits", first))
+            listener.submit(LoadModel("second", str(second)))
+        assert listener.finished("waits").reason == "length"
+        assert not unloaded(listener.events)  # or it would teach nothing for that
+        assert not taught
+        listener.submit(ask("alone", first, prompt=PROMPT[1:]))
+        listener.finished("alone")
     assert taught
 
 
