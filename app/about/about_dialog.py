@@ -13,6 +13,7 @@ from app.icons import app_icon
 from app.text import APP_NAME
 from app.updates import words as update_words
 from app.updates.update_check import UpdateCheck
+from app.widgets.done_button import done_button
 from app.widgets.plain_label import plain_label
 
 WIDTH = 480
@@ -43,12 +44,9 @@ class AboutDialog(QDialog):
         self._show_state()
 
     def _arrange(self) -> None:
-        done = QPushButton(words.DONE)
-        done.setDefault(True)
-        done.clicked.connect(self.accept)
         buttons = _row(self.news, self.licences)
         buttons.addStretch(1)
-        buttons.addWidget(done)
+        buttons.addWidget(done_button(self))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(16)

@@ -23,6 +23,7 @@ from app.appearance import Appearance
 from app.models.background import Background
 from app.text import sentence
 from app.widgets.copy_button import CopyButton
+from app.widgets.done_button import DONE
 from app.widgets.list_entry import enter_list
 from app.widgets.plain_label import plain_label
 from app.widgets.search_field import SearchField
@@ -73,7 +74,7 @@ class LicencesDialog(QDialog):
         both.setSpacing(16)
         both.addLayout(left)
         both.addLayout(right, 1)
-        done = QPushButton(words.DONE)
+        done = QPushButton(DONE)
         done.setAutoDefault(False)
         done.clicked.connect(self.accept)
         bottom = QHBoxLayout()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QTextBrowser, QVBoxLayout, QWidget
 
-from app.about.words import DONE
 from app.appearance import Appearance
 from app.chat.document_style import set_markdown
 from app.chat.prose_view import open_link
+from app.widgets.done_button import done_button
 
 SIZE = (620, 520)
 
@@ -32,12 +32,9 @@ class TextDialog(QDialog):
         self.view.setOpenLinks(False)
         self.view.setAccessibleName(title)
         self.view.anchorClicked.connect(open_link)
-        done = QPushButton(DONE)
-        done.setDefault(True)
-        done.clicked.connect(self.accept)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
-        buttons.addWidget(done)
+        buttons.addWidget(done_button(self))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(12)

@@ -30,7 +30,6 @@ COPY = "Copy"
 COPIED = "Copied"
 REVEAL = "Show in its folder"
 DELETE = "Delete"
-DONE = "Done"
 GONE = "The report is gone."
 
 SAFE_ASKED = "it was asked for (mlxr --safe)"

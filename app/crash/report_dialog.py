@@ -9,6 +9,7 @@ from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.crash import crash_words as words
+from app.widgets.done_button import done_button
 from app.widgets.plain_label import plain_label
 
 SIZE = (720, 560)
@@ -30,15 +31,14 @@ class ReportDialog(QDialog):
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setAccessibleName(words.TITLE)
-        self.copy, self.reveal, self.delete, self.done_button = (
-            QPushButton(name) for name in (words.COPY, words.REVEAL, words.DELETE, words.DONE)
+        self.copy, self.reveal, self.delete = (
+            QPushButton(name) for name in (words.COPY, words.REVEAL, words.DELETE)
         )
-        self.done_button.setDefault(True)
+        self.done_button = done_button(self)
         self._arrange()
         self.copy.clicked.connect(self._copy)
         self.reveal.clicked.connect(self._reveal)
         self.delete.clicked.connect(self._delete)
-        self.done_button.clicked.connect(self.accept)
 
     def _arrange(self) -> None:
         about = plain_label(words.ABOUT, "muted")

@@ -18,11 +18,11 @@ from PySide6.QtWidgets import (
 from app import text
 from app.amounts import size
 from app.library.records import LeftOut
+from app.widgets.done_button import done_button
 from app.widgets.plain_label import plain_label
 
 TITLE = "Not whole or not readable"
 DELETE = "Delete…"
-DONE = "Done"
 WIDTH, MOST_HEIGHT = 600, 360
 
 
@@ -50,12 +50,9 @@ class LeftOutDialog(QDialog):
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(rows)
         scroll.setFixedHeight(min(MOST_HEIGHT, rows.heightForWidth(WIDTH - 72)))
-        done = QPushButton(DONE)
-        done.setDefault(True)
-        done.clicked.connect(self.accept)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
-        buttons.addWidget(done)
+        buttons.addWidget(done_button(self))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 24, 24, 24)
         column.setSpacing(12)

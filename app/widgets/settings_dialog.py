@@ -13,6 +13,7 @@ from app.updates.updates_section import UpdatesSection
 from app.widgets.cache_section import CacheSection
 from app.widgets.choice_row import ChoiceRow
 from app.widgets.choice_section import ChoiceSection
+from app.widgets.done_button import done_button
 from app.widgets.fitting_scroll import FittingScroll
 from app.widgets.switch_section import SwitchSection
 
@@ -144,16 +145,13 @@ class SettingsDialog(QDialog):
         show.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(data_folder)))
         about = QPushButton(ABOUT)
         about.clicked.connect(self.about_wanted)
-        close = QPushButton("Done")
-        close.setDefault(True)
-        close.clicked.connect(self.accept)
         buttons = QHBoxLayout()
         buttons.setContentsMargins(24, 12, 24, 24)
         buttons.setSpacing(8)
         buttons.addWidget(show)
         buttons.addWidget(about)
         buttons.addStretch(1)
-        buttons.addWidget(close)
+        buttons.addWidget(done_button(self))
         return buttons
 
 
