@@ -90,6 +90,19 @@ def environment(changes: dict[str, str | None] | None = None) -> dict[str, str]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
+def assert_ends_quietly(arguments: list[str]) -> None:
+    """Where a reader goes away in the middle, a process ends as by SIGPIPE, without a word."""
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 141
+        assert process.stderr.read() == b""
+
+
 class TerminalProcess:
     """`mlxr` behind a pseudo-terminal.
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import math
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 import sentencepiece
 
-from tests.app.cli.conftest import NO_END, PATIENCE, Run, StartTerminal, command, environment
+from tests.app.cli.conftest import (
+    NO_END,
+    Run,
+    StartTerminal,
+    assert_ends_quietly,
+    command,
+)
 from tests.fakes.random_model import VOCAB, write_random_model
 
 
@@ -221,15 +226,7 @@ def test_input_that_is_not_text_is_refused(mlxr: Run, random_model: Path) -> Non
 
 def test_a_reader_that_goes_away_ends_it_quietly(random_model: Path) -> None:
     arguments = command("generate", "--model", random_model, "--tokens", "1,5", *NO_END)
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.read(10)
-        process.stdout.close()
-        assert process.wait(PATIENCE) == 141
-        assert process.stderr.read() == b""
+    assert_ends_quietly(arguments)
 
 
 def test_ctrl_c_keeps_what_was_written(terminal: StartTerminal, random_model: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,7 +26,7 @@ from engine import (
     SsdSettings,
     Stats,
 )
-from tests.app.cli.conftest import PATIENCE, Run, StartTerminal, command, environment
+from tests.app.cli.conftest import Run, StartTerminal, assert_ends_quietly, command
 from tests.app.cli.instant_engine import InstantEngine, finished, flushing
 from tests.fakes.scripted_engine import model_info
 
@@ -368,12 +367,4 @@ def test_ctrl_c_shows_what_had_ended(terminal: StartTerminal, random_model: Path
 def test_a_reader_that_goes_away_ends_it_quietly(random_model: Path, tmp_path: Path) -> None:
     lines = [{"tokens": [1, 5], "max_tokens": 8, "ignore_eos": True} for _ in range(500)]
     arguments = command("replay", write(tmp_path, *lines), "--model", random_model, "--json")
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.read(10)
-        process.stdout.close()
-        assert process.wait(PATIENCE) == 141
-        assert process.stderr.read() == b""
+    assert_ends_quietly(arguments)
