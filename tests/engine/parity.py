@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
-from tests.fakes.random_model import write_tokenizer
+from tests.fakes.random_model import write_random_model, write_tokenizer
 
 PROMPT_TOKENS = 200
 GREEDY_TOKENS = 64
@@ -54,6 +54,13 @@ def peer_run(
         generated.append(int(mx.argmax(last).item()))
         last = model(mx.array([[generated[-1]]]), cache=cache)[0, -1]
     return logits, generated
+
+
+def peer_of(case: Case, folder: Path, tokens: Sequence[int]) -> tuple[Path, mx.array, list[int]]:
+    """The model of `case`, written in `folder`, and what `peer_run` gives for it."""
+    model = write_random_model(folder / "model", case.family, **case.changes)
+    twin = with_idle_layer(model, folder / "twin") if case.idle_layer else model
+    return model, *peer_run(twin, case.peer, tokens)
 
 
 def with_idle_layer(folder: Path, twin: Path) -> Path:

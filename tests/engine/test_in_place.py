@@ -23,10 +23,10 @@ from tests.engine.parity import (
     assert_close,
     our_greedy,
     our_logits,
+    peer_of,
     peer_run,
     prompt,
     quantised,
-    with_idle_layer,
 )
 from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
@@ -66,11 +66,8 @@ def load(folder: Path, settings: EngineSettings) -> LoadedModel:
     [pytest.param(name, marks=pytest.mark.long if name in {"llama", "qwen3"} else ()) for name in CASES],
 )
 def test_logits_and_greedy_tokens_equal_mlx_lm(name: str, settings: EngineSettings, tmp_path: Path) -> None:
-    case = CASES[name]
-    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
     tokens = prompt()[:TOKENS]
-    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
-    theirs, greedy = peer_run(peer_folder, case.peer, tokens)
+    folder, theirs, greedy = peer_of(CASES[name], tmp_path, tokens)
     model = load(folder, settings)
     for chunk in (7, 17, TOKENS):
         ends = [min(begin + chunk, TOKENS) - 1 for begin in range(0, TOKENS, chunk)]
@@ -123,11 +120,8 @@ def test_quantised_models_run_on_kernels_too(bits: int, settings: EngineSettings
 
 @pytest.mark.parametrize("name", ["llama", "mistral-window"])
 def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSettings, tmp_path: Path) -> None:
-    case = CASES[name]
-    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
     tokens = prompt()[:TOKENS]
-    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
-    theirs, _ = peer_run(peer_folder, case.peer, tokens)
+    folder, theirs, _ = peer_of(CASES[name], tmp_path, tokens)
     model = load(folder, settings)
     kernels = model.kernels
     assert kernels is not None
@@ -144,11 +138,8 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
 def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
     name: str, most: int, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = CASES[name]
-    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
     tokens = prompt()[:TOKENS]
-    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
-    theirs, _ = peer_run(peer_folder, case.peer, tokens)
+    folder, theirs, _ = peer_of(CASES[name], tmp_path, tokens)
     model = load(folder, settings)
     kernels = model.kernels
     assert kernels is not None
@@ -174,11 +165,8 @@ def test_a_chunk_whose_lengths_come_once_is_computed_at_rounded_ones(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case = CASES[name]
-    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
     tokens = prompt()[:TOKENS]
-    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
-    theirs, _ = peer_run(peer_folder, case.peer, tokens)
+    folder, theirs, _ = peer_of(CASES[name], tmp_path, tokens)
     model = load(folder, settings)
     assert model.kernels is not None
     attention, seen = model.kernels.attention, list[int]()

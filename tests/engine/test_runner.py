@@ -25,10 +25,10 @@ from tests.engine.parity import (
     assert_close,
     our_greedy,
     our_logits,
+    peer_of,
     peer_run,
     prompt,
     quantised,
-    with_idle_layer,
 )
 from tests.fakes.random_model import VOCAB, random_config, write_random_model
 
@@ -79,11 +79,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_logits_and_greedy_tokens_equal_mlx_lm_in_every_chunking(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    folder = write_random_model(tmp_path / "model", case.family, **case.changes)
     tokens = prompt()
-    peer_folder = with_idle_layer(folder, tmp_path / "twin") if case.idle_layer else folder
-    theirs, greedy = peer_run(peer_folder, case.peer, tokens)
+    folder, theirs, greedy = peer_of(CASES[name], tmp_path, tokens)
     model = load_model(folder, EngineSettings(), lambda done, total: None)
     for chunk in (1, 7, 16, 17, 64, PROMPT_TOKENS):
         ends = [min(begin + chunk, PROMPT_TOKENS) - 1 for begin in range(0, PROMPT_TOKENS, chunk)]
