@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.store.chats import ChatStore
+from app.store.records import Chat, ChatMessage
 from app.store.schema import migrate
 from app.store.worker import CHATS_KEPT, Kept
 
@@ -72,3 +73,13 @@ class LateStore(InstantStore):
         failed = self.late.pop(0)[1]
         assert failed
         failed("the disk is broken")
+
+
+def store_of(*chats: tuple[str, float]) -> InstantStore:
+    """A store with a chat of each title, which is its id too, last changed then; each asks about llamas."""
+    store = InstantStore()
+    for title, updated in chats:
+        message = ChatMessage(title, "user", f"about {title} llamas")
+        store.save(Chat(title, id=title, leaf_id=message.id, created=updated, updated=updated))
+        store.save(message)
+    return store

@@ -6,18 +6,13 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.chat_list import ChatListViewModel
-from app.store.records import Chat, ChatMessage
-from tests.fakes.instant_store import InstantStore
+from app.store.records import Chat
+from tests.fakes.instant_store import InstantStore, store_of
 
 
 @pytest.fixture
 def store() -> InstantStore:
-    store = InstantStore()
-    for title, updated in (("Oldest", 1.0), ("Middle", 2.0), ("Newest", 3.0)):
-        message = ChatMessage(title, "user", f"about {title} llamas")
-        store.save(Chat(title, id=title, leaf_id=message.id, created=updated, updated=updated))
-        store.save(message)
-    return store
+    return store_of(("Oldest", 1.0), ("Middle", 2.0), ("Newest", 3.0))
 
 
 @pytest.fixture

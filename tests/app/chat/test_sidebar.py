@@ -17,20 +17,15 @@ from app.chat.chat_row import DOT, INSET, PADDING, PIN
 from app.chat.pins import PinsViewModel
 from app.chat.sidebar import NO_CHATS, NOTHING_FOUND, Sidebar
 from app.opening.opening_words import COPY_LINK, EXPORT
-from app.store.records import Chat, ChatMessage
+from app.store.records import Chat
 from app.theme import contrast
 from engine import ChatMemory, ChatsCached, Command, Pin
-from tests.fakes.instant_store import InstantStore
+from tests.fakes.instant_store import InstantStore, store_of
 
 
 @pytest.fixture
 def store() -> InstantStore:
-    store = InstantStore()
-    for title, updated in (("Oldest", 1.0), ("Newest", 3.0), ("A very long title " * 10, 2.0)):
-        message = ChatMessage(title, "user", f"about {title} llamas")
-        store.save(Chat(title, id=title, leaf_id=message.id, created=updated, updated=updated))
-        store.save(message)
-    return store
+    return store_of(("Oldest", 1.0), ("Newest", 3.0), ("A very long title " * 10, 2.0))
 
 
 @pytest.fixture
