@@ -99,6 +99,7 @@ def test_a_thread_that_breaks_fails_all_that_it_was_asked(
         engine.submit(LoadModel("more", "there"))
         engine.submit(Keep("chat", (1,), ((2,),)))
         engine.submit(MeasureBandwidth())
+        engine.submit(Flush())
         engine.submit(Forget("chat"))
         raise RuntimeError("nobody thought of this")
 
@@ -109,9 +110,10 @@ def test_a_thread_that_breaks_fails_all_that_it_was_asked(
         assert "nobody thought of this" in listener.failed(request).error
     assert engine.close(PATIENCE)
     assert len(ends(listener)) == 4
-    assert [event for event in listener.drain() if isinstance(event, Freed | Bandwidth)] == [
+    assert [event for event in listener.drain() if isinstance(event, Freed | Bandwidth | Flushed)] == [
         Freed("chat", 0, 0),
         Bandwidth(None),
+        Flushed(is_all=True),
     ]
     assert "the engine's thread broke" in caplog.text
     assert "may stay on SSD" in caplog.text

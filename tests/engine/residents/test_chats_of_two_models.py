@@ -10,6 +10,8 @@ import pytest
 from engine import (
     ChatsCached,
     EngineSettings,
+    Flush,
+    Flushed,
     Forget,
     Freed,
     Generate,
@@ -65,8 +67,8 @@ def test_what_an_unloaded_model_wrote_of_a_chat_is_forgotten_beside_another(
         listener.wait(lambda event: isinstance(event, ModelUnloaded))
         assert "secret" in owners_in(tmp_path / "kv")
         listener.submit(Forget("secret"))
-        listener.submit(Predict(ask("p", first)))
-        listener.wait(lambda event: isinstance(event, Predicted))
+        listener.submit(Flush())
+        listener.wait(lambda event: isinstance(event, Flushed))
         assert "secret" not in owners_in(tmp_path / "kv")
     assert owners_in(tmp_path / "kv") == {"mine"}
 

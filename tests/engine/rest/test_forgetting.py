@@ -11,6 +11,8 @@ import pytest
 from engine import (
     ChatsCached,
     EngineSettings,
+    Flush,
+    Flushed,
     Forget,
     Generate,
     ModelUnloaded,
@@ -132,8 +134,8 @@ def test_a_chat_whose_note_cannot_be_written_is_told_to_be_gone_once_its_files_a
     with running_engine(settings(kept)) as listener:
         listener.load(tiny)
         listener.submit(Forget("c"))
-        listener.submit(Predict(Generate("asked about", tokens=PROMPT)))
-        listener.wait(lambda event: isinstance(event, Predicted))
+        listener.submit(Flush())
+        listener.wait(lambda event: isinstance(event, Flushed))
         assert all("c" in chats for chats in stored(listener))
         may_go.release(9)
         listener.wait(lambda event: isinstance(event, ChatsCached) and "c" not in event.chats)
