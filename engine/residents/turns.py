@@ -13,29 +13,29 @@ _LEAST = 0.001
 
 
 class Turns:
-    """A step each in turn; but those that only read prompts share the time, not the steps.
+    """A step each in turn; but where all of them only read prompts, they share the time and not the steps.
 
-    So a short prompt does not wait for a long step of another model between any two of its own. For one
-    thread, the engine's.
+    So a short prompt does not wait for a long step of another model between any two of its own. Beside
+    answers no step is long: steps of prompts are cut by what those take. For one thread, the engine's.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._numbers = count(1)
-        self._spent = dict[Resident, float]()  # by those that read now, since the one that had least
+        self._spent = dict[Resident, float]()  # while all read, since the one that had least
 
     def take(self, busy: Sequence[Resident]) -> None:
         """Make a step of one of these, that have a request: one at least."""
         if len(busy) > 1:
             for each in busy:
                 each.at_work.neighbour.held_up()
-        first = min(busy, key=lambda resident: resident.turn)
-        first.turn = next(self._numbers)
         readers = [resident for resident in busy if not resident.at_work.neighbour.answers]
-        resident = self._reader(readers) if first in readers else first
+        do_all_read = len(readers) == len(busy)
+        resident = self._reader(busy) if do_all_read else min(busy, key=lambda each: each.turn)
+        resident.turn = next(self._numbers)
         resident.used = began = self._clock()
         resident.at_work.work(_elsewhere(resident, busy, len(readers)))
-        if resident in self._spent:
+        if do_all_read:
             self._spent[resident] += max(_LEAST, self._clock() - began)
 
     def _reader(self, readers: Sequence[Resident]) -> Resident:

@@ -92,6 +92,20 @@ def test_answers_have_every_other_turn_however_prompts_share_the_rest() -> None:
     assert "sss" not in made
 
 
+def test_prompts_take_turns_step_by_step_beside_answers() -> None:
+    """One that another process computes takes next to nothing of a turn, and has no more of them for that."""
+    assert Table(a=(0.02, 1), p=(0.0002, 0), l=(0.02, 0)).take(9) == "aplaplapl"
+
+
+def test_what_an_answer_took_alone_is_not_held_against_the_prompt_behind_it() -> None:
+    table = Table(a=(0.1, 0), b=(0.1, 0))
+    table.take(1, "b")
+    table.workers["b"].answers = 1
+    table.take(200, "b")
+    table.workers["b"].answers = 0
+    assert table.take(6).count("b") == 3
+
+
 def test_each_is_told_of_the_others_answers() -> None:
     table = Table(p=(0.5, 0), a=(0.01, 2), b=(0.03, 1))
     table.take(3)
