@@ -18,6 +18,7 @@ from engine.loading.model import LoadedModel
 from engine.machine.machine import device_kind, device_name
 from engine.prediction.fetch_costs import fetch_costs
 from engine.prediction.foresight import Foresight
+from engine.prediction.prediction import SHORT
 from engine.requests.request import Request, Sequence
 from engine.runner import Runner
 from engine.settings import EngineSettings
@@ -54,12 +55,14 @@ class Finding:
     def __init__(
         self, model: LoadedModel, settings: EngineSettings, steps: Callable[[int, int], int]
     ) -> None:
-        """`steps`: how many compute tokens of a prompt, by the first and their number: PromptChunks.steps."""
+        """`steps`: how many compute a few tokens of a prompt, from the first on: see PromptChunks.steps."""
         self._model, self._memory = model, model.memory
         self._prefixes = ChatPrefixes(settings.page_size)
         share = settings.ssd.check_share if settings.ssd else 0.0
         self._check = SelfCheck(model, share, settings.kv_bits)
-        self._steps = steps
+        self._steps: Callable[[int, int], int] = lambda begin, tokens: (
+            steps(begin, tokens) if tokens <= SHORT else 1
+        )
         self._has_answered = False
         self._asked: _Asked | None = None
         self._foresight = Foresight(
@@ -135,8 +138,7 @@ class Finding:
 
     def report(self, sequence: Sequence, found: int) -> CacheReport:
         """What there was of its prompt, once nothing more is read back: `found` tokens."""
-        request = sequence.request
-        cached = min(sequence.begun_at, found)
+        request, cached = sequence.request, min(sequence.begun_at, found)
         begin, reason = self._miss(request, found)
         return CacheReport(request.id, len(request.prompt), cached, found - cached, begin, reason)
 
@@ -144,8 +146,7 @@ class Finding:
         """What of its prompt would not be computed, were it sent now."""
         found = self._memory.lookup(request.ids)
         stored, cached = found.stored_tokens, found.cached_tokens
-        read = stored - found.skipped_tokens
-        unmet = self._model.arena.unmet_bytes
+        read, unmet = stored - found.skipped_tokens, self._model.arena.unmet_bytes
         if stored and not self._foresight.should_restore(stored, cached, read, unmet):
             stored = read = 0
         return Reused(cached, stored, read)
@@ -262,8 +263,7 @@ class Finding:
         return self._foresight.should_restore(gains, ahead.begin * size, reads, unmet)
 
     def _miss(self, request: Request, reused: int) -> tuple[int | None, MissReason | None]:
-        chat = request.command.chat
-        return self._prefixes.miss(chat, request.ids, reused, request.missed, request.history)
+        return self._prefixes.miss(request.command.chat, request.ids, reused, request.missed, request.history)
 
     def _is_its_own(self, request: Request) -> bool:
         """Whether its chat has pages on SSD: one that is new, or nobody's, owns none before it is sent.

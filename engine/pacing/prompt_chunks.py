@@ -72,7 +72,10 @@ class PromptChunks:
             self._aside = None
 
     def steps(self, begin: int, tokens: int) -> int:
-        """How many it takes to compute `tokens` of a prompt, from token `begin` on, beside no answers."""
+        """How many it takes to compute `tokens` of a prompt, from token `begin` on, beside no answers.
+
+        To be asked of a few: it counts them, and a long prompt has thousands beside another model's answers.
+        """
         count = 0
         while tokens > 0:
             size = self._warm(begin, self._sizer.next(begin, tokens))

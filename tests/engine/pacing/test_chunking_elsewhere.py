@@ -87,3 +87,26 @@ def test_a_served_prompt_goes_by_them_until_they_have_ended(
     assert steps("beside", 3, Elsewhere(is_busy=True, answers=1, seconds=1e-6)) >= 3 * alone
     assert steps("beside another's prompt", 4, Elsewhere(is_busy=True)) <= alone + 1
     assert steps("alone again", 5, NOBODY) <= alone + 1
+
+
+def test_the_rest_of_a_long_prompt_is_not_cut_anew_each_time_it_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts, cut = 0, ChunkSizer.next
+
+    def counted(self: ChunkSizer, begin: int, remaining: int, answers: int = 0) -> int:
+        nonlocal cuts
+        cuts += 1
+        return cut(self, begin, remaining, answers)
+
+    model, steps = Model(tmp_path, None), 0
+    for number in range(2):
+        model.ask(f"warm {number}", long_prompt(number, 40))
+    monkeypatch.setattr(Runner, "has_aside", False)
+    monkeypatch.setattr(ChunkSizer, "next", counted)
+    model.serving.add(model.request("long", long_prompt(2, 40), answer=1))
+    while model.serving.busy:
+        model.serving.work(Elsewhere(is_busy=True, answers=1, seconds=1e-6))
+        steps += 1
+    assert steps > 40
+    assert cuts <= steps + 20
