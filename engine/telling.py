@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import replace
+from functools import partial
 
 import mlx.core as mx
 
@@ -78,7 +79,7 @@ class Teller:
         if is_inside and (done == prompt or not request.progress.is_due(done, now)):
             return
         reused = request.report.cached_tokens + request.report.restored_tokens
-        done, seconds = request.progress.told(done, prompt, self._left(request, done), now)
+        done, seconds = request.progress.told(done, prompt, partial(self._left, request), now)
         self._emit(PrefillProgress(request.id, done, prompt, reused, seconds))
 
     def text(self, sequence: Sequence, more: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _OFTEN = 0.1
@@ -24,25 +25,28 @@ class Progress:
     _at: float = 0.0
     _began: float = 0.0
     _first: int = 0
-    _expected: float | None = None
+    _trust: float = 0.0
 
     def is_due(self, done: int, now: float) -> bool:
         """Whether it is time to tell that so many are, in the middle of a chunk."""
         return done > self.done and now - self._at >= _OFTEN
 
-    def told(self, done: int, prompt: int, left: float | None, now: float) -> tuple[int, float | None]:
+    def told(
+        self, done: int, prompt: int, left: Callable[[int], float | None], now: float
+    ) -> tuple[int, float | None]:
         """It is told now that so many tokens of `prompt` are done: never fewer than before; and what is left.
 
-        `left`: seconds that the others are expected to take, where they are alone. As the first ones took
-        longer or less than that, the others are taken to: answers may be beside them. Where nothing is
-        expected yet, they are taken to go on at the pace of those before them.
+        `left`: seconds that the tokens behind so many are expected to take, alone, by what is known now;
+        None: not known. As the first ones took longer or less than that, the others are taken to: answers may
+        be beside them. Where nothing was expected before it began, they are taken to go on at the pace of
+        those before them.
         """
         if self.done < 0:
-            self._began, self._first, self._expected = now, done, left
+            self._began, self._first, self._trust = now, done, _TRUST * (left(done) or 0.0)
         self.done, self._at = max(self.done, done), now
-        if left is None or self._expected is None:
+        whole, rest = left(self._first), left(done)
+        if whole is None or rest is None or not self._trust:
             read = done - self._first
-            return self.done, (now - self._began) / read * (prompt - done) if read >= _FEWEST else left
-        seen, trust = max(0.0, self._expected - left), _TRUST * self._expected
-        pace = (now - self._began + trust) / (seen + trust) if trust > 0 else 1.0
-        return self.done, pace * left
+            return self.done, (now - self._began) / read * (prompt - done) if read >= _FEWEST else rest
+        seen = max(0.0, whole - rest)
+        return self.done, (now - self._began + self._trust) / (seen + self._trust) * rest
