@@ -53,6 +53,10 @@ class CostFit:
         """How many measurements there are."""
         return sum(map(len, self._kept.values()))
 
+    def total(self, feature: int) -> float:
+        """Of that feature in all measurements together."""
+        return sum(features[feature] for kept in self._kept.values() for _, features, _ in kept)
+
     def forget(self) -> None:
         """Drop the oldest measurement, where there is one."""
         oldest = min(filter(None, self._kept.values()), key=lambda kept: kept[0][0], default=None)

@@ -24,6 +24,14 @@ def first_token(learning: Foresight, tokens: int) -> float | None:
     return learning.first_token(tokens, 0, 0, (), 1, 0, 0)
 
 
+def test_a_long_chat_is_read_back_where_only_short_prompts_were_computed(tmp_path: Path) -> None:
+    learning = foresight(tmp_path / "model.json")
+    for tokens in (20, 30, 25, 35, 40):
+        learning.answered(tokens, 0, 1, 0.02)
+    learning.restored(1600, 0.5)
+    assert learning.should_restore(1600, 0, 1600, 0)
+
+
 def test_what_two_processes_learn_is_kept_of_both(tmp_path: Path) -> None:
     file = tmp_path / "rates" / "model.json"
     one, other = foresight(file), foresight(file)
