@@ -64,15 +64,17 @@ class Endings:
             self._emit(request.finished({} if before is None else self._live.launches - before))
 
     def run_out(self, request: Request) -> bool:
-        """It ran alone, and there is no page for its next token: it ends with what it has, if it has begun.
+        """An answer of it ran alone, and there is no page for its next token: it ends with what it has.
 
-        That can be where chats were pinned, or models loaded, since it was accepted.
+        That can be where chats were pinned, or models loaded, since it was accepted. Others of the request,
+        that gave way, go on then. Returns whether it had begun.
         """
         going_on = [sequence for sequence in request.sequences if sequence.reason is None]
-        if not all(sequence.generated for sequence in going_on):
+        ending = [sequence for sequence in self._batcher.running if sequence in going_on] or going_on
+        if not all(sequence.generated for sequence in ending):
             return False
         request.limit = "memory"
-        for sequence in going_on:
+        for sequence in ending:
             self.end(sequence, "length")
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -87,3 +88,17 @@ def test_where_pages_are_pinned_meanwhile_an_answer_ends_with_what_it_has(
     assert (end.reason, end.limit) == ("length", "memory")
     assert 20 + len(end.tokens) in range((PAGES - 4) * PAGE, (PAGES - 4) * PAGE + 2)
     assert not [event for event in engine.events if isinstance(event, Failed)]
+
+
+def test_of_several_answers_each_ends_with_what_it_has_room_for_alone(
+    checked: Checked, engine: Listener
+) -> None:
+    run(checked, engine, ask("a", ids(60), 3, "a"))
+    engine.submit_at(lambda event: isinstance(event, TextChunk) and event.id == "b", Pin("a", True))
+    command = replace(ask("b", ids(20, 7), 100, "b"), n=3, sampling=SamplingParams(temperature=1, seed=1))
+    engine.submit(command)
+    end = engine.finished("b")
+    assert end.limit == "memory"
+    for sample in samples(end):
+        assert 20 + len(sample.tokens) in range((PAGES - 4) * PAGE, (PAGES - 4) * PAGE + 2)
+        assert not checked.oracle.complaint(command, end.prompt_tokens, sample)
