@@ -210,9 +210,9 @@ class Serving:
         self._batcher.chunks.elsewhere = elsewhere
         self._live.first_runs.begin()
         try:
-            if self._room.is_there() and (sequence := self._batcher.start(self._sent)):
+            if self._room.is_there(elsewhere.answers) and (sequence := self._batcher.start(self._sent)):
                 self._started(sequence)
-            settled = self._restore_some()
+            settled = self._restore_some(is_alone and self._batcher.has_one)
             before, self._sent = self._sent, None
             runner = self._live.runner
             looks_ahead = is_alone and runner.looks_ahead
@@ -255,12 +255,12 @@ class Serving:
             request.clock.prefill_began = time.perf_counter()
             request.launched_before = self._live.launches
 
-    def _restore_some(self) -> _Found | None:
+    def _restore_some(self, is_alone: bool) -> _Found | None:
         """Read pages back from SSD for a sequence that has just begun; returns what it has at the end."""
         sequence = next((s for s in self._batcher.running if s.may_restore), None)
         if sequence is None:
             return None
-        if self._finding.restore(sequence, self._live.runner, is_alone=self._batcher.has_one):
+        if self._finding.restore(sequence, self._live.runner, is_alone=is_alone):
             return None  # the next are read after the next step
         return sequence, sequence.table.length
 

@@ -47,10 +47,13 @@ class ArenaRoom:
         answer = min(request.most_tokens, ANSWER_ROOM)
         return self._memory.pages_built_for(request.prompt, answer, self._missing(self._batcher.running))
 
-    def is_there(self) -> bool:
-        """Whether who begins next would hold up no answer by growing; builds some of what is missing."""
+    def is_there(self, elsewhere: int) -> bool:
+        """Whether who begins next would hold up no answer by growing; builds some of what is missing.
+
+        `elsewhere`: answers of other models, which wait for this thread as well.
+        """
         running, until = self._batcher.running, self._until()
-        if not any(sequence.generated for sequence in running):
+        if not elsewhere and not any(sequence.generated for sequence in running):
             return True
         if running is not self._seen:
             self._seen, self._reading = running, running

@@ -13,6 +13,7 @@ from engine.kv.arena import Arena
 from engine.kv.growth import settle
 from engine.machine.machine import device_kind
 from engine.requests.request import Request
+from engine.residents.elsewhere import NOBODY, Elsewhere
 from tests.engine.served_model import PROMPT, Model, long_prompt
 
 PAGES = 300
@@ -74,6 +75,25 @@ def test_a_long_prompt_begins_when_the_arena_is_built_an_array_in_each_step_of_t
     ends = {event.id: event for event in model.events if isinstance(event, Finished)}
     assert ends["chat"].tokens == alone.tokens
     assert ends["long"].tokens == long_alone.tokens
+
+
+def test_another_model_s_answers_are_not_held_up_either(tmp_path: Path, grown: list[tuple[int, int]]) -> None:
+    model = Model(tmp_path, None, max_position_embeddings=16_384)
+    model.ask("warm", PROMPT)
+    arena = model.model.arena
+    for name, elsewhere in (("beside", Elsewhere(is_busy=True, answers=1)), ("behind", NOBODY)):
+        grown.clear()
+        long = model.request(name, long_prompt(1, PAGES * (1 + (name == "behind"))), answer=1)
+        model.serving.add(long)
+        model.serving.work(elsewhere)
+        assert bool(long.clock.prefill_began) == (elsewhere is NOBODY)
+        while not long.clock.prefill_began:
+            settle()
+            model.serving.work(elsewhere)
+        ((_, ahead),) = grown
+        assert ahead == (0 if elsewhere is NOBODY else arena.pages * arena.page_bytes)
+        while model.serving.busy:
+            model.serving.work()
 
 
 @pytest.mark.parametrize(("at_once", "steps"), [(1 << 30, 1), (1, 6)])

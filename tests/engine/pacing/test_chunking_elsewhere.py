@@ -15,6 +15,7 @@ from engine.residents.elsewhere import NOBODY, Elsewhere
 from engine.runner import Runner
 from tests.engine.served_model import Model, long_prompt
 from tests.engine.simulated_machine import LAYERS, Machine, fill, known
+from tests.engine.watched import restore_always
 
 MACHINE = Machine(alone=0.0, token=0.0002, layer=0.00002)
 LONG = 20_000
@@ -108,5 +109,25 @@ def test_the_rest_of_a_long_prompt_is_not_cut_anew_each_time_it_is_told_of(
     while model.serving.busy:
         model.serving.work(Elsewhere(is_busy=True, answers=1, seconds=1e-6))
         steps += 1
-    assert steps > 40
-    assert cuts <= steps + 20
+    assert steps > 12
+    assert cuts <= steps + 12
+
+
+@pytest.mark.parametrize(("elsewhere", "turns"), [(NOBODY, 1), (Elsewhere(is_busy=True, answers=1), 2)])
+def test_pages_come_back_from_ssd_a_few_in_each_turn(
+    elsewhere: Elsewhere, turns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    monkeypatch.setattr("engine.kv.restoring.BYTES_AT_ONCE", 0)  # but four files of 64 pages
+    first = Model(tmp_path, tmp_path / "kv", max_position_embeddings=8192)
+    first.ask("long", long_prompt(0, 300), answer=1, chat="c")
+    first.serving.close()
+    again = Model(tmp_path, tmp_path / "kv", max_position_embeddings=8192)
+    again.serving.add(again.request("again", long_prompt(0, 300), answer=1, chat="c"))
+    found, counts = [0], again.model.memory.counts
+    while again.serving.busy:
+        again.serving.work(elsewhere)
+        if counts.restored_pages > found[-1]:
+            found.append(counts.restored_pages)
+    assert found[-1] == 299
+    assert len(found) - 1 == turns
