@@ -98,6 +98,7 @@ class Batcher:
                 self._give_way(victim)
         sequence.table = self._memory.begin(sequence.known, sequence.request.owner)
         sequence.may_restore, sequence.kept = True, sequence.table.length
+        sequence.request.progress.begin()
         self._scheduler.start(sequence)
         return sequence
 

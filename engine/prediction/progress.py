@@ -23,9 +23,13 @@ class Progress:
 
     done: int = -1
     _at: float = 0.0
-    _began: float = 0.0
+    _began: float | None = None
     _first: int = 0
     _trust: float = 0.0
+
+    def begin(self) -> None:
+        """Reading begins, or begins again: until then it waited, which says nothing of what is left."""
+        self._began = None
 
     def is_due(self, done: int, now: float) -> bool:
         """Whether it is time to tell that so many are, in the middle of a chunk."""
@@ -41,7 +45,7 @@ class Progress:
         be beside them. Where nothing was expected before it began, they are taken to go on at the pace of
         those before them.
         """
-        if self.done < 0:
+        if self._began is None:
             self._began, self._first, self._trust = now, done, _TRUST * (left(done) or 0.0)
         self.done, self._at = max(self.done, done), now
         whole, rest = left(self._first), left(done)

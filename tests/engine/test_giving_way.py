@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -187,4 +188,22 @@ def test_one_of_many_answers_that_gave_way_and_is_not_wanted_leaves_nothing(
     assert cached_texts(queue) == wanted
     assert (len(wanted) == len(before)) == (temperature == 0)
     queue.work()
+    queue.close()
+
+
+def test_what_is_left_of_a_prompt_is_told_by_its_pace_since_it_went_on(tmp_path: Path) -> None:
+    queue = Queue(tmp_path, pages=60)
+    book = queue.request("book", ids(900), 3)
+    queue.add(book)
+    while book.sequences[0].table.length < 100:
+        queue.work(1)
+    began = book.progress._began
+    queue.add(queue.request("win", ids(860, 4), 3, "window", "w"))
+    queue.work(1)
+    gave_way = time.perf_counter()
+    queue.work()
+    assert queue.preemptions == 1
+    assert began is not None
+    assert book.progress._began is not None
+    assert began < gave_way < book.progress._began
     queue.close()

@@ -45,6 +45,17 @@ def test_who_has_to_begin_again_is_not_told_to_have_less() -> None:
     assert progress.told(600, 1000, unknown, 13.0)[0] == 600
 
 
+def test_the_time_for_which_it_gave_way_says_nothing_of_the_rest() -> None:
+    progress = Progress()
+    for done, now in ((600, 5.0), (900, 35.0)):
+        progress.told(done, 1000, at(0.1), now)
+    progress.begin()
+    assert progress.told(900, 1000, at(0.1), 100.0)[1] == pytest.approx(10.0)
+    progress.begin()
+    assert progress.told(200, 1000, at(0.1), 200.0)[1] == pytest.approx(80.0)  # its pages had gone
+    assert progress.told(300, 1000, at(0.1), 210.0)[1] == pytest.approx(70.0)
+
+
 def test_what_is_left_is_what_is_expected_where_all_goes_as_expected() -> None:
     progress = Progress()
     for done in range(0, 1001, 100):
