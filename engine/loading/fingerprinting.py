@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Event
 from types import TracebackType
@@ -33,6 +33,9 @@ THREADS = 4
 SETTLED_S = 2.0
 """A file that was changed less than so long ago may change once more without a later time: systems count it
 in steps, some in steps of two seconds. It is not remembered yet."""
+
+_ASK_EVERY = 0.1
+"""Seconds of waiting for what is read after which it is asked whether it is wanted still."""
 
 Stamps = tuple[tuple[int, int, int, int], ...]
 
@@ -75,13 +78,16 @@ class Fingerprinting:
         self._stop.set()
         self._threads.shutdown(cancel_futures=True)
 
-    def result(self) -> str:
+    def result(self, waits: Callable[[], None] = lambda: None) -> str:
         """32 hexadecimal digits: equal for the same model wherever it lies, different for any other one.
 
-        Waits until all is read. Raises ModelError when a file cannot be read, or was changed since this began
-        and may not be what is in memory.
+        Waits until all is read; meanwhile `waits` is called now and then, and what it raises ends it.
+        Raises ModelError when a file cannot be read, or was changed since this began and may not be what is
+        in memory.
         """
-        fingerprint = self._known or self._content.digest(lambda one: self._digests[one.name].result())
+        fingerprint = self._known or self._content.digest(
+            lambda one: _awaited(self._digests[one.name], waits)
+        )
         if _stamps(self._content) != self._stamps:
             raise ModelError(
                 f"{self._content.files[0].parent}: weights were changed meanwhile; load them again"
@@ -101,6 +107,13 @@ class Fingerprinting:
             part.replace(self._file)
         except OSError as error:
             log.warning("%s cannot be written (%s): models are read twice at each load", self._file, error)
+
+
+def _awaited(digest: Future[bytes], waits: Callable[[], None]) -> bytes:
+    """What it comes to; `waits` is called until it is there."""
+    while not wait([digest], _ASK_EVERY).done:
+        waits()
+    return digest.result()
 
 
 def _stamps(content: ModelContent) -> Stamps:

@@ -140,7 +140,8 @@ def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int,
     executor = executor_for(settings)
     with Fingerprinting(files.weights.content(), settings.cache) as fingerprinting:
         decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
-        fingerprint = fingerprinting.result()
+        total = files.weights.total_bytes()
+        fingerprint = fingerprinting.result(lambda: on_progress(total, total))
     kernels = open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     resident = resident_tokens(config.context_length, config.largest_window, settings)

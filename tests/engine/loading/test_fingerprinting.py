@@ -13,10 +13,12 @@ from threading import active_count
 
 import pytest
 
-from engine.errors import ModelError
+from engine.errors import EngineClosed, ModelError
 from engine.loading.fingerprint import ModelContent, sampled_fingerprint, tensor_digest
 from engine.loading.fingerprinting import FILE, MOST, Fingerprinting
+from engine.loading.model import load_model
 from engine.loading.safetensors_file import StoredTensor
+from engine.settings import EngineSettings
 from tests.fakes.random_model import write_random_model
 
 
@@ -184,6 +186,31 @@ def test_no_thread_is_left_where_loading_ends_early(model: Path, tmp_path: Path)
     with pytest.raises(KeyboardInterrupt), Fingerprinting(content(model), tmp_path):
         raise KeyboardInterrupt
     assert active_count() == before
+
+
+def test_who_waits_for_what_is_read_can_end_the_load(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as when the program is closed: all weights are loaded, and much is left to read."""
+    until = time.monotonic() + 10
+
+    def endless(tensor: StoredTensor, is_wanted: Callable[[], bool]) -> bytes:
+        while is_wanted() and time.monotonic() < until:
+            time.sleep(0.001)
+        return b""
+
+    told = 0
+
+    def is_closing(done: int, total: int) -> None:
+        nonlocal told
+        told += done == total
+        if told > 1:
+            raise EngineClosed("it is")
+
+    monkeypatch.setattr("engine.loading.fingerprinting.tensor_digest", endless)
+    with pytest.raises(EngineClosed):
+        load_model(model, EngineSettings(cache=tmp_path / "cache"), is_closing)
+    assert time.monotonic() < until
 
 
 def test_a_file_that_is_gone_is_named(model: Path, tmp_path: Path) -> None:
