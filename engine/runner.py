@@ -170,8 +170,7 @@ class Runner:
         Returns float32 logits (rows, vocab) with the last, when its table gets longer, and None before it.
 
         Who does not look ahead waits: a write sent before would have to copy what a step reads. Who does
-        sends them by themselves: what launches answers' tokens is the same then
-        (docs/measured/beside-a-prompt-gpu.md).
+        sends them apart, so that answers' launches stay the same (docs/measured/beside-a-prompt-gpu.md).
         """
         part, decoder, x = filling.part, self._model.decoder, filling.x
         if x is None and layers >= self.layers:
