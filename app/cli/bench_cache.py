@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from argparse import Namespace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -38,10 +39,10 @@ def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report
     plan = plan.within(info.context_length)
     if plan.context < FEWEST:
         raise AppError(
-            f"{model_title(model)} has a context of {info.context_length} tokens, and {FEWEST + ROOM} are "
+            f"{info.name} has a context of {info.context_length} tokens, and {FEWEST + ROOM} are "
             f"needed; give another --model"
         )
-    _check_asked(args, info, model_title(model))
+    _check_asked(args, info)
     peer = _peer(args.vs, args.peer or Path(info.path), info, terminal)
     subject = Subject(args.shape or "", args.quant or "none", info.device, machine.device_name)
     with tempfile.TemporaryDirectory(prefix="mlxr-bench-cache-") as scratch:
@@ -64,19 +65,20 @@ def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report
     return Report(info, args.shape, subject, machine, version, plan, began, rows)
 
 
-def _check_asked(args: Namespace, info: ModelInfo, name: str) -> None:
+def _check_asked(args: Namespace, info: ModelInfo) -> None:
     """Raises AppError where more was asked for than the model takes; without being asked it is less."""
     for option, asked in (("--context", args.context), ("--long", args.long)):
         if asked is not None and asked + ROOM > info.context_length:
             raise AppError(
-                f"{option} {asked} and {ROOM} more do not fit {name}'s context of {info.context_length} "
+                f"{option} {asked} and {ROOM} more do not fit {info.name}'s context of {info.context_length} "
                 f"here; give at most {info.context_length - ROOM}"
             )
 
 
 def _info(model: Path, settings: EngineSettings) -> ModelInfo:
+    """What the engine says of `model`, under the name that people know it by."""
     with EngineClient(settings) as client:
-        return client.load(model)
+        return replace(client.load(model), name=model_title(model))
 
 
 def _peer(asked: str | None, path: Path, info: ModelInfo, terminal: Terminal) -> Peer | None:

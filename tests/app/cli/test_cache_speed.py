@@ -227,6 +227,19 @@ def test_the_command_prints_the_parts_that_are_asked_for(mlxr_here: Run, random_
     assert (report["pairs"], report["decoded"], report["peer"]) == (1, 4, None)
 
 
+def test_the_report_names_a_model_as_people_know_it(mlxr: Run, tmp_path: Path) -> None:
+    revision = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "hf" / "hub" / "models--someone--tiny"
+    write_random_model(repository / "snapshots" / revision)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(revision)
+    home = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_CACHE": None}
+    for model, name in (("someone/tiny", "someone/tiny"), ("guide", "the guide")):
+        done = mlxr("bench", "--cache", "--model", model, "--only", "steps", "--pairs", "1", env=home)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(f"{name} on ")
+
+
 def test_batches_stand_beside_mlx_lm(mlxr: Run, random_model: Path) -> None:
     options = ("--only", "batches", "--batches", "2", "--decode", "4", "--pairs", "1", "--vs", "mlx-lm")
     done = mlxr("bench", "--cache", "--model", random_model, *options, "--json")
