@@ -19,19 +19,25 @@ def socket_path(home: Path) -> Path:
     if len(os.fsencode(path)) <= LONGEST:
         return path
     name = hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:16]
-    return _SHORT / f"mlxr-{os.getuid()}" / f"{name}.sock"
+    return _short_folder() / f"{name}.sock"
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure that nobody else can have put a socket there: anybody may make folders in /tmp.
+    """Make sure that nobody else can have put a socket into /tmp/mlxr-UID: anybody may make that.
+
+    A data folder is not looked at, whoever may write there: who may could put other chats there, too.
 
     Raises OSError; PermissionError where somebody else made it, or others may write into it.
     """
-    if folder.parent != _SHORT:
+    if folder != _short_folder():
         return
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise PermissionError(f"{folder} is not this account's alone; remove it")
+
+
+def _short_folder() -> Path:
+    return _SHORT / f"mlxr-{os.getuid()}"
 
 
 class Claim:

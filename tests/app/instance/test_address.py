@@ -39,20 +39,35 @@ def test_an_address_can_be_bound_as_it_is(tmp_path: Path) -> None:
         server.bind(str(path))
 
 
-def test_only_a_folder_of_ones_own_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_folder_of_ones_own_is_trusted_in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(address, "_SHORT", tmp_path)
-    ours, open_to_all, link = (tmp_path / name for name in ("ours", "open", "link"))
+    ours = socket_path(Path("/" + "long" * 30)).parent
     ours.mkdir(mode=0o700)
-    open_to_all.mkdir()
-    open_to_all.chmod(0o777)
-    link.symlink_to(ours)
     check_folder(ours)
-    for bad in (open_to_all, link):
-        with pytest.raises(PermissionError, match="not this account's alone"):
-            check_folder(bad)
-    monkeypatch.setattr(os, "getuid", lambda: ours.stat().st_uid + 1)
-    with pytest.raises(PermissionError):
+    ours.chmod(0o777)
+    with pytest.raises(PermissionError, match="not this account's alone"):
         check_folder(ours)
+    elsewhere = ours.rename(tmp_path / "elsewhere")
+    elsewhere.chmod(0o700)
+    ours.symlink_to(elsewhere)
+    with pytest.raises(PermissionError, match="not this account's alone"):
+        check_folder(ours)
+    somebody = elsewhere.stat().st_uid + 1
+    monkeypatch.setattr(os, "getuid", lambda: somebody)
+    theirs = elsewhere.rename(socket_path(Path("/" + "long" * 30)).parent)
+    with pytest.raises(PermissionError, match="not this account's alone"):
+        check_folder(theirs)
+
+
+def test_a_data_folder_in_tmp_that_others_may_write_to_is_none_to_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address, "_SHORT", tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o775)
+    assert socket_path(home).parent == home
+    check_folder(home)
 
 
 def test_a_claim_is_held_by_one_at_a_time(tmp_path: Path) -> None:
