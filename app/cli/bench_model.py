@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.amounts import size
 from app.errors import AppError
 from app.model_location import GUIDE
 from engine import SHAPES, Quant, peer_quant, write_shape
@@ -37,7 +38,7 @@ def shape_model(name: str, quant: Quant, context: int) -> Generator[ShapeModel]:
         free = shutil.disk_usage(parent).free
         if free < needed:
             raise AppError(
-                f"{name} takes {needed / 1e9:.1f} GB and {Path(parent).parent} has {free / 1e9:.1f} GB free; "
+                f"{name} takes {size(needed)} and {Path(parent).parent} has {size(free)} free; "
                 "make room, or set TMPDIR to a folder on another disk"
             )
         written: dict[Quant, Path] = {}

@@ -259,7 +259,8 @@ def test_a_disk_without_room_is_one_line(mlxr_here: Run, monkeypatch: pytest.Mon
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10_000_000})())
     done = mlxr_here("bench", "--shape", "tinyllama-1.1b", "--quant", "q4")
     assert done.returncode == 1
-    assert "tinyllama-1.1b takes 0.6 GB" in done.stderr
+    assert "tinyllama-1.1b takes 636 MB and" in done.stderr
+    assert "has 10.0 MB free; make room" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
