@@ -58,6 +58,7 @@ def check_files(paths: Paths) -> list[Finding]:
         *_app(),
         _data_folder(paths.home),
         _free_space(paths.home),
+        *_disk_cache(paths.kv_cache),
         *_data(paths),
         _settings(paths),
         _guide(),
@@ -122,6 +123,20 @@ def _data_folder(home: Path) -> Finding:
     except OSError as error:
         return Finding(area, what, f"{home} cannot be written: {error.strerror}", "broken", advice)
     return Finding(area, what, f"{home}, writable" + ("" if nearest == home else " (not made yet)"))
+
+
+def _disk_cache(folder: Path) -> list[Finding]:
+    """Try a file in the folder; nothing is found where none was made yet."""
+    if not os.path.lexists(folder):
+        return []
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0" * 4096)
+    except OSError as error:
+        problem = f"{folder} cannot be written: {error.strerror}"
+        advice = "move it away or make it writable; until then chats are read again after a restart"
+        return [Finding("Files", "disk cache", problem, "note", advice)]
+    return [Finding("Files", "disk cache", f"{folder}, writable")]
 
 
 def _free_space(home: Path) -> Finding:

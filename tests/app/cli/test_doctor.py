@@ -153,6 +153,26 @@ def test_a_data_folder_that_cannot_be_written_is_broken(
     assert "MLXR_HOME" in found["Files/data folder"]["advice"]
 
 
+def test_what_stands_in_the_place_of_the_disk_cache_is_told(
+    mlxr: Run, random_model: Path, tmp_path: Path
+) -> None:
+    home = {"MLXR_HOME": str(tmp_path)}
+    cache = tmp_path / "kv-cache"
+    _, found = checks(mlxr, "--model", random_model, env=home)
+    assert "Files/disk cache" not in found
+    cache.touch()
+    code, found = checks(mlxr, "--model", random_model, env=home)
+    assert code == 0
+    assert found["Files/disk cache"]["state"] == "note"
+    assert found["Files/disk cache"]["is"] == f"{cache} cannot be written: Not a directory"
+    assert "move it away" in found["Files/disk cache"]["advice"]
+    cache.unlink()
+    cache.mkdir()
+    _, found = checks(mlxr, "--model", random_model, env=home)
+    assert found["Files/disk cache"]["state"] == "ok"
+    assert not list(cache.iterdir())
+
+
 def test_broken_settings_are_reported_and_kept(mlxr: Run, random_model: Path, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{")
     code, found = checks(mlxr, "--model", random_model, env={"MLXR_HOME": str(tmp_path)})
