@@ -68,7 +68,7 @@ def _product_specs(files: GgufFiles, dtype: mx.Dtype) -> Iterator[CaseSpec]:
 
 
 def _products(files: GgufFiles, name: str, dtype: mx.Dtype) -> Iterator[Product]:
-    """Those of all layers; neighbours in one form are one product, as in `engine.layers.matrix.joined`."""
+    """Those of all layers; neighbours in one form are one, as in `engine.layers.matrix.load_matrices`."""
     config = files.config
     hidden, inner, heads = config.hidden_size, config.intermediate_size, config.heads * config.head_dim
     for layer, qkv in enumerate(_projections(files, dtype)):
