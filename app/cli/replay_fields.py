@@ -42,7 +42,7 @@ def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
         reader, holds = _READERS[name]
         try:
             values[name] = reader(value)
-        except (TypeError, ValueError, UnicodeEncodeError):
+        except (TypeError, ValueError, OverflowError, UnicodeEncodeError):
             raise BadField(f'"{name}" must be {holds}') from None
     return values
 
