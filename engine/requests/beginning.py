@@ -44,12 +44,18 @@ class Beginning:
         holders, freed = Counter[int](), 0
         for given, victim in enumerate(reversed(behind), 1):
             for page in victim.table.pages:
-                if page != NO_PAGE and page not in shared:
+                if page != NO_PAGE and page not in shared and not self._is_kept(page):
                     holders[page] += 1
                     freed += holders[page] == self._pager.references(page) - self._pager.is_cached(page)
             if missing - given <= freed:
                 return behind[: -given - 1 : -1]
         return []
+
+    def _is_kept(self, page: int) -> bool:
+        """Whether a pinned chat owns it too: it stays in memory when those that run let go of it."""
+        tree = self._memory.tree
+        node = tree.node_at(page) if tree.has_pins else None
+        return node is not None and tree.is_pinned(node)
 
     @property
     def _has_suspect(self) -> bool:
@@ -64,7 +70,11 @@ class Beginning:
         return missing - len(self._shared(sequence)) if missing > 0 else missing
 
     def _shared(self, sequence: Sequence) -> list[int]:
-        """Whole pages that it finds, and that those who run hold: it needs no others in their place."""
-        match = self._memory.tree.match(sequence.known, sequence.length - 1)
+        """Whole pages that it finds, and that nobody could evict for it: it needs no others in their place.
+
+        Those that run hold them, or they are kept for a pinned chat, which may be its own.
+        """
+        tree, references = self._memory.tree, self._pager.references
+        match = tree.match(sequence.known, sequence.length - 1)
         found = match.nodes[match.first : match.length // self._pager.page_size]
-        return [node.page for node in found if self._pager.references(node.page) > 1]
+        return [node.page for node in found if references(node.page) > 1 or tree.is_pinned(node)]

@@ -131,6 +131,39 @@ def test_a_pinned_chat_that_fills_memory_goes_on_in_its_last_page(tmp_path: Path
     queue.close()
 
 
+def test_a_pinned_chat_goes_on_beside_an_answer_on_the_pages_that_are_kept_for_it(tmp_path: Path) -> None:
+    """Its 16 pages are in memory, and the one that it needs besides is free."""
+    queue = Queue(tmp_path, pages=32)
+    queue.serving.chats.pin("mine", True)
+    queue.add(queue.request("first", ids(250), 4, "window", "mine"))
+    queue.work()
+    queue.add(queue.request("api", ids(40, 7), 100))
+    queue.work_until_all_write()
+    queue.add(queue.request("second", (*ids(250), 7, 8, 9), 3, "window", "mine"))
+    queue.work()
+    assert [end.id for end in queue.ends] == ["first", "second", "api"]
+    assert queue.preemptions == 0
+    queue.serving.chats.pin("mine", False)
+    queue.close()
+
+
+def test_nobody_gives_way_whose_pages_stay_for_a_pinned_chat(tmp_path: Path) -> None:
+    """What "like" holds is the pinned chat's but for a page: "win" would wait for "old" all the same."""
+    queue = Queue(tmp_path, pages=24)
+    queue.serving.chats.pin("kept", True)
+    queue.add(queue.request("kept", ids(190), 3, chat="kept"))
+    queue.work()
+    queue.add(queue.request("old", ids(90, 5), 40, "window", age=60.0))
+    queue.add(queue.request("like", (*ids(190), 9), 20, age=1.0))
+    queue.work_until_all_write()
+    queue.add(queue.request("win", ids(120, 4), 3, "window", "w"))
+    queue.work()
+    assert [end.id for end in queue.ends] == ["kept", "like", "old", "win"]
+    assert queue.preemptions == 0
+    queue.serving.chats.pin("kept", False)
+    queue.close()
+
+
 def test_an_answer_that_gave_way_is_guessed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its prompt is computed again in pieces, behind each of which nothing is new for the draft model."""
     guess_always(monkeypatch)

@@ -43,15 +43,19 @@ class Item:
 
 @dataclass
 class Memory:
-    """One whose cached pages have not left; `found` are those that who asks begins with."""
+    """One whose cached pages have not left; `found` are those that who asks begins with.
+
+    `kept` are those that a pinned chat owns.
+    """
 
     pager: Pager
     pinned: frozenset[str]
     found: list[int]
+    kept: frozenset[int]
 
     @property
     def available_pages(self) -> int:
-        return self.pager.free_pages + len(self.pager.idle_pages)
+        return self.pager.free_pages + len(set(self.pager.idle_pages) - self.kept)
 
     @property
     def tree(self) -> Memory:
@@ -59,6 +63,16 @@ class Memory:
 
     def keeps(self, chat: str) -> bool:
         return chat in self.pinned
+
+    @property
+    def has_pins(self) -> bool:
+        return bool(self.kept)
+
+    def node_at(self, page: int) -> Node | None:
+        return Node((), None, 0, b"", page) if self.pager.is_cached(page) else None
+
+    def is_pinned(self, node: Node) -> bool:
+        return node.page in self.kept
 
     def match(self, tokens: tuple[int, ...], limit: int) -> Match:
         nodes = [Node((), None, depth, b"", page) for depth, page in enumerate(self.found)]
@@ -93,7 +107,9 @@ def scene(data: st.DataObject) -> tuple[Memory, Scheduler[Item], Item]:
     for item in data.draw(st.sets(st.sampled_from(scheduler.running))) if found else ():
         scheduler.remove(item)  # what it held of them, only the tree does now
         pager.free(item.table)
-    return Memory(pager, pinned, found), scheduler, asking
+    cached = [page for page in range(PAGES) if pager.is_cached(page)]
+    kept = data.draw(st.frozensets(st.sampled_from(cached))) if cached else frozenset[int]()
+    return Memory(pager, pinned, found, kept), scheduler, asking
 
 
 @given(data=st.data())
