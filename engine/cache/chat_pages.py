@@ -89,8 +89,6 @@ class ChatPages:
         return budget_pages(pages * head_bytes(arena.coding), smaller, self._settings)
 
     def refusal(self, request: Request) -> Exception:
-        """It ran alone, and pages that are pinned stand in its way."""
-        longest = max(sequence.table.length for sequence in request.sequences) + 1
-        needed = self._model.pager.pages_for(longest) + len(request.sequences) - 1
-        capacity = self.capacity(request.command.chat, request.prompt)
-        return refused(needed, request.command.n, len(request.prompt), capacity)
+        """It ran alone, and pages that are pinned stand in the way of its prompt."""
+        prompt = min(len(request.prompt), request.most_resident)
+        return refused(prompt, request.command.n, self.capacity(request.command.chat, request.prompt))

@@ -43,23 +43,28 @@ def check_capacity(prompt: int, answers: int, capacity: Capacity) -> None:
         prompt: tokens of the prompt that are in pages at once.
         answers: how many are drawn behind it.
     """
-    shared, tail = divmod(prompt, capacity.page_size)
-    needed = shared + answers if tail or answers > 1 else capacity.pages_for(prompt + 1)
+    needed = _needed(prompt, answers, capacity)
     if needed > capacity.available:
         raise _refused(prompt, needed, _ways_out(prompt, answers, needed, capacity), capacity)
 
 
-def refused(needed: int, answers: int, prompt: int, capacity: Capacity) -> Refused:
-    """The error for a request that got on so far, and cannot get `needed` pages with nobody beside it.
+def refused(prompt: int, answers: int, capacity: Capacity) -> Refused:
+    """The error for a request that was accepted, and whose prompt cannot be computed with nobody beside it.
 
     What its answers have room for is named too: each has whole pages behind those of the prompt.
     """
+    needed = _needed(prompt, answers, capacity)
     ways = _ways_out(prompt, answers, needed, capacity)
     shared = prompt // capacity.page_size
     context = (shared + (capacity.available - shared) // answers) * capacity.page_size
     if context > prompt:
         ways = (WayOut("smaller context", context), *ways)
     return _refused(prompt, needed, ways, capacity)
+
+
+def _needed(prompt: int, answers: int, capacity: Capacity) -> int:
+    """Pages of the prompt's whole ones, and one more for each answer: the rest of it, and the next token."""
+    return prompt // capacity.page_size + answers
 
 
 def _refused(prompt: int, needed: int, ways: tuple[WayOut, ...], capacity: Capacity) -> Refused:

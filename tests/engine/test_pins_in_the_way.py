@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, TextChunk
-from engine.events.cache import WayOut
+from engine.events.cache import Refusal, WayOut
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
+from tests.engine.queued import Queue
 from tests.fakes.listener import Listener, running_engine
 
 PAGES, PAGE = 8, 16
@@ -77,6 +79,29 @@ def test_an_answer_beside_pinned_pages_ends_where_these_begin(checked: Checked, 
     end = run(checked, engine, ask("b", ids(20, 7), 100, "b"))
     assert (end.reason, end.limit) == ("length", "memory")
     assert 20 + len(end.tokens) == (PAGES - 4) * PAGE
+
+
+def test_where_pages_are_pinned_while_a_prompt_is_read_its_refusal_counts_all_of_it(tmp_path: Path) -> None:
+    """After 48 of its 100 tokens: four pages are left for the seven of them and of the token behind."""
+    queue = Queue(tmp_path, pages=PAGES, prefill_chunk=48)
+    queue.add(queue.request("a", ids(60), 3, chat="a"))
+    queue.work()
+    queue.add(queue.request("b", ids(100, 7), 5, chat="b"))
+    while not any(sequence.table.length for sequence in queue.serving._batcher):
+        queue.serving.work()
+    queue.serving.chats.pin("a", True)
+    while queue.serving.busy:
+        queue.serving.work()
+    (failed,) = [event for event in queue.events if isinstance(event, Failed)]
+    assert failed.refusal == Refusal(
+        needed_pages=7,
+        available_pages=4,
+        ways_out=(WayOut("shorten", 37), WayOut("evict", 4, "a")),
+        pinned_pages=4,
+        prompt_tokens=100,
+    )
+    queue.serving.chats.pin("a", False)
+    queue.close()
 
 
 def test_where_pages_are_pinned_meanwhile_an_answer_ends_with_what_it_has(

@@ -79,7 +79,7 @@ def test_one_is_not_called_several() -> None:
 
 @given(prompt=st.integers(1, 500), answers=st.integers(1, 32), capacity=CAPACITY)
 def test_in_a_smaller_context_all_answers_have_room(prompt: int, answers: int, capacity: Capacity) -> None:
-    ways = {way.kind: way for way in refused(99, answers, prompt, capacity).refusal.ways_out}
+    ways = {way.kind: way for way in refused(prompt, answers, capacity).refusal.ways_out}
     shared, room = prompt // capacity.page_size, capacity.available
     if "smaller context" not in ways:
         assert shared + answers > room or prompt % capacity.page_size == 0
