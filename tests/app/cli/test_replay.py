@@ -158,6 +158,19 @@ def test_pages_are_spilled_that_are_in_files(mlxr_here: Run, random_model: Path,
     assert written <= totals["cache"]["ssd_bytes"] == totals["cache"]["spilled_bytes_today"]
 
 
+def test_chats_have_the_pages_that_are_cached_at_the_end(
+    mlxr_here: Run, random_model: Path, tmp_path: Path
+) -> None:
+    """Three answers hold more pages while they run than are kept of them."""
+    ask = {"max_tokens": 5, "ignore_eos": True, "temperature": 0}
+    one = {"id": "one", "chat": "a", "tokens": [1, *range(10, 90)], **ask}
+    two = {"id": "two", "chat": "b", "tokens": [1, *range(40, 95)], **ask, "n": 3, "after": "one"}
+    _, totals = played(mlxr_here, write(tmp_path, one, two), "--model", random_model)
+    pages = {chat: memory["memory_bytes"] // totals["page_bytes"] for chat, memory in totals["chats"].items()}
+    assert pages == {"a": 6, "b": 4}
+    assert totals["pages_cached"] == 10
+
+
 def test_none_is_where_the_disk_takes_none_and_why_is_said(
     mlxr_here: Run, random_model: Path, tmp_path: Path
 ) -> None:
