@@ -51,7 +51,7 @@ def die_after(calls: int) -> None:
             if left <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    os.fdopen = lambda descriptor, mode, buffering: InPieces(descriptor, mode)  # type: ignore[assignment]
+    os.fdopen = lambda descriptor, mode, buffering=-1: InPieces(descriptor, mode)  # type: ignore[assignment]
     threading.setprofile(count)
     sys.setprofile(count)
 
