@@ -6,10 +6,12 @@ and deletions among them, in KV memory of 400 pages with an SSD cache of 60 MB.
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import sys
 import threading
+import time
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -33,6 +35,8 @@ from engine.machine.process_memory import process_bytes
 GUIDE = Path(__file__).parents[2] / "resources" / "guide" / "model"
 CAP = 60_000_000
 AT_ONCE = 6
+PATIENCE = 10.0
+"""Seconds for which idle threads may outlast the engine."""
 LONGEST = 3000
 """Tokens of a chat; the guide holds 4,096."""
 
@@ -110,6 +114,10 @@ def soak(folder: Path, requests: int) -> None:
             case _:
                 pass
     has_ended = engine.close(60)
+    until = time.monotonic() + PATIENCE
+    while threading.active_count() > 1 and time.monotonic() < until:
+        gc.collect()  # pools of threads end with the model that had them, which is in circles
+        time.sleep(0.05)
     _tell(folder, sent, has_ended=has_ended, threads=[each.name for each in threading.enumerate()])
 
 
