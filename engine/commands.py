@@ -48,6 +48,8 @@ class LoadModel:
 class UnloadModel:
     """Free a model and its pages; cancels what runs on it. Emits ModelUnloaded, nothing if it is not there.
 
+    Where another model has requests, what is worth keeping is put on SSD between their steps first.
+
     `path`: which; "" is the one that was loaded last.
     """
 

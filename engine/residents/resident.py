@@ -23,6 +23,7 @@ class Resident:
         turn: when it made its last step, as a number that grows.
         used: when somebody needed it last.
         tidied: when its pages were last tidied up, or it was last at work.
+        is_wanted: whether requests may reach it; who is unloaded beside others' answers may be here still.
     """
 
     command: LoadModel
@@ -30,6 +31,7 @@ class Resident:
     turn: int = 0
     used: float = 0.0
     tidied: float = 0.0
+    is_wanted: bool = True
 
     @property
     def path(self) -> str:
@@ -45,6 +47,8 @@ class Resident:
 
     def leaves_in(self, after: float | None, now: float) -> float | None:
         """Seconds until it makes room, unused for `after`; None: never, unless something changes."""
+        if not self.is_wanted:
+            return 0.0
         if after is None or self.serving is None or self.serving.busy or self.serving.chats.holds_pinned:
             return None
         return max(0.0, self.used + after - now)

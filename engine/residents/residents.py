@@ -106,14 +106,17 @@ class Residents:
         self._ready(resident)
 
     def unload(self, path: str) -> None:
-        """A model, or with "" the newest, is not wanted any more. Emits ModelUnloaded where it was."""
+        """A model, or with "" the newest, is not wanted any more. Emits ModelUnloaded once it is gone."""
         resident = self._named(path)
         if resident is None:
             return
         if resident.serving is None:
             self._emit(ModelUnloaded(resident.path))
-        self._part_with(resident)
-        self._share()
+            self._part_with(resident)
+        else:
+            resident.at_work.cancel_all()
+            resident.is_wanted = False
+            self._send_away()
 
     def close(self) -> None:
         """Free all of them."""
@@ -197,17 +200,18 @@ class Residents:
                 resident.tidied = self._clock()
 
     def _named(self, path: str) -> Resident | None:
-        return self._all.get(path) if path else next(reversed(self._all.values()), None)
+        wanted = {resident.path: resident for resident in self._all.values() if resident.is_wanted}
+        return wanted.get(path) if path else next(reversed(wanted.values()), None)
 
     def _send_away(self) -> None:
-        """Models that nobody has used for long make room, and come back with the next request.
+        """Unloaded models make room, and such as nobody has used for long until the next request for them.
 
         Beside others' answers what is worth keeping is written first, a little at each turn.
         """
         for resident in self._awake:
             is_due = resident.leaves_in(self.after, self._clock()) == 0
             if is_due and (not self.busy or resident.put_some_away()):
-                self._put_out(resident, "idle")
+                self._put_out(resident, "idle" if resident.is_wanted else "asked")
                 self._share()
 
     def _wake(self, resident: Resident) -> None:
@@ -252,7 +256,9 @@ class Residents:
                 for other, pages in zip(others, shares, strict=False):
                     other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
-            self._part_with(min(others, key=lambda other: (other.at_work.busy, other.used)), "room")
+            self._part_with(
+                min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used)), "room"
+            )
         return None
 
     def _shares(self, residents: list[Resident], *newcomer: Tenant) -> list[int] | None:
@@ -270,15 +276,18 @@ class Residents:
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
         """Nobody wants it any more; it is gone from memory, if it was there."""
-        del self._all[resident.path]
-        if resident.serving is not None:
-            self._put_out(resident, reason)
-        if self._all and self._chats.pop(resident.path, None):  # the last one's are told until another comes
-            self._emit_chats()
+        resident.is_wanted = False
+        self._put_out(resident, reason)
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
-        self._forgetting.take(resident.leave())
-        self._emit(ModelUnloaded(resident.path, reason))
+        """It is gone from memory, and forgotten where nobody wants it."""
+        if resident.serving is not None:
+            self._forgetting.take(resident.leave())
+            self._emit(ModelUnloaded(resident.path, reason))
+        if not resident.is_wanted:
+            del self._all[resident.path]
+            if self._all and self._chats.pop(resident.path, None):  # the last's are told until another comes
+                self._emit_chats()
 
     def _tell(self, path: str, event: Event) -> None:
         """What a model tells goes on, chats with what other models have of them."""

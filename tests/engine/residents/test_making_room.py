@@ -22,6 +22,7 @@ from engine import (
     UnloadModel,
 )
 from engine.kv.arena import Arena
+from tests.engine.held_disk import held_writes
 from tests.engine.residents.two_models import CONTEXT_PAGES, ONE, PAGE_BYTES, PROMPT, ask, pages_of, unloaded
 from tests.engine.watched import watch_memory
 from tests.fakes.listener import Listener, running_engine
@@ -136,6 +137,41 @@ def test_unloading_one_gives_the_other_the_whole_budget(
     listener.wait(lambda event: event == ModelUnloaded(str(second)))
     listener.wait(lambda event: isinstance(event, Stats) and event.total_pages == 2 * CONTEXT_PAGES)
     assert pages_of(listener, first) == 2 * CONTEXT_PAGES
+
+
+def test_unloading_one_that_has_much_to_write_holds_up_no_answer_of_another(
+    models: tuple[Path, Path, Path],
+    with_disk: Callable[..., EngineSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    first, second = models[0], write_random_model(tmp_path / "second", max_position_embeddings=1 << 17)
+    may_write = held_writes(monkeypatch)
+    with running_engine(with_disk()) as listener:
+        listener.load(first, "first")
+        listener.load(second, "second")
+        listener.submit(ask("once", first))
+        once = listener.finished("once")
+        with listener.held():
+            listener.submit(ask("endless", second, 1 << 16))
+            listener.submit(ask("cut off", first, 300, chat="d"))
+        listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "cut off")
+        listener.submit(UnloadModel(str(first)))
+        assert listener.finished("cut off").reason == "cancelled"
+        listener.submit(ask("late", first))
+        assert "is not loaded" in listener.failed("late").error
+        listener.drain()
+        for _ in range(20):
+            listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "endless")
+        assert not unloaded(listener.events)  # the disk takes nothing, and the other's answer goes on
+        may_write.set()
+        listener.wait(lambda event: event == ModelUnloaded(str(first)))
+        listener.submit(Cancel("endless"))
+        assert listener.finished("endless").reason == "cancelled"
+        listener.load(first, "first again")
+        listener.submit(ask("again", first))
+        assert listener.finished("again").tokens == once.tokens
+        assert listener.finished("again").timing.cached_tokens == 192
 
 
 @pytest.mark.usefixtures("settled_memory")
