@@ -36,12 +36,6 @@ from engine.telling import Teller
 _LAYERED = 3
 """Chunks of prompts that go through the model layer by layer beside answers may be so many times as long."""
 
-_TELL_WITHIN = 0.25
-"""Seconds for which the answers to Release and Flush wait for pages to be written."""
-
-_BESIDE_ANSWERS = 0.02
-"""The same while there are answers that would wait too."""
-
 _Found = tuple[Sequence, int]
 """Nothing more of a sequence is read back: so many of its tokens are in memory, and the rest is new."""
 
@@ -164,21 +158,21 @@ class Serving:
         """What it would find, were it sent now. Not `is_alone`: another model has requests."""
         return self._expecting.predict(request, is_alone=is_alone)
 
-    def release(self, chat: str) -> None:
-        """Put the pages that only `chat` owns on SSD, and free their memory."""
+    def release(self, chat: str, seconds: float) -> None:
+        """Put the pages that only `chat` owns on SSD, which has so long for it, and free their memory."""
         self._finding.let_go()
-        until = time.perf_counter() + _TELL_WITHIN
-        self._memory.put_away(chat, _BESIDE_ANSWERS if self.busy else _TELL_WITHIN)
+        until = time.perf_counter() + seconds
+        self._memory.put_away(chat, seconds)
         if not self.busy:
             if self.model.tier is not None:
                 self.model.tier.flush(max(0.0, until - time.perf_counter()))
             self._tidying.rest_began()  # what is written later is told then
         self._tell.stats()
 
-    def flush(self) -> bool:
-        """Wait a moment for pages to be written that the SSD took, and tell; returns whether none is left."""
+    def flush(self, seconds: float) -> bool:
+        """Wait so long for pages to be written that the SSD took, and tell; returns whether none is left."""
         tier = self.model.tier
-        is_all = tier is None or tier.flush(_BESIDE_ANSWERS if self.busy else _TELL_WITHIN)
+        is_all = tier is None or tier.flush(seconds)
         self._tell.stats()
         return is_all
 

@@ -9,11 +9,18 @@ from engine.events.cache import Flushed, Freed
 from engine.events.events import Event
 from engine.residents.residents import Residents
 
+_TELL_WITHIN = 0.25
+"""Seconds for which the answers to Release and Flush wait for pages to be written."""
+
+_BESIDE_ANSWERS = 0.02
+"""The same while there are answers, of any model, that would wait too."""
+
 CacheCommand = Forget | Keep | Share | Pin | Release | Flush
 
 
 def handle_cache(command: CacheCommand, models: Residents, emit: Callable[[Event], None]) -> None:
     """Do it; emits what somebody waits for."""
+    seconds = _BESIDE_ANSWERS if models.busy else _TELL_WITHIN
     match command:
         case Forget():
             models.forget(command.chat)
@@ -30,7 +37,7 @@ def handle_cache(command: CacheCommand, models: Residents, emit: Callable[[Event
                 serving.chats.pin(command.chat, command.pinned)
         case Release():
             for serving in models.servings:
-                serving.release(command.chat)
+                serving.release(command.chat, seconds)
         case Flush():
-            flushed = [serving.flush() for serving in models.servings]
+            flushed = [serving.flush(seconds) for serving in models.servings]
             emit(Flushed(is_all=all(flushed)))

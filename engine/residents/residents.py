@@ -256,9 +256,8 @@ class Residents:
                 for other, pages in zip(others, shares, strict=False):
                     other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
-            self._part_with(
-                min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used)), "room"
-            )
+            first = min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used))
+            self._part_with(first, "room")
         return None
 
     def _shares(self, residents: list[Resident], *newcomer: Tenant) -> list[int] | None:

@@ -115,7 +115,7 @@ def test_every_map_is_the_pagers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     watched.work()
     watched.pinned.clear()
     watched.serving.chats.pin("a", False)
-    watched.serving.release("b")
+    watched.serving.release("b", 0.25)
     watched.serving.chats.forget("c")
     watched.serving.tidy(10.0)
     watched.serving.watch_pages(False)

@@ -277,14 +277,13 @@ def test_memory_that_another_model_needs_is_written_first_however_small_the_queu
 def test_a_chat_that_is_released_leaves_at_rest_what_could_not_be_written_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.serving._TELL_WITHIN", 0.0)
     model, prompt = Model(tmp_path, tmp_path / "kv", max_position_embeddings=4096), long_prompt(0, 200)
     tier, memory = model.model.tier, model.model.memory
     assert tier is not None
     may_write = held_writes(monkeypatch)
     monkeypatch.setattr(tier._writer, "_queue_bytes", 64 * model.model.arena.page_bytes)
     model.ask("a", prompt, chat="a")
-    model.serving.release("a")
+    model.serving.release("a", 0.0)
     assert memory.cached_pages == 200
     may_write.set()
     for _ in range(9):
