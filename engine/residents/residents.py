@@ -18,7 +18,7 @@ from engine.fitting.sharing import chats_of_all, tenant_at, tenant_of
 from engine.kv.ssd.tier import SsdTier
 from engine.machine.machine import memory_bytes
 from engine.requests.failure import failure
-from engine.residents.opening import open_model
+from engine.residents.opening import open_model, own_settings
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
 from engine.rest.forgetting import Forgetting
@@ -57,9 +57,8 @@ class Residents:
         self._chats: dict[str, Mapping[str, ChatMemory]] = {}
         self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
         self._forgetting = Forgetting(settings.ssd, settled, clock)
-        self._are_pages_watched = False
+        self._are_pages_watched, self._idle_since = False, 0.0
         self._turns = Turns(clock)
-        self._idle_since = 0.0
 
     @property
     def _awake(self) -> list[Resident]:
@@ -97,6 +96,7 @@ class Residents:
 
     def load(self, command: LoadModel) -> None:
         """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
+        own_settings(command, self._settings)  # what makes no sense unloads nothing
         if (same := self._all.get(command.path)) is not None:
             self._part_with(same)
         resident = Resident(command)

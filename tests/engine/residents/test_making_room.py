@@ -215,6 +215,18 @@ def test_a_load_that_fails_changes_nothing_for_the_others(
     assert pages_of(listener, first) == 2 * CONTEXT_PAGES
 
 
+@pytest.mark.parametrize("wrong", [{"context": 0}, {"kv_bits": 3}])
+def test_settings_that_make_no_sense_unload_nothing(
+    wrong: dict[str, int], listener: Listener, models: tuple[Path, Path, Path]
+) -> None:
+    listener.load(models[0], "first")
+    listener.submit(LoadModel("again", str(models[0]), **wrong))
+    assert f"{next(iter(wrong))} is {next(iter(wrong.values()))}" in listener.failed("again").error
+    assert not unloaded(listener.events)
+    listener.submit(ask("a", models[0]))
+    assert listener.finished("a").tokens
+
+
 def test_one_that_cannot_be_loaded_anew_leaves_the_other_the_whole_budget(
     listener: Listener, models: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
