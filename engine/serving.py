@@ -10,6 +10,7 @@ from engine.bench.profiling import StepProfiler
 from engine.cache.arena_room import ArenaRoom
 from engine.cache.chat_pages import ChatPages
 from engine.cache.finding import Finding
+from engine.errors import EngineError
 from engine.events.cache import Predicted
 from engine.events.events import Event
 from engine.kv.pager import OutOfPages
@@ -179,6 +180,7 @@ class Serving:
     def forget(self, chat: str) -> None:
         """Drop the cached pages of a chat; what was asked for it goes on without being kept."""
         self._batcher.forget(chat)
+        self._speculations.forget(chat)
         self.chats.forget(chat)
 
     def watch_pages(self, is_watched: bool) -> None:
@@ -282,6 +284,8 @@ class Serving:
     def _broke(self, error: Exception, flying: Sent | None) -> None:
         """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
+        if not isinstance(error, EngineError):
+            self._speculations.distrust()
         if culprit := self._broken.blame(error, flying):
             if not isinstance(error, OutOfPages):
                 self._endings.fail(culprit, error)

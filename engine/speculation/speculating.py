@@ -7,15 +7,13 @@ from collections.abc import Callable
 from collections.abc import Sequence as Many
 from enum import Enum, auto
 
-from engine.kv.pager import OutOfPages
 from engine.requests.request import Sequence
 from engine.rest.warm_up import IsWarm
 from engine.speculation.copying import CopyGain
-from engine.speculation.costs import StepCosts
 from engine.speculation.draft import LENGTHS, MOST_DRAFTED, Draft
-from engine.speculation.gain import SpeculationGain
 from engine.speculation.lookup import PromptLookup
-from engine.speculation.model_drafter import DraftModel, ModelDrafter
+from engine.speculation.model_drafter import DraftModel
+from engine.speculation.model_guesses import Costs, ModelGuesses
 from engine.speculation.verify import Verdict
 
 _CATCH_UP = 64
@@ -75,8 +73,8 @@ class Speculations:
         steps, alone, self._rests = 1 + self._rests, self._alone, 0
         speculation = self._of.get(sequence)
         if speculation is None:
-            drafter = ModelDrafter(self._model) if self._model else None
-            speculation = self._of[sequence] = Speculation(sequence, self._costs, drafter, self._is_warm)
+            model = ModelGuesses(sequence, self._model, self._costs) if self._model else None
+            speculation = self._of[sequence] = Speculation(sequence, self._costs, model, self._is_warm)
         last, self._guessed_at = self._guessed_at, self._clock()
         speculation.guess(self._guessed_at - last if speculation is alone else None, steps)
         self._alone = speculation
@@ -92,14 +90,21 @@ class Speculations:
         self._alone = self._resting = None
         self._rests = 0
         if speculation := self._of.pop(sequence, None):
-            speculation.close()
+            speculation.close(sequence.request.owner)
 
+    def forget(self, chat: str) -> None:
+        """What the draft model has cached of `chat` goes."""
+        if self._model is not None:
+            self._model.model.memory.forget(chat)
 
-class Costs:
-    """What steps of the model cost, with drafts that were looked up and with drafts of a model."""
-
-    def __init__(self) -> None:
-        self.lookup, self.model = StepCosts(), StepCosts()
+    def distrust(self) -> None:
+        """After a device error no page holds what it should, of the draft model's neither."""
+        for speculation in self._of.values():
+            speculation.close(None)
+        self._of.clear()
+        self._alone = self._resting = None
+        if self._model is not None:
+            self._model.live.drop_pages()
 
 
 class _Step(Enum):
@@ -115,14 +120,13 @@ class _Step(Enum):
 class Speculation:
     """Guesses of one answer: what followed before, else what a draft model says."""
 
-    def __init__(self, sequence: Sequence, costs: Costs, model: ModelDrafter | None, is_warm: IsWarm) -> None:
+    def __init__(self, sequence: Sequence, costs: Costs, model: ModelGuesses | None, is_warm: IsWarm) -> None:
         """`costs`: shared by the model's answers."""
         self._sequence, self._is_warm = sequence, is_warm
         self._lookup, self._model = PromptLookup(), model
         self._taken: int | None = None  # tokens of the answer looked through; None: not its prompt yet
-        self._modelled = 0  # tokens that the draft model knows
         self._costs = costs
-        self._copying, self._model_gain = CopyGain(costs.lookup), SpeculationGain(costs.model)
+        self._copying = CopyGain(costs.lookup)
         self._before = self._step = _Step.OTHER  # the step that is read next, and the one before it
         self._checked: tuple[Draft, Verdict] | None = None
 
@@ -145,7 +149,7 @@ class Speculation:
         self._take_in()
         sequence.draft, sequence.wants_draft = None, False
         self._before = self._step
-        if not sequence.generated:
+        if not sequence.generated or self._model_reads_on():
             self._step = _Step.OTHER
         elif sequence.is_in_flight:
             has_any = self._lookup.match > 0 or self._model is not None
@@ -159,10 +163,10 @@ class Speculation:
         """What came of a draft."""
         self._checked = draft, verdict
 
-    def close(self) -> None:
-        """The answer has ended."""
+    def close(self, chat: str | None) -> None:
+        """The answer has ended; the draft model keeps for `chat` what it has read, unless that is None."""
         if self._model is not None:
-            self._model.close()
+            self._model.close(chat)
 
     def _learn(self, seconds: float | None, steps: int) -> None:
         """What the steps that were read took and brought; plain ones are what drafts are compared with."""
@@ -174,8 +178,8 @@ class Speculation:
         step, costs = self._step, self._costs.lookup
         if seconds is None:
             return
-        if self._model is not None:
-            self._model_gain.stepped(1, seconds)
+        if self._model is not None and step is not _Step.OTHER:
+            self._model.stepped(1, seconds)
         if step is _Step.HELD:
             costs.held(seconds)
         elif step is _Step.LONE and self._before is not step:
@@ -189,10 +193,10 @@ class Speculation:
             if seconds is not None:
                 self._costs.lookup.stepped(1 + drafted, seconds)
             self._copying.checked(drafted, accepted)
-        else:
+        elif self._model is not None:
             if seconds is not None:
-                self._model_gain.stepped(1 + drafted, seconds)
-            self._model_gain.accepted(drafted, accepted)
+                self._model.stepped(1 + drafted, seconds)
+            self._model.accepted(drafted, accepted)
 
     def _take_in(self) -> None:
         """Look through what is new, and compare it with what was foretold."""
@@ -221,22 +225,18 @@ class Speculation:
         if match and self._copying.is_worth_waiting(match, self._most, self._lengths):
             self._copying.waited()
             return True
-        return self._most_of_model() > 0
+        return self._model is not None and self._model.best(self._most, self._lengths) > 0
+
+    def _model_reads_on(self) -> bool:
+        """Whether the draft model reads, where nothing was looked up: such a step is no plain one."""
+        return self._model is not None and not self._match and self._model.reads_on(self._most, self._lengths)
 
     def _draft(self) -> Draft | None:
         """What to check in the next step; None to decode plainly."""
         match = self._match
         if match and (best := self._copying.best(match, self._most, self._lengths)):
             return self._lookup.draft(best)
-        most = self._most_of_model()
-        if not most or self._model is None:
-            return None
-        self._model.add(self._sequence.tokens(self._modelled, self._sequence.length))
-        self._modelled = self._sequence.length
-        try:
-            return self._model.draft(most) if self._model.knows_all else None
-        except OutOfPages:
-            return None
+        return self._model.draft(self._most, self._lengths) if self._model else None
 
     @property
     def _match(self) -> int:
@@ -249,17 +249,6 @@ class Speculation:
         sequence = self._sequence
         left = sequence.request.most_tokens - len(sequence.generated) - sequence.is_in_flight
         return min(MOST_DRAFTED, left - 1)
-
-    def _most_of_model(self) -> int:
-        model = self._model
-        if (
-            model is None
-            or self._most <= 0
-            or not model.knows_all
-            or not model.is_warm(self._sequence.length)
-        ):
-            return 0
-        return self._model_gain.best(self._most, self._lengths())
 
     def _lengths(self) -> list[int]:
         """Of drafts whose step compiles nothing: nobody waits for that in the middle of an answer."""

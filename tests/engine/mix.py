@@ -116,7 +116,8 @@ class Mix:
     def _load(self) -> None:
         self._ready += 1
         self.context = self._listener.load(self.model.folder, f"load {self._ready}").model.context_length
-        self._resident = self.watch.models[-1].most_resident
+        self._served = self.watch.models[-1 if self.settings.draft_model is None else -2]
+        self._resident = self._served.most_resident
 
     def _unload(self) -> None:
         """What runs is cancelled; counts of the engine begin anew."""
@@ -304,7 +305,7 @@ class Mix:
 
     @property
     def _total(self) -> int:
-        return self.watch.models[-1].pager.total_pages
+        return self._served.pager.total_pages
 
     def _needed(self, command: Generate) -> int:
         """Pages for a prompt, shared as far as it fills pages, and one for each answer."""

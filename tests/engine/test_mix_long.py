@@ -18,6 +18,7 @@ from tests.engine.watched import (
     restore_always,
     watch_memory,
 )
+from tests.fakes.random_model import write_random_model
 
 REQUESTS = 500
 
@@ -105,3 +106,29 @@ def test_five_hundred_requests_on_quantised_pages(
         assert mix.seen[name] > 0, name
     # The others' text seldom repeats: of two runs with a window and 4 bits one had nothing to guess.
     assert kind != "qwen3" or mix.seen["drafted_tokens"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "pages", "is_right"), [("llama", 12, True), ("qwen3", 40, False)])
+def test_five_hundred_requests_with_a_draft_model(
+    kind: str, pages: int, is_right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model itself, whose drafts are right, or another of its shape; its pages are few as well."""
+    model = checked_model(tmp_path, kind)
+    settings = EngineSettings(
+        page_size=4,
+        kv_bytes=pages * 2 * 12_288,
+        prefill_chunk=16,
+        ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0),
+        draft_model=model.folder if is_right else write_random_model(tmp_path / "other", seed=9),
+    )
+    restore_always(monkeypatch)
+    guess_always(monkeypatch)
+    watch = watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, pages, Chances(reload=0.02)).play(REQUESTS, at_once=3)
+    drafts = watch.models[-1]
+    print(f"\n{kind}, {drafts.pager.total_pages} pages of drafts, {watch.steps} steps: {dict(mix.seen)}")
+    drafts.memory.check([])
+    for name in ("evicted_pages", "restored_pages", "drafted_tokens"):
+        assert mix.seen[name] > 0, name

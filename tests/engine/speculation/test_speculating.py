@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Sequence as Many
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine import EngineSettings, Finished, Generate, LoadModel, Message, SamplingParams, Stats
+from engine import EngineSettings, Finished, Forget, Generate, LoadModel, Message, SamplingParams, Stats
 from engine.batcher import Batcher
 from engine.loading.model import load_model
 from engine.machine.machine import compute_dtype
 from engine.residents.opening import open_model
 from engine.runner import Runner
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
+from engine.speculation.model_guesses import Lengths, ModelGuesses
+from engine.speculation.speculating import Speculation
 from engine.steps.batch import Sent
+from engine.steps.parts import Part
 from tests.engine.watched import guess_always
-from tests.fakes.listener import running_engine
+from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
 GUIDE = Path(__file__).parents[3] / "resources" / "guide" / "model"
@@ -124,16 +128,96 @@ def test_a_draft_model_that_is_wrong_changes_nothing_either(tmp_path: Path) -> N
 def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
     model = load_model(GUIDE, EngineSettings(), lambda done, total: None)
     drafter = ModelDrafter(DraftModel(model, model))
-    drafter.add(model.tokenizer.encode(TEXT))
+    drafter.add(model.tokenizer.encode(TEXT), "c")
+    while drafter.is_behind:
+        drafter.read(1.0)
     first = drafter.draft(3)
     for _ in range(2):
-        drafter.add(())
+        drafter.add((), "c")
         assert drafter.draft(3) == first
-    drafter.add(first.tokens)
-    drafter.add(())
+    drafter.add(first.tokens, "c")
+    drafter.add((), "c")
     assert drafter.draft(1).tokens
-    drafter.close()
+    drafter.close("c")
     model.memory.check([])
+
+
+class Reading:
+    """What the draft model read in one go, and how many tokens of the answer there were before each time.
+
+    Nothing is looked up meanwhile.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        guess_always(monkeypatch)
+        monkeypatch.setattr(Speculation, "_match", 0)
+        self.tokens, self.behind = list[int](), list[int]()
+        read, reads_on = ModelDrafter.read, ModelGuesses.reads_on
+
+        def noted(drafter: ModelDrafter, seconds: float) -> None:
+            before = drafter._table.length
+            read(drafter, seconds)
+            self.tokens.append(drafter._table.length - before)
+
+        def asked(guesses: ModelGuesses, most: int, lengths: Lengths) -> bool:
+            is_reading = reads_on(guesses, most, lengths)
+            self.behind += [len(guesses._sequence.generated)] * is_reading
+            return is_reading
+
+        monkeypatch.setattr(ModelDrafter, "read", noted)
+        monkeypatch.setattr(ModelGuesses, "reads_on", asked)
+
+
+def turns(listener: Listener, prompt: tuple[int, ...], chat: str = "c") -> Finished:
+    greedy = SAMPLINGS["greedy"]
+    name = f"{len(listener.drain())}"
+    listener.submit(Generate(name, tokens=prompt, max_tokens=60, ignore_eos=True, chat=chat, sampling=greedy))
+    return listener.finished(name)
+
+
+def test_a_draft_model_reads_a_long_text_between_tokens_and_each_turn_only_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, rng = Reading(monkeypatch), random.Random(2)
+    text = tuple(rng.randrange(300, 3000) for _ in range(1500))
+    with running_engine(EngineSettings(draft_model=GUIDE)) as listener:
+        listener.load(GUIDE)
+        first = turns(listener, text)
+        assert 1400 < sum(reading.tokens) < 1560
+        assert max(reading.tokens) <= 512
+        assert len(set(reading.behind)) == len(reading.behind) > 2  # a token of the answer between any two
+        assert first.drafted_tokens > 0
+        read = len(reading.tokens)
+        second = turns(listener, (*text, *first.tokens, *text[:20]))
+        assert sum(reading.tokens[read:]) < 60
+        assert second.drafted_tokens > 0
+        listener.submit(Forget("c"))
+        read = len(reading.tokens)
+        turns(listener, (*text, *first.tokens), "another")
+        assert sum(reading.tokens[read:]) > 1400
+
+
+def test_behind_a_step_that_broke_a_draft_model_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, broken = Reading(monkeypatch), list[int]()
+    text, step = tuple(300 + 7 * place % 2700 for place in range(700)), Runner.step
+
+    def breaks_once(runner: Runner, parts: Many[Part], tokens: mx.array) -> mx.array:
+        if not broken and parts[0].table.length > 710:
+            broken.append(1)
+            raise RuntimeError("the device is gone")
+        return step(runner, parts, tokens)
+
+    with running_engine(EngineSettings(draft_model=GUIDE)) as listener:
+        listener.load(GUIDE)
+        plain = turns(listener, text, "plain")
+        reading.tokens.clear()
+        monkeypatch.setattr(Runner, "step", breaks_once)
+        listener.submit(Generate("breaks", tokens=text, max_tokens=60, ignore_eos=True, chat="d"))
+        assert "the device is gone" in listener.failed("breaks").error
+        reading.tokens.clear()
+        again = turns(listener, text, "plain")
+        assert sum(reading.tokens) > 600
+        assert again.tokens == plain.tokens
 
 
 @pytest.mark.parametrize("budget", [7_000_000, 700_000])
@@ -180,7 +264,7 @@ def test_rows_that_only_one_of_both_has_break_no_answer(
         with running_engine(EngineSettings(draft_model=model, cache=tmp_path / "cache")) as listener:
             listener.load(own)
             for number in range(3):
-                ids = tuple(random.Random(number).sample(range(3, 300), 20))
+                ids = tuple(random.Random(number).sample(range(3, 300), 8))
                 listener.submit(
                     Generate(
                         f"{number}", tokens=ids, max_tokens=40, ignore_eos=True, speculation=model is not None

@@ -1,0 +1,86 @@
+"""What a draft model guesses of one answer: when it reads the text, and how much it drafts where it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.kv.pager import OutOfPages
+from engine.requests.request import Sequence
+from engine.speculation.costs import StepCosts
+from engine.speculation.draft import Draft
+from engine.speculation.gain import SpeculationGain
+from engine.speculation.model_drafter import DraftModel, ModelDrafter
+
+_READING = 0.01, 0.1
+"""Seconds for which the draft model reads between two steps, at least and at most."""
+
+Lengths = Callable[[], list[int]]
+"""Of drafts that may be checked now."""
+
+
+class Costs:
+    """What steps of the model cost, with drafts that were looked up and with drafts of a model."""
+
+    def __init__(self) -> None:
+        self.lookup, self.model = StepCosts(), StepCosts()
+
+
+class ModelGuesses:
+    """A draft model beside one answer."""
+
+    def __init__(self, sequence: Sequence, model: DraftModel, costs: Costs) -> None:
+        self._sequence, self._plain = sequence, costs.lookup
+        self._drafter, self._gain = ModelDrafter(model), SpeculationGain(costs.model)
+        self._told = 0  # tokens
+
+    def stepped(self, tokens: int, seconds: float) -> None:
+        """See SpeculationGain; not for a step during which the draft model read."""
+        self._gain.stepped(tokens, seconds)
+
+    def accepted(self, drafted: int, accepted: int) -> None:
+        """See SpeculationGain."""
+        self._gain.accepted(drafted, accepted)
+
+    def best(self, most: int, lengths: Lengths) -> int:
+        """How many of at most `most` tokens to draft now; 0 to decode plainly."""
+        if most <= 0 or not self._drafter.knows_all or not self._drafter.is_warm(self._sequence.length):
+            return 0
+        return self._gain.best(most, lengths())
+
+    def reads_on(self, most: int, lengths: Lengths) -> bool:
+        """Whether a draft would pay but for text that the draft model has not read; it has some more now.
+
+        That takes about as long as a step: an answer is half as quick until the draft model has caught up.
+        """
+        if not self.best(most, lengths):
+            return False
+        self._tell()
+        if not self._drafter.knows_all or not self._drafter.is_behind:
+            return False
+        least, longest = _READING
+        try:
+            self._drafter.read(min(max(self._plain.plain_seconds, least), longest))
+        except OutOfPages:
+            return False
+        return True
+
+    def draft(self, most: int, lengths: Lengths) -> Draft | None:
+        """What to check in the next step; None to decode plainly."""
+        if not (best := self.best(most, lengths)):
+            return None
+        self._tell()
+        try:
+            return (
+                self._drafter.draft(best) if self._drafter.knows_all and not self._drafter.is_behind else None
+            )
+        except OutOfPages:
+            return None
+
+    def close(self, chat: str | None) -> None:
+        """The answer has ended; what was read is kept for `chat`, unless that is None."""
+        self._drafter.close(chat)
+
+    def _tell(self) -> None:
+        sequence = self._sequence
+        self._drafter.add(sequence.tokens(self._told, sequence.length), sequence.request.owner)
+        self._told = sequence.length
