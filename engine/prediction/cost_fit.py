@@ -57,6 +57,11 @@ class CostFit:
         """Of that feature in all measurements together."""
         return sum(features[feature] for kept in self._kept.values() for _, features, _ in kept)
 
+    def most(self, feature: int) -> float:
+        """Of that feature in the measurement that has most of it."""
+        measured = (features[feature] for kept in self._kept.values() for _, features, _ in kept)
+        return max(measured, default=0.0)
+
     def forget(self) -> None:
         """Drop the oldest measurement, where there is one."""
         oldest = min(filter(None, self._kept.values()), key=lambda kept: kept[0][0], default=None)

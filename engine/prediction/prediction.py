@@ -22,8 +22,9 @@ SHORT = 8
 """Tokens up to which a prompt's rest is computed like an answer's, which takes other kernels."""
 
 _FAR = 4
-"""Times as many tokens as were measured in all: of more nothing is said. Short prompts know what launching
-takes and next to nothing of a token: seven of 20 to 40 said 0.5 s of 4,000, which took 5.8."""
+"""Times as many tokens as a request had, or the chunks of the first ones together: of more nothing is said.
+Short prompts know what launching takes and next to nothing of a token: seven of 20 to 40 said 0.5 s of 4,000,
+which took 5.8, and of some hundred a seventh of what they took."""
 
 _PACE = 0.6  # power of the ratio by which the last requests were slower: as much is expected of the next one
 
@@ -132,9 +133,9 @@ class Rates:
         """What `tokens` prompt tokens behind `context` others take."""
         if tokens <= 0:
             return 0.0
-        like, other = self._fits_for(tokens)
-        seconds = _chunk_seconds(like, tokens, context)
-        return _chunk_seconds(other, tokens, context) if seconds is None else seconds
+        known = (fit for fit in self._fits_for(tokens) if tokens <= _FAR * fit.most(1))
+        told = (fit.seconds(_chunk(tokens, context)) for fit in known)
+        return next((seconds for seconds in told if seconds is not None), None)
 
     def reading_seconds(self, tokens: int, context: int) -> float | None:
         """The same, as chunks of the first requests have shown until enough are known as a whole."""
@@ -197,7 +198,8 @@ class Rates:
 
     def _by_chunks(self, tokens: int, context: int) -> float | None:
         """By chunks of the first requests; None where there is better to go by, or nothing."""
-        return _chunk_seconds(self._first, tokens, context) if tokens > 0 and self.has_few else None
+        is_known = 0 < tokens <= _FAR * self._first.total(1)
+        return self._first.seconds(_chunk(tokens, context)) if is_known and self.has_few else None
 
     def _work_seconds(self, new_tokens: int, cached: int, steps: int) -> float | None:
         """What computing takes by all that was measured, at the pace of then."""
@@ -259,11 +261,6 @@ def _chunk(tokens: int, context: int) -> Features:
     However few its tokens are, the keys and values of all before them have to be brought together.
     """
     return 1.0, float(tokens), tokens * (context + tokens / 2), float(context)
-
-
-def _chunk_seconds(fit: CostFit, tokens: int, context: int) -> float | None:
-    """What a chunk takes, where it is not much longer than all that was measured."""
-    return fit.seconds(_chunk(tokens, context)) if tokens <= _FAR * fit.total(1) else None
 
 
 def _few(steps: int, tokens: int, context: int) -> Features:
