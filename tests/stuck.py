@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -82,9 +83,11 @@ def _native_stacks() -> str:
     debugger = shutil.which("gdb")
     if debugger is None:
         return "no gdb here: no native stacks"
-    command = [debugger, "-p", str(os.getpid()), "-batch", "-ex", "thread apply all bt 12"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout
+    command = ["timeout", "60", debugger, "-p", str(os.getpid()), "-batch", "-ex", "thread apply all bt 12"]
+    with tempfile.TemporaryFile("w+") as told:  # this process stands still meanwhile, and empties no pipe
+        subprocess.run(command, stdout=told, stderr=subprocess.STDOUT, check=False)
+        told.seek(0)
+        return told.read()
 
 
 class Watch:

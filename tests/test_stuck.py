@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -73,3 +74,13 @@ def test_a_test_that_lasts_is_told_of_once_and_one_that_ends_is_not(
         printed += capsys.readouterr().err
     assert watch.told == ["test_long has lasted for 2.1 s", "the account"]
     assert printed == "test_long has lasted for 2.1 s\nthe account\n"
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no debugger here")
+def test_stacks_of_more_threads_than_a_pipe_holds_are_told() -> None:
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(thread_at("waits"))
+        told = account(lambda: None)
+    assert told.count("Thread 0x") > 100
+    assert len(told) > 1 << 16
