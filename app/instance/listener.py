@@ -173,7 +173,7 @@ class Listener:
         """Do what is asked. False for what nobody understands."""
         try:
             asked: object = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):  # RecursionError: nested too deep
             return False
         if (opening := opening_asked(asked)) is not None:
             self._on_open(opening)
