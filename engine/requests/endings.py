@@ -49,6 +49,8 @@ class Endings:
         request, sequence.reason = sequence.request, reason
         if rest := sequence.drain():
             self._tell.text(sequence, rest)
+        if reason == "length" and sequence.stops.stopped:  # by a stop string in what was held back
+            sequence.reason = reason = "stop"
         if sequence.is_discarded:
             self._batcher.discard(sequence)
         else:

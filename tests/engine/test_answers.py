@@ -15,10 +15,12 @@ from engine import (
     Generate,
     Message,
     PrefillProgress,
+    SampleEnded,
     SamplingParams,
     TextChunk,
 )
 from engine.tokenizer import load_tokenizer
+from tests.engine.mix import samples
 from tests.fakes.listener import Listener
 from tests.fakes.random_model import VOCAB, write_random_model
 
@@ -67,6 +69,23 @@ def test_stop_strings_end_the_answer_and_are_not_part_of_it(listener: Listener, 
     end = listener.finished("b")
     assert end.reason == "stop"
     assert end.text == text[: text.index(stop)]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_stop_string_in_text_held_back_to_the_last_token_is_why_an_answer_ended(
+    n: int, listener: Listener, folder: Path
+) -> None:
+    listener.load(folder)
+    listener.submit(Generate("a", tokens=PROMPT, max_tokens=20, ignore_eos=True))
+    text = listener.finished("a").text
+    longer, stop = text + "and more", text[5:9]
+    listener.submit(Generate("b", tokens=PROMPT, max_tokens=20, ignore_eos=True, stop=(longer, stop), n=n))
+    end = listener.finished("b")
+    for answer in samples(end):
+        assert answer.text == text[: text.index(stop)]
+        assert answer.reason == "stop"
+    ended = [event.reason for event in listener.events if isinstance(event, SampleEnded)]
+    assert ended == ["stop"] * (n - 1)
 
 
 def test_an_end_token_stops_and_is_reported(listener: Listener, tmp_path: Path, folder: Path) -> None:
