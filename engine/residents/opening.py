@@ -40,6 +40,7 @@ def open_model(
     try:
         own = own_settings(command, settings)
         model = load_model(Path(command.path), own, progress)
+        model.tokenizer.longest = model.whole_context
         size = model.info.weight_bytes
         model.prove_block_kernels(
             lambda: emit(LoadProgress(command.id, size, size, is_trying=True)), is_closing

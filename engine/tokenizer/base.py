@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.commands import Message
-from engine.errors import InvalidRequest
+from engine.errors import InvalidRequest, PromptTooLong
 from engine.tokenizer.chat_template import ChatTemplate
 from engine.tokenizer.detokenizer import Pieces, StreamDetokenizer, decode_all
 from engine.tokenizer.markers import TAG, Markers, check_text
@@ -18,6 +18,10 @@ Place = Literal["first", "after token", "inside"]
 _STAND_INS = ("\ufdd3\ufdd4", "\ufdd5 Two lines,\nin words. \ufdd6")
 """Answers that nobody gives, to find what a template puts behind one; unlike each other, so that a template
 which looks at the answer is found out."""
+
+
+_LETTERS = 16
+"""For each token that a model can read, as many of a longer text are cut first: few tokens have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class MarkerTokenizer(ABC):
         self.bos_id = vocabulary.bos_id
         self.eos_ids = vocabulary.eos_ids
         self.chat_template = vocabulary.chat_template
+        self.longest: int | None = None
         self._controls = vocabulary.controls
         self._wants_bos = vocabulary.wants_bos
         self._unusable = vocabulary.unusable
@@ -64,7 +69,7 @@ class MarkerTokenizer(ABC):
     def encode(self, text: str, *, add_bos: bool = True, special: bool = False) -> list[int]:
         """See `Tokenizer.encode`."""
         check_text(text)
-        ids = self._marked(text) if special else self._encode_text(text, "first")
+        ids = self._cut(text, self._marked if special else lambda text: self._encode_text(text, "first"))
         return self._one_bos(ids) if add_bos else ids
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
@@ -76,7 +81,7 @@ class MarkerTokenizer(ABC):
         one text in which nothing is parsed. A person can thus write anything and end no turn with it.
         """
         rendered = self._render([self._guard(message) for message in messages])
-        ids = self._encode_split(rendered) if TAG in rendered else self._marked(rendered)
+        ids = self._cut(rendered, self._encode_split if TAG in rendered else self._marked)
         return self._one_bos(ids)
 
     def encode_after(self, messages: Sequence[Message], answer: int, last: int) -> list[int] | None:
@@ -86,6 +91,7 @@ class MarkerTokenizer(ABC):
         tail = tails.pop()
         if tails or tail is None:
             return None
+        self._check_length(tail, self._encode_split)
         is_control = self._pieces.token_bytes(last) is None
         parts = list(self._controls.split(tail))
         end = next((place for place, part in enumerate(parts) if isinstance(part, int)), None)
@@ -120,6 +126,24 @@ class MarkerTokenizer(ABC):
     def detokenizer(self) -> StreamDetokenizer:
         """See `Tokenizer.detokenizer`."""
         return StreamDetokenizer(self._pieces)
+
+    def _cut(self, text: str, encode: Callable[[str], list[int]]) -> list[int]:
+        """Ids of a prompt's text, which `encode` makes, unless there are far too many of them."""
+        self._check_length(text, encode)
+        return encode(text)
+
+    def _check_length(self, text: str, encode: Callable[[str], list[int]]) -> None:
+        """Raises PromptTooLong where the beginning of `text` has twice as many tokens as are of use.
+
+        Cutting all of it, to say how many there are, would take a second for each megabyte.
+        """
+        if (most := self.longest) is None or len(text) <= _LETTERS * most:
+            return
+        if len(encode(text[: _LETTERS * most])) > 2 * most:
+            raise PromptTooLong(
+                f"the prompt has more than {2 * most:,} tokens and this model's context holds {most:,} "
+                "at most, answer included; shorten it"
+            )
 
     def _marked(self, text: str) -> list[int]:
         return self._usable(self._encode_marked(text))

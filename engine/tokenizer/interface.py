@@ -36,6 +36,7 @@ class Tokenizer(Protocol):
         bos_id: the token that starts a text, or None when the model has none.
         eos_ids: tokens that end an answer.
         chat_template: None when the model has none; then `encode_chat` raises.
+        longest: most tokens of a prompt that are of use; None: any number.
 
     An instance is for one thread at a time.
     """
@@ -44,6 +45,7 @@ class Tokenizer(Protocol):
     bos_id: int | None
     eos_ids: frozenset[int]
     chat_template: ChatTemplate | None
+    longest: int | None
 
     def encode(self, text: str, *, add_bos: bool = True, special: bool = False) -> list[int]:
         """Token ids of `text`.
@@ -56,6 +58,7 @@ class Tokenizer(Protocol):
 
         Raises:
             InvalidRequest: `text` holds half a surrogate pair or code points reserved by this module.
+            PromptTooLong: it has far more tokens than `longest`; not all of it was read to find that out.
         """
         ...
 
@@ -72,6 +75,7 @@ class Tokenizer(Protocol):
 
         Raises:
             InvalidRequest: there is no chat template, or it refuses this conversation.
+            PromptTooLong: as `encode`.
             TokenizerError: the template itself fails.
         """
         ...
@@ -91,6 +95,7 @@ class Tokenizer(Protocol):
 
         Raises:
             InvalidRequest: there is no chat template, or it refuses this conversation.
+            PromptTooLong: as `encode`.
             TokenizerError: the template itself fails.
         """
         ...

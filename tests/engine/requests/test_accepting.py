@@ -60,6 +60,18 @@ def test_a_prompt_that_is_too_long_for_the_whole_context_is_not_told_of_a_settin
         assert failed.ways_out == ()
 
 
+def test_a_prompt_of_megabytes_is_refused_by_its_beginning(folder: Path) -> None:
+    with running_engine(EngineSettings(context=50)) as listener:
+        listener.load(folder)
+        listener.submit(Generate("a", messages=(Message("user", "fox " * 1_000_000),)))
+        failed = listener.failed("a")
+        assert (failed.kind, failed.error) == (
+            "PromptTooLong",
+            "the prompt has more than 2,048 tokens and this model's context holds 1,024 at most, "
+            "answer included; shorten it",
+        )
+
+
 def test_a_chat_that_has_become_too_long_may_begin_anew(folder: Path) -> None:
     first, answer = Message("user", "a " * 40), Message("assistant", "b " * 40)
     with running_engine(EngineSettings(context=50)) as listener:
