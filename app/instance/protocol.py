@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 PROTOCOL = 1
@@ -36,8 +37,17 @@ def opening_asked(asked: object) -> Opening | None:
     """What `opening_ask` made, also by a version that knew of models only; None for anything else."""
     match asked:
         case {"ask": "open", "model": str() | None as model, "open": str() | None as wanted}:
-            return Opening(model, wanted)
+            opening = Opening(model, wanted)
         case {"ask": "open", "model": str() | None as model}:
-            return Opening(model)
+            opening = Opening(model)
         case _:
             return None
+    return opening if _can_be_path(opening.model) and _can_be_path(opening.wanted) else None
+
+
+def _can_be_path(text: str | None) -> bool:
+    """Whether a file can be called so; of what none can, the window could not even say what is wrong."""
+    try:
+        return b"\0" not in os.fsencode(text or "")
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False

@@ -129,9 +129,20 @@ def test_the_first_app_is_the_one_that_answers(home: Path, feed: LiveFeed) -> No
         b'{"ask": "everything"}\n',
         b"[1]\n",
         b"[" * 20_000 + b"\n",
+        b'{"ask": "open", "model": "/models/\\u0000", "open": null}\n',
+        b'{"ask": "open", "model": null, "open": "/\\ud800.gguf"}\n',
         b"x" * 100_000,
     ],
-    ids=["no JSON", "no text", "unknown", "no object", "nested too deep", "too long"],
+    ids=[
+        "no JSON",
+        "no text",
+        "unknown",
+        "no object",
+        "nested too deep",
+        "NUL in a path",
+        "half a character",
+        "too long",
+    ],
 )
 def test_nonsense_is_hung_up_on_and_hurts_nobody(home: Path, feed: LiveFeed, asked: bytes) -> None:
     with connected(home) as other, socket.socket(socket.AF_UNIX) as stranger:
