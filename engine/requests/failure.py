@@ -11,6 +11,9 @@ from engine.events.events import Failed
 GOOD_STEPS = 4
 """Steps past the place where one broke that a suspect makes alone before it shares them again."""
 
+_LONGEST = 300
+"""Characters of an error that is none of ours; its traceback has all of it."""
+
 
 @dataclass(slots=True)
 class Suspicion:
@@ -39,7 +42,13 @@ def failure(request_id: str, error: Exception) -> Failed:
     detail = "".join(traceback.format_exception(error))
     return Failed(
         request_id,
-        f"something broke inside the engine ({error}); the log has the details",
+        f"something broke inside the engine ({_one_line(error)}); the log has the details",
         "Internal",
         detail,
     )
+
+
+def _one_line(error: Exception) -> str:
+    """What it says, such as a compiler's many lines, as one that is fit to show."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
