@@ -115,9 +115,9 @@ class Scheduler(Generic[T]):
         self._running = _with(self._running, item, _rank)
 
     def victim(self, asking: T) -> T | None:
-        """Who gives its pages up for `asking`: the worst-ranked one that runs, if it stands behind it."""
-        worst = self._running[-1] if self._running else None
-        return worst if worst is not None and worst is not asking and worst.rank >= asking.rank else None
+        """Who gives its pages up for `asking`, which runs: the worst-ranked one, unless that is itself."""
+        worst = self._running[-1]
+        return None if worst is asking else worst
 
     def give_way(self, item: T) -> None:
         """It ran, and waits again."""

@@ -113,7 +113,10 @@ def test_without_a_place_the_first_that_can_have_one_starts() -> None:
 
 
 class Comparison(RuleBasedStateMachine):
-    """Every item is waiting, sorted by turn, or running, by rank; of equals who came first is first."""
+    """Every item is waiting, sorted by turn, or running, by rank; of equals who came first is first.
+
+    While a prompt is read only those begin whose turn is before its.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,9 +124,9 @@ class Comparison(RuleBasedStateMachine):
         self.waiting: list[Item] = []
         self.running: list[Item] = []
 
-    @rule(rank=st.integers(0, 5), reading=st.integers(0, 4))
-    def arrives(self, rank: int, reading: int) -> None:
-        item = Item(float(rank), reading=float(reading))
+    @rule(rank=st.integers(0, 5), reading=st.integers(0, 4), pending=st.integers(1, 3))
+    def arrives(self, rank: int, reading: int, pending: int) -> None:
+        item = Item(float(rank), pending, float(reading))
         self.scheduler.add(item)
         self.waits(item)
 
@@ -137,6 +140,9 @@ class Comparison(RuleBasedStateMachine):
         has_place = len(self.running) < MOST
         assert self.scheduler.has_place == has_place
         due = [item for item in self.waiting if has_place or item.rank < self.running[-1].rank]
+        being_read = [item.turn for item in self.running if item.pending > 1]
+        if due and being_read and due[0].turn >= min(being_read):
+            due = []
         assert first is (due[0] if due else None)
         if first is not None:
             if not has_place:
@@ -146,6 +152,22 @@ class Comparison(RuleBasedStateMachine):
             self.waiting.remove(first)
             self.running.append(first)
             self.running.sort(key=lambda running: running.rank)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def joins(self, data: st.DataObject) -> None:
+        """Another answer to the same prompt, which is read."""
+        item = Item(data.draw(st.sampled_from(self.running)).rank)
+        self.scheduler.join(item)
+        self.running.append(item)
+        self.running.sort(key=lambda running: running.rank)
+
+    @precondition(lambda self: self.scheduler.filling)
+    @rule()
+    def reads(self) -> None:
+        filling = self.scheduler.filling
+        assert filling is not None
+        filling.pending -= 1
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -174,6 +196,8 @@ class Comparison(RuleBasedStateMachine):
         assert list(self.scheduler.running) == self.running
         assert list(self.scheduler.waiting) == self.waiting
         assert list(self.scheduler) == [*self.running, *self.waiting]
+        read = [item for item in self.running if item.pending > 1]
+        assert self.scheduler.filling is min(read, key=lambda item: item.turn, default=None)
 
 
 TestComparison = Comparison.TestCase
