@@ -77,7 +77,7 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tup
     fitting = capacity.available - prompt // capacity.page_size
     if answers > 1 and fitting >= 1:
         ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
-    over = prompt - max(0, capacity.available - answers + 1) * capacity.page_size + 1
+    over = prompt - (capacity.available - answers + 1) * capacity.page_size + 1
     if 0 < over < prompt:
         ways.append(WayOut("shorten", over))
     if needed <= capacity.pages:

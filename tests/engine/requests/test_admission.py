@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,18 +47,46 @@ def test_a_request_is_refused_exactly_when_pages_are_missing(
     assert (refusal.pinned_pages, refusal.prompt_tokens) == (capacity.pages - available, prompt)
     assert f"{missing:,}" in str(caught.value)
     assert ("pinned chats" in str(caught.value)) == (available < capacity.pages)
-    ways = {way.kind: way for way in refusal.ways_out}
-    if "shorten" in ways:
-        check_capacity(prompt - ways["shorten"].amount, answers, capacity)
-    if "fewer answers" in ways:
-        assert ways["fewer answers"].amount < answers
-        check_capacity(prompt, ways["fewer answers"].amount, capacity)
-    if "evict" in ways:
-        check_capacity(prompt, answers, replace(capacity, pinned={}, pinned_pages=0))
-    in_8_bits = replace(capacity, pages=capacity.pages_in_8_bits)
-    assert ("quantise" in ways) == (missing <= in_8_bits.available)
-    if "quantise" in ways:
-        check_capacity(prompt, answers, in_8_bits)
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 3])
+def test_exactly_the_ways_out_that_help_are_named(page_size: int) -> None:
+    pinned = {"b": 2, "a": 1, "c": 0}
+    for prompt, answers, pages, is_pinned, times in itertools.product(
+        range(1, 9), range(1, 5), range(1, 6), [False, True], [1, 2]
+    ):
+        capacity = Capacity(pages, page_size, pinned, 2, times * pages)  # "a" has a page of "b"
+        if not is_pinned:
+            capacity = replace(capacity, pinned={}, pinned_pages=0)
+        assert ways_out_of(prompt, answers, capacity) == ways_that_help(prompt, answers, capacity)
+
+
+def ways_out_of(prompt: int, answers: int, capacity: Capacity) -> list[WayOut] | None:
+    """None where it is accepted."""
+    try:
+        check_capacity(prompt, answers, capacity)
+    except Refused as error:
+        return list(error.refusal.ways_out)
+    return None
+
+
+def ways_that_help(prompt: int, answers: int, capacity: Capacity) -> list[WayOut] | None:
+    """Each is tried, and the one of a kind that changes least is named."""
+
+    def is_held(tokens: int, answers: int, pages: int = capacity.pages) -> bool:
+        return needed(tokens, answers, capacity.page_size) <= max(0, pages - capacity.pinned_pages)
+
+    if is_held(prompt, answers):
+        return None
+    fewer = [number for number in range(answers - 1, 0, -1) if is_held(prompt, number)]
+    shorter = [less for less in range(1, prompt) if is_held(prompt - less, answers)]
+    ways = [WayOut("fewer answers", number) for number in fewer[:1]]
+    ways += [WayOut("shorten", less) for less in shorter[:1]]
+    if needed(prompt, answers, capacity.page_size) <= capacity.pages:
+        ways += [WayOut("evict", held, chat) for chat, held in sorted(capacity.pinned.items()) if held]
+    if is_held(prompt, answers, capacity.pages_in_8_bits):
+        ways.append(WayOut("quantise", 8))
+    return ways
 
 
 def test_the_words_are_one_line_with_every_way_out() -> None:
