@@ -26,6 +26,8 @@ CHAIN = tuple(range(100))
         ((*CHAIN, 1, 2), 96, None, (None, None)),  # the last page was not full
         ((*CHAIN[:50], 7, 8), 16, None, (16, "evicted")),  # also edited, but this cost more
         ((*CHAIN[:6], *range(200, 280)), 70, None, (None, None)),  # back on a branch that is cached
+        (range(200, 280), 0, None, (0, "edited")),  # from the first token on
+        (range(200, 280), 0, "system prompt changed", (0, "system prompt changed")),
     ],
 )
 def test_reasons(
@@ -36,6 +38,7 @@ def test_reasons(
 ) -> None:
     prefixes = ChatPrefixes(16)
     prefixes.computed("a", CHAIN)
+    prefixes.computed("a", ())  # one that was cancelled before it began
     assert prefixes.miss("a", prompt, reused, known) == told
 
 
@@ -73,11 +76,21 @@ def test_of_many_branches_the_latest_are_known() -> None:
 
 
 def test_a_chat_that_goes_on_is_one_branch() -> None:
-    prefixes = ChatPrefixes(16)
+    prefixes, other = ChatPrefixes(16), range(500, 600)
+    prefixes.computed("a", other)
     for turn in range(1, 100):
         prefixes.computed("a", CHAIN[:turn])
-    prefixes.computed("a", range(500, 600))
-    assert prefixes.miss("a", CHAIN, 0, None) == (0, "evicted")
+    for branch in (CHAIN, other):
+        assert prefixes.miss("a", branch, 0, None) == (0, "evicted")
+
+
+def test_of_many_chats_those_asked_for_last_are_known() -> None:
+    prefixes, most = ChatPrefixes(16), 256
+    for chat in ("first", "second", *map(str, range(most - 2)), "first", "one more"):
+        prefixes.computed(chat, CHAIN)
+    known = ["first", *map(str, range(most - 2)), "one more"]
+    assert all(prefixes.miss(chat, CHAIN, 0, None) == (0, "evicted") for chat in known)
+    assert prefixes.miss("second", CHAIN, 0, None) == (None, None)
 
 
 @pytest.mark.parametrize(
