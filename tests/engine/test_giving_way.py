@@ -164,6 +164,18 @@ def test_nobody_gives_way_whose_pages_stay_for_a_pinned_chat(tmp_path: Path) -> 
     queue.close()
 
 
+def test_an_answer_gives_way_to_a_prompt_that_is_read_beside_it(tmp_path: Path) -> None:
+    """There were pages for both when it began; while it is read, a few tokens at a time, the answer grows."""
+    queue = Queue(tmp_path, pages=33, prefill_chunk=4)
+    queue.add(queue.request("api", ids(90), 150))
+    queue.work_until_all_write()
+    queue.add(queue.request("win", ids(410, 4), 3, "window", "w"))
+    queue.work()
+    assert [end.id for end in queue.ends] == ["win", "api"]
+    assert queue.preemptions == 1
+    queue.close()
+
+
 def test_an_answer_that_gave_way_is_guessed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its prompt is computed again in pieces, behind each of which nothing is new for the draft model."""
     guess_always(monkeypatch)

@@ -23,7 +23,10 @@ CHAIN = tuple(range(100))
         ((*CHAIN[:50], 7, 8), 50, None, (50, "edited")),
         ((*CHAIN[:50], 7, 8), 50, "template changed", (50, "template changed")),
         ((*CHAIN, 1, 2), 32, None, (32, "evicted")),
-        ((*CHAIN, 1, 2), 96, None, (None, None)),  # the last page was not full
+        ((*CHAIN, 1, 2), 84, None, (84, "evicted")),  # a page
+        ((*CHAIN, 1, 2), 85, None, (None, None)),  # the last page was not full
+        (CHAIN[:60], 43, None, (43, "evicted")),
+        (CHAIN[:60], 44, None, (None, None)),  # the last token is computed in any case
         ((*CHAIN[:50], 7, 8), 16, None, (16, "evicted")),  # also edited, but this cost more
         ((*CHAIN[:6], *range(200, 280)), 70, None, (None, None)),  # back on a branch that is cached
         (range(200, 280), 0, None, (0, "edited")),  # from the first token on
@@ -48,7 +51,8 @@ def test_a_chat_that_was_never_computed_misses_nothing() -> None:
     prefixes.computed("", CHAIN)
     assert prefixes.miss("", CHAIN, 0, None) == (None, None)
     assert prefixes.miss("a", CHAIN, 3, "other model") == (3, "other model")
-    assert prefixes.miss("a", CHAIN, 90, "other model") == (None, None)  # all of it was found
+    assert prefixes.miss("a", CHAIN, 83, "other model") == (83, "other model")
+    assert prefixes.miss("a", CHAIN, 84, "other model") == (None, None)  # all of it was found
     prefixes.computed("a", CHAIN)
     prefixes.forget("a")
     assert prefixes.miss("a", CHAIN, 0, None) == (None, None)

@@ -102,7 +102,7 @@ def scene(data: st.DataObject) -> tuple[Memory, Scheduler[Item], Item]:
         tables.append(item.table)
         scheduler.join(item)
     pinned = frozenset(data.draw(st.sets(st.sampled_from("ab"))))
-    rank, tokens, is_rare = st.integers(0, 3), st.integers(1, PAGES * PAGE), st.integers(0, 9).map((9).__eq__)
+    rank, tokens, is_rare = st.integers(0, 3), st.integers(1, PAGES * PAGE), st.integers(0, 3).map((3).__eq__)
     asking = Item(data.draw(rank), data.draw(tokens), Asked(Generate("n", n=data.draw(st.integers(1, 2)))))
     for item in (asking, data.draw(st.sampled_from(scheduler.running))):
         item.request.suspicion = Suspicion(0) if data.draw(is_rare) else None
