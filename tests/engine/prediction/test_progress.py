@@ -80,6 +80,22 @@ def test_before_anything_was_measured_the_rest_is_taken_to_go_on_as_it_began() -
     assert progress.told(1000, 1000, at(0.02), 20.0)[1] == 0.0
 
 
+def test_what_is_learned_meanwhile_is_told_before_it_has_a_pace() -> None:
+    progress = Progress()
+    assert progress.told(100, 1000, unknown, 5.0)[1] is None
+    assert progress.told(100, 1000, at(0.02), 6.0)[1] == pytest.approx(18.0)
+
+
+def test_of_a_prompt_far_longer_than_any_before_the_pace_says_what_is_left() -> None:
+    def near(done: int) -> float | None:
+        return at(0.1)(done) if done >= 600 else None
+
+    progress = Progress()
+    assert progress.told(0, 1000, near, 10.0)[1] is None
+    assert progress.told(300, 1000, near, 70.0)[1] == pytest.approx(140.0)
+    assert progress.told(800, 1000, near, 170.0)[1] == pytest.approx(40.0)
+
+
 def test_what_is_learned_of_its_first_chunks_is_not_taken_for_a_slow_machine() -> None:
     """Of a first long prompt half as much may be expected as it takes, and its chunks show it."""
     progress = Progress()

@@ -106,6 +106,13 @@ def test_what_an_answer_took_alone_is_not_held_against_the_prompt_behind_it() ->
     assert table.take(6).count("b") == 3
 
 
+def test_once_one_answers_the_time_that_prompts_had_does_not_count() -> None:
+    table = Table(l=(0.5, 0), s=(0.002, 0))
+    assert table.take(4) == "lsss"
+    table.workers["s"].answers = 1
+    assert table.take(6) == "lslsls"
+
+
 def test_each_is_told_of_the_others_answers() -> None:
     table = Table(p=(0.5, 0), a=(0.01, 2), b=(0.03, 1))
     table.take(3)
