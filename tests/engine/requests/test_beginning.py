@@ -78,7 +78,7 @@ class Memory:
 
     def match(self, tokens: tuple[int, ...], limit: int) -> Match:
         nodes = [Node((), None, depth, b"", page) for depth, page in enumerate(self.found)]
-        return Match(nodes, 0, len(nodes) * PAGE)
+        return Match(nodes, 0, min(len(nodes) * PAGE, limit))
 
 
 def scene(random: Random) -> tuple[Memory, Scheduler[Item], Item]:
@@ -99,11 +99,13 @@ def scene(random: Random) -> tuple[Memory, Scheduler[Item], Item]:
         scheduler.join(item)
     pinned = frozenset(chat for chat in "ab" if random.random() < 0.3)
     asked = Asked(Generate("n", n=random.randint(1, 2)))
-    asking = Item(random.randint(0, 3), random.randint(1, PAGES * PAGE), asked)
+    like = random.choice(tables).pages
+    tokens = random.choice([random.randint(1, PAGES * PAGE), max(1, len(like) * PAGE)])
+    asking = Item(random.randint(0, 3), tokens, asked, length=tokens)
     for item in (asking, random.choice(scheduler.running)):
         item.request.suspicion = Suspicion(0) if random.random() < 0.1 else None
-    found, like = list[int](), random.choice(tables).pages
-    for page in like[: random.randint(0, (asking.resident - 1) // PAGE)]:
+    found = list[int]()
+    for page in like[: random.choice([tokens // PAGE, random.randint(0, tokens // PAGE)])]:
         if not pager.is_cached(page):
             break
         found.append(page)
@@ -140,14 +142,15 @@ def expected(memory: Memory, scheduler: Scheduler[Item], asking: Item) -> tuple[
         return [], False
     behind = [item for item in running if item.rank > asking.rank]
     trial = GOOD_STEPS * asking.request.command.n if asking.request.suspicion else 0
+    whole = memory.found[: (asking.length - 1) // PAGE]  # its last token is computed, in a page of its own
     giving = [item for item in behind if item.request.command.chat not in memory.pinned]
     for count in range(len(giving) + 1):
         given_up = giving[len(giving) - count :]
         pager = deepcopy(memory.pager)
         for item in given_up:
             pager.release([page for page in item.table.pages if page != NO_PAGE])
-        pager.retain(memory.found)
-        needed = pager.pages_for(asking.resident + 1) - len(memory.found) + len(running) - count + trial
+        pager.retain(whole)
+        needed = pager.pages_for(asking.resident + 1) - len(whole) + len(running) - count + trial
         if needed <= replace(memory, pager=pager).available_pages:
             if not count and not scheduler.has_place:  # a place is all that is missing
                 return behind[-1:], False
