@@ -112,4 +112,6 @@ class Queue:
                 assert not wrong, f"{end.id}: {wrong}"
         assert self.serving.model.pager.pages_used == 0
         self.serving.model.memory.check([])
+        guessing = self.serving._speculations._model
+        assert guessing is None or guessing.model.pager.pages_used == 0
         self.serving.close()
