@@ -59,6 +59,22 @@ class _Flying:
     draft: Draft | None
 
 
+def answering(prompt: Many[int], most: int, *, speculation: bool = True) -> Sequence:
+    """A sequence without pages, whose answer has `most` tokens at most."""
+    request = Request(
+        Generate("a", speculation=speculation),
+        tuple(prompt),
+        array("I", prompt),
+        most,
+        "max_tokens",
+        Clock(0.0, 0.0),
+        rank=0.0,
+        most_resident=len(prompt) + most,
+    )
+    none = cast(Any, None)
+    return Sequence(request, 0, none, none, none)
+
+
 class SimulatedEngine:
     """Decodes texts as `engine.serving` and `engine.batcher` do for an answer that is alone.
 
@@ -85,18 +101,7 @@ class SimulatedEngine:
 
     def decode(self, prompt: Many[int], answer: Many[int]) -> Decoded:
         """Come to `answer` behind `prompt`, whose computing takes no time."""
-        request = Request(
-            Generate("a"),
-            tuple(prompt),
-            array("I", prompt),
-            len(answer),
-            "max_tokens",
-            Clock(0.0, 0.0),
-            rank=0.0,
-            most_resident=len(prompt) + len(answer),
-        )
-        none = cast(Any, None)
-        sequence = Sequence(request, 0, none, none, none)
+        sequence = answering(prompt, len(answer))
         for _ in range(0, len(prompt), _CHUNK):
             self._speculations.guess([sequence])
         sequence.generated.append(answer[0])

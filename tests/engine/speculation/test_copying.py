@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.speculation.copying import CopyGain, Lengths
 from engine.speculation.costs import StepCosts
 from engine.speculation.draft import LENGTHS
-from tests.engine.speculation.machine import Decoded, Machine, SimulatedEngine
+from engine.speculation.speculating import Speculations
+from tests.engine.speculation.machine import Decoded, Machine, SimulatedEngine, answering
 from tests.engine.watched import guess_always
 
 MACHINES = {
@@ -171,6 +172,27 @@ def test_a_draft_goes_no_further_than_the_answer() -> None:
         # the first token comes with the prompt, and of each draft's step one more than was accepted
         assert 1 + decoded.plain + len(decoded.drafts) + decoded.accepted == length
         assert all(drafted < length for drafted in decoded.drafts)
+
+
+@pytest.mark.parametrize("wants_guesses", [True, False])
+def test_from_steps_between_which_others_had_theirs_nothing_is_learned(wants_guesses: bool) -> None:
+    """Beside another answer, or in turn with one that wants no guesses: a step's time is not its own."""
+    now = 0.0
+    speculations = Speculations(is_on=True, is_warm=lambda tokens, length: True, clock=lambda: now)
+    text = drawn(20, 1) * 10
+    copying, other = answering(text[:40], 300), answering(text[:5], 300, speculation=wants_guesses)
+    for number, token in enumerate(text[40:100]):
+        copying.generated.append(token)
+        now += 1.0
+        speculations.guess([copying] if number % 2 else [copying, other] if wants_guesses else [other])
+        assert copying.draft is None
+    for token in text[100:110]:
+        copying.generated.append(token)
+        now += 0.01
+        speculations.guess([copying])
+    assert copying.draft is not None
+    assert list(copying.draft.tokens) == text[110 : 110 + len(copying.draft.tokens)]
+    assert speculations._costs.lookup.plain_seconds == pytest.approx(0.01)
 
 
 def known_costs(tokens: int, cost: float, wait: float) -> StepCosts:
