@@ -73,6 +73,17 @@ def test_another_s_pinned_pages_stay_though_both_began_alike(checked: Checked, e
     assert run(checked, engine, ask("a again", ids(90), 3, "a")).timing.prefill_tokens == 1
 
 
+def test_a_chat_that_is_pinned_no_longer_is_no_way_out(checked: Checked, engine: Listener) -> None:
+    for number, chat in enumerate(("a", "x")):
+        run(checked, engine, ask(chat, ids(45, number), 3, chat))
+        engine.submit(Pin(chat, True))
+    engine.submit(Pin("a", False))
+    engine.submit(ask("b", ids(80, 7), 3, "b"))
+    refusal = engine.failed("b").refusal
+    assert refusal is not None
+    assert refusal.ways_out == (WayOut("shorten", 1), WayOut("evict", 3, "x"))
+
+
 def test_an_answer_beside_pinned_pages_ends_where_these_begin(checked: Checked, engine: Listener) -> None:
     run(checked, engine, ask("a", ids(60), 3, "a"))  # four pages
     engine.submit(Pin("a", True))
