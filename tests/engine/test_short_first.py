@@ -84,12 +84,14 @@ def test_what_is_asked_about_is_expected_before_a_long_prompt_that_it_goes_befor
 def test_what_is_asked_about_is_expected_behind_the_prompts_that_are_read_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of them is read, and one waits; nobody waits for what is asked behind."""
+    """One of them is read, and one waits; nobody waits for what is asked behind, nor for an answer."""
     monkeypatch.setattr(Rates, "reading_seconds", lambda self, tokens, context: tokens / 10)  # pyright: ignore
     queue, other = Queue(tmp_path, pages=80), ids(600, 3)
+    queue.add(queue.request("answer", ids(20, 4), answer=200, age=4 * MOST_READING))
+    queue.work_until_all_write()
     queue.add(queue.request("book", LONG, answer=3, age=3 * MOST_READING))
     read_some(queue, "book")
-    (book,) = queue.serving._batcher.running
+    book = queue.asked["book"].sequences[0]
     queue.add(queue.request("other", other, answer=3, age=2 * MOST_READING))
     queue.add(queue.request("behind", SHORT, answer=3, lane="api"))
     asked = queue.request("question", SHORT, answer=3, age=1.0)
