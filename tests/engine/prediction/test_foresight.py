@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from engine.pacing.ways import Way
 from engine.prediction.foresight import Foresight
+from engine.requests.request import Sequence
 from engine.rest.tidying import SPILL_AFTER
+from engine.steps.batch import Sent, Slice
 from tests.engine.served_model import Model
+from tests.engine.speculation.machine import answering
 
 
 def foresight(file: Path, about: str = "here") -> Foresight:
@@ -30,6 +35,59 @@ def test_a_long_chat_is_read_back_where_only_short_prompts_were_computed(tmp_pat
         learning.answered(tokens, 0, 1, 0.02)
     learning.restored(1600, 0.5)
     assert learning.should_restore(1600, 0, 1600, 0)
+
+
+@pytest.mark.parametrize(("seconds", "is_quicker"), [(1.0, True), (3.0, False)])
+def test_pages_are_read_back_where_that_is_quicker(seconds: float, is_quicker: bool, tmp_path: Path) -> None:
+    learning = foresight(tmp_path / "model.json")
+    learn(learning, 0.001)
+    learning.restored(1600, seconds)
+    assert learning.should_restore(1600, 0, 1600, 0) == is_quicker  # computing takes 1.6
+
+
+def test_nothing_is_told_behind_a_prompt_of_which_nothing_is_known(tmp_path: Path) -> None:
+    learning = foresight(tmp_path / "model.json")
+    learn(learning, 0.001)
+    known, too_long = answering(range(400), 3), answering(range(30_000), 3)
+    told = [learning.first_token(800, 0, 0, ahead, 1, 0, 0) for ahead in ([], [known], [known, too_long])]
+    assert told[:2] == [pytest.approx(0.8, rel=0.1), pytest.approx(1.2, rel=0.1)]
+    assert told[2] is None
+
+
+def step(
+    sequence: Sequence, begin: int, share: float, *, ends: bool, answers: int = 0, way: Way = Way.APART
+) -> Sent:
+    """Some layers of a chunk of 400 tokens."""
+    none = cast(Any, None)
+    piece = Slice(sequence, begin, 400, share, begin, way, ends, is_last=False)
+    return Sent((), none, none, answers, piece, (), none)
+
+
+def test_a_chunk_teaches_what_its_steps_took_together(tmp_path: Path) -> None:
+    learning, alone = foresight(tmp_path / "model.json"), answering(range(4000), 3)
+    alone.request.came_alone = True
+    for begin in (0, 400):
+        learning.took(step(alone, begin, 0.25, ends=False), 0.05)
+        learning.took(step(alone, begin, 0.5, ends=False), 0.1)
+        learning.took(step(alone, begin, 0.25, ends=True), 0.05)
+    told = first_token(learning, 400)
+    assert told == pytest.approx(0.2, rel=0.1)
+    learning.took(step(alone, 800, 1.0, ends=True, answers=1), 9.0)
+    learning.took(step(alone, 800, 1.0, ends=True, way=Way.ASIDE), 9.0)
+    learning.took(step(alone, 800, 0.25, ends=False), 9.0)  # its others were not measured
+    learning.took(step(alone, 1200, 0.75, ends=True), 9.0)
+    assert first_token(learning, 400) == told
+
+
+def test_beside_others_a_chunk_teaches_that_was_computed_in_one_step(tmp_path: Path) -> None:
+    learning, sequence = foresight(tmp_path / "model.json"), answering(range(4000), 3)
+    for begin in range(0, 2400, 400):
+        learning.took(step(sequence, begin, 0.5, ends=False), 9.0)
+        learning.took(step(sequence, begin, 0.5, ends=True), 9.0)
+    assert first_token(learning, 400) is None
+    for begin in range(0, 2400, 400):
+        learning.took(step(sequence, begin, 1.0, ends=True), 0.2)
+    assert first_token(learning, 400) == pytest.approx(0.2, rel=0.1)
 
 
 def test_what_two_processes_learn_is_kept_of_both(tmp_path: Path) -> None:
