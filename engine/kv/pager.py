@@ -74,7 +74,7 @@ class Pager:
         """
         if not 1 <= pages <= self.built_pages:
             raise ValueError(f"a pager built for {self.built_pages} pages cannot have {pages}")
-        if any(self._references[pages:-1]):
+        if any(self._references[pages:]):
             raise ValueError(f"pages beyond the first {pages} are held")
         first, last = sorted((pages, self.total_pages))
         self._is_free[first:last] = (b"\x01" if pages == last else b"\x00") * (last - first)
@@ -124,8 +124,6 @@ class Pager:
         Raises OutOfPages, with nothing changed, when there are too few free pages.
         """
         missing = self.missing(table, tokens)
-        if not missing:
-            return None
         if missing > self._free_pages:
             raise OutOfPages(
                 f"KV memory is full: {missing} more pages are needed and {self._free_pages} of "

@@ -54,9 +54,23 @@ def test_released_tokens_are_in_no_page() -> None:
         pager.spans(table, 3, 16)
 
 
-def test_a_pager_without_pages_is_refused() -> None:
+def test_spans_end_with_the_last_token_that_is_asked_for() -> None:
+    pager, table = Pager(PAGES, SIZE), PageTable()
+    pager.grow(table, 12)
+    assert pager.spans(table, 2, 7) == [Span(2, 7)]
+    assert pager.spans(table, 2, 8) == [Span(2, 8)]
+    with pytest.raises(ValueError, match="token 12 is in no page"):
+        pager.spans(table, 2, 13)
+
+
+@pytest.mark.parametrize(("pages", "size"), [(0, SIZE), (PAGES, 0)])
+def test_a_pager_without_pages_or_tokens_is_refused(pages: int, size: int) -> None:
     with pytest.raises(ValueError, match="at least one page"):
-        Pager(0, SIZE)
+        Pager(pages, size)
+
+
+def test_the_smallest_pager_holds_a_token() -> None:
+    assert grown(Pager(1, 1), 1).pages == [0]
 
 
 def grown(pager: Pager, tokens: int) -> PageTable:
@@ -69,12 +83,32 @@ def grown(pager: Pager, tokens: int) -> PageTable:
 def test_a_fork_shares_all_pages_and_copies_only_the_last_when_it_writes() -> None:
     pager = Pager(PAGES, SIZE)
     first = grown(pager, 10)
+    first.chat = "a"
     second = pager.fork(first)
     assert (second, pager.free_pages) == (first, PAGES - 3)
     assert pager.grow(second, 11) == PageCopy(source=2, target=3)
     assert (first.pages, second.pages) == ([0, 1, 2], [0, 1, 3])
     assert pager.grow(first, 11) is None  # nobody else holds its last page any more
     assert [pager.references(page) for page in range(5)] == [2, 2, 1, 1, 0]
+
+
+def test_tokens_that_are_there_need_no_page_whoever_else_holds_theirs() -> None:
+    pager = Pager(PAGES, SIZE)
+    table = pager.fork(grown(pager, 6))
+    for tokens in (0, 4, 5, 6):
+        assert pager.missing(table, tokens) == 0
+        assert pager.grow(table, tokens) is None
+    assert table.pages == [0, 1]
+
+
+def test_pages_made_ready_do_not_stand_for_the_copy_that_the_next_token_needs() -> None:
+    pager = Pager(PAGES, SIZE)
+    first = grown(pager, 6)
+    pager.grow(first, 16)
+    pager.fork(first)
+    assert pager.missing(first, 7) == 1
+    assert pager.grow(first, 7) == PageCopy(source=1, target=4)
+    assert first.pages == [0, 4, 2, 3]
 
 
 def test_a_prompt_goes_where_it_fits_in_one_piece() -> None:
@@ -85,6 +119,13 @@ def test_a_prompt_goes_where_it_fits_in_one_piece() -> None:
     assert grown(pager, 3 * SIZE).pages == [4, 5, 6]
     assert grown(pager, 4 * SIZE).pages == [8, 9, 10, 11]
     assert grown(pager, 2 * SIZE).pages == [1, 2]
+
+
+def test_a_prompt_leaves_a_first_page_alone_where_it_does_not_fit() -> None:
+    pager = Pager(PAGES, SIZE)
+    low, _ = grown(pager, SIZE), grown(pager, SIZE)
+    pager.free(low)
+    assert grown(pager, 2 * SIZE).pages == [2, 3]
 
 
 def test_a_prompt_that_fits_nowhere_in_one_piece_is_cut_into_few() -> None:
@@ -118,6 +159,14 @@ def test_a_sequence_that_was_cut_back_writes_no_page_that_others_hold() -> None:
     assert (first.pages, second.pages) == ([0, 1, 2], [0, 3, 4])
 
 
+def test_of_a_sequence_that_was_cut_back_inside_a_page_that_page_is_copied() -> None:
+    pager = Pager(PAGES, SIZE)
+    second = pager.fork(grown(pager, 12))
+    second.length = 5
+    assert pager.grow(second, 12) == PageCopy(source=1, target=3)
+    assert second.pages == [0, 3, 4]
+
+
 def test_a_copy_that_does_not_fit_changes_nothing() -> None:
     pager = Pager(3, SIZE)
     first = grown(pager, 10)
@@ -141,7 +190,8 @@ def test_a_page_that_only_the_tree_holds_is_idle_and_not_used() -> None:
     assert (set(pager.idle_pages), pager.pages_used) == (set(), 2)
     pager.free(table)
     assert (set(pager.idle_pages), pager.pages_used, pager.free_pages) == ({0}, 0, PAGES - 1)
-    table = pager.share([0], 4)
+    table = pager.share([0], 4, "a")
+    assert table == PageTable([0], 4, chat="a")
     assert (set(pager.idle_pages), pager.pages_used) == (set(), 1)
     pager.free(table)
     pager.uncache(0)
@@ -150,11 +200,15 @@ def test_a_page_that_only_the_tree_holds_is_idle_and_not_used() -> None:
 
 def test_the_high_water_mark_is_lowered_to_what_is_held() -> None:
     pager = Pager(PAGES, SIZE)
+    assert pager.high_water == 0
     low, high = grown(pager, 8), grown(pager, 16)
     pager.free(high)
     assert pager.high_water == 6
     pager.lower_high_water()
     assert pager.high_water == 2
+    pager.shrink(low, 4)
+    pager.lower_high_water()
+    assert pager.high_water == 1
     pager.free(low)
     pager.lower_high_water()
     assert pager.high_water == 0
@@ -196,10 +250,55 @@ def test_a_page_that_nobody_holds_cannot_be_used(wrong: Callable[[Pager], None],
         wrong(Pager(PAGES, SIZE))
 
 
+def test_a_page_is_in_the_tree_once() -> None:
+    pager = Pager(PAGES, SIZE)
+    grown(pager, SIZE)
+    pager.cache(0)
+    with pytest.raises(AssertionError, match="page 0 is in the prefix tree twice"):
+        pager.cache(0)
+
+
+def test_a_page_that_is_still_read_is_not_exchanged() -> None:
+    pager = Pager(PAGES, SIZE)
+    table, _ = grown(pager, SIZE), grown(pager, SIZE)
+    table.is_read = True
+    pager.swap(table, 0, 1)
+    assert (table.pages, pager.references(0), pager.references(1)) == ([0], 1, 1)
+    table.is_read = False
+    pager.swap(table, 0, 1)
+    assert (table.pages, pager.references(0), pager.references(1)) == ([1], 0, 2)
+
+
 def test_the_check_names_a_page_that_is_counted_wrongly() -> None:
     pager = Pager(PAGES, SIZE)
     grown(pager, 8)
     with pytest.raises(AssertionError, match="page 0 has 0 holders and is counted 1 times"):
+        pager.check([])
+
+
+def _give_away(pager: Pager) -> None:
+    vars(pager)["_is_free"][1] = 0
+
+
+def _miscount_free(pager: Pager) -> None:
+    vars(pager)["_free_pages"] -= 1
+
+
+def _lose_idle(pager: Pager) -> None:
+    vars(pager)["_idle"].clear()
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"), [(_give_away, "free pages"), (_miscount_free, "free pages"), (_lose_idle, "idle pages")]
+)
+def test_the_check_tells_of_lists_that_are_wrong(harm: Callable[[Pager], None], told: str) -> None:
+    pager = Pager(PAGES, SIZE)
+    table = grown(pager, SIZE)
+    pager.cache(0)
+    pager.free(table)
+    pager.check([])
+    harm(pager)
+    with pytest.raises(AssertionError, match=told):
         pager.check([])
 
 
@@ -298,6 +397,8 @@ class PagerMachine(RuleBasedStateMachine):
         assert self.pager.free_pages == held[: self.total].count(0)
         assert set(self.pager.idle_pages) == {page for page in self.cached if held[page] == 1}
         assert self.pager.pages_used == PAGES - held.count(0) - len(self.pager.idle_pages)
+        highest = max((page for page in range(PAGES) if held[page]), default=-1)
+        assert highest < self.pager.high_water <= self.total
         self.pager.check(self.tables)
 
     @invariant()
