@@ -97,6 +97,61 @@ def test_a_table_s_page_is_known_once() -> None:
     assert len(list(grove.tree.nodes())) == 2
 
 
+def test_of_a_page_that_left_its_new_owner_has_no_bytes_in_memory() -> None:
+    grove = Grove()
+    pages = grove.insert([*range(12)], "a").pages
+    first, middle, last = (grove.tree.node_at(page) for page in pages)
+    assert first is not None
+    assert middle is not None
+    assert last is not None
+    grove.tree.remove(middle)
+    assert grove.tree.claim(last, "b") == [last, middle, first]
+    check_tree(grove.tree, grove.pager)
+    assert grove.tree.chats == {"a": PageCount(2, 2), "b": PageCount(2, 2)}
+    grove.tree.forget("a")
+    check_tree(grove.tree, grove.pager)
+    assert grove.tree.chats == {"b": PageCount(2, 0)}
+
+
+def test_all_that_a_sequence_is_in_was_used_when_it_was_entered_also_a_page_of_others() -> None:
+    grove = Grove()
+    tokens = [*range(10)]
+    grove.insert(tokens, "a")
+    grove.insert([7], "a")
+    before = grove.tree.clock
+    for chat in ("b", "a"):
+        grove.insert(tokens, chat)
+        assert [node.stamp for node in grove.tree.match(tokens, 10).nodes] == [grove.tree.clock] * 3
+    assert grove.tree.clock > before
+    assert sorted(node.stamp for node in grove.tree.nodes()) == [before, *[grove.tree.clock] * 3]
+
+
+def test_pages_held_for_pins_are_those_of_other_pinned_chats_but_whole_ones_of_the_prompt() -> None:
+    grove = Grove()
+    grove.insert([*range(12)], "a")
+    grove.insert([*range(8), *range(90, 98)], "b")
+    grove.insert([*range(50, 60)], "c")
+    assert grove.tree.held_for_pins("", [*range(12)]) == 0
+    for chat in "ab":
+        grove.tree.pin(chat, True)
+    assert grove.tree.held_for_pins("c", [1000]) == 5
+    assert grove.tree.held_for_pins("a", [1000]) == 4
+    assert grove.tree.held_for_pins("c", [*range(13)]) == 2
+    assert grove.tree.held_for_pins("c", [*range(12)]) == 3  # its last token is computed
+    assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == 1
+    grove.tree.pin("b", False)
+    assert grove.tree.held_for_pins("a", [1000]) == 0
+
+
+def test_a_chat_that_is_forgotten_is_pinned_no_longer() -> None:
+    grove = Grove()
+    grove.insert([*range(8)], "a")
+    grove.tree.pin("a", True)
+    grove.tree.forget("a")
+    assert not grove.tree.keeps("a")
+    assert not grove.tree.has_pins
+
+
 def test_clearing_lets_go_of_every_page() -> None:
     grove = Grove()
     grove.insert([*range(30)], "a")
