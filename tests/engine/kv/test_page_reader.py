@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,17 @@ from engine.kv.page_file import encode, read_header
 from engine.kv.page_header import DamagedFile
 from engine.kv.page_reader import OtherPages, Wanted, read_run
 from engine.kv.pool_memory import PoolMemory
-from tests.engine.kv.spilled import IDENTITY, PAGE_SIZE, Room, assert_holds, content, ids_of, pages, spilled
+from tests.engine.kv.spilled import (
+    IDENTITY,
+    PAGE_SIZE,
+    Room,
+    assert_holds,
+    content,
+    forged,
+    ids_of,
+    pages,
+    spilled,
+)
 
 RUN = spilled(b"p" * 16, pages(7, 5))
 
@@ -133,6 +144,39 @@ def test_pages_that_would_not_fit_are_damage(tmp_path: Path) -> None:
         room = Room(like)
         with pytest.raises(DamagedFile, match="its arrays"):
             read_run(path, IDENTITY, wanted(path, room))
+
+
+def test_arrays_without_heads_are_damage(tmp_path: Path) -> None:
+    path = written(tmp_path)
+
+    def widen(header: dict[str, Any]) -> None:
+        """The scales take the place of the keys, of which none are left."""
+        scales, keys = header["data.scales"], header["data.keys"]
+        end = keys["data_offsets"][1]
+        scales["data_offsets"][1] = end
+        layers, heads, tokens, _ = scales["shape"]
+        width = (end - scales["data_offsets"][0]) // (layers * heads * tokens)
+        scales.update(dtype="U8", shape=[layers, heads, tokens, width])
+        keys.update(shape=[0, heads, tokens, 3], data_offsets=[end, end])
+
+    forged(path, widen)
+    assert read_header(path, IDENTITY).arrays[2].nbytes == 0
+    widened = {"scales": np.zeros((2, 1, 5 * PAGE_SIZE, 10), np.uint8), "keys": RUN.data.arrays["keys"]}
+    with pytest.raises(DamagedFile, match="its arrays"):
+        read_run(path, IDENTITY, wanted(path, Room(widened)))
+
+
+def test_no_file_stays_open_however_reading_ends(tmp_path: Path) -> None:
+    path, room = written(tmp_path), Room(content(RUN.keys))
+    asked = wanted(path, room)
+    before = sorted(Path("/dev/fd").iterdir())
+    read_run(path, IDENTITY, asked)
+    with pytest.raises(OtherPages):
+        read_run(path, IDENTITY, replace(asked, ids=ids_of(((9, 9, 9, 9), *RUN.tokens[1:]))))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedFile):
+        read_run(path, IDENTITY, asked)
+    assert sorted(Path("/dev/fd").iterdir()) == before
 
 
 @pytest.mark.long
