@@ -83,6 +83,21 @@ def test_what_is_evicted_takes_the_room_of_what_was_used_before_it_only() -> Non
     world.check()
 
 
+def test_what_was_just_used_takes_the_room_of_what_was_used_from_memory_before() -> None:
+    world = world_of(3 * RUN_PAGES, has_tier=True)
+    world.tier.holds = RUN_PAGES
+    old, new = prompt(RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    world.run(old)
+    world.memory.spill()
+    for _ in range(3):
+        world.run(old)
+    world.run(new)
+    assert world.memory.spill().pages == RUN_PAGES
+    world.memory.evict_all()
+    assert world.memory.lookup([*new, 0]).stored_tokens == RUN_PAGES * SIZE
+    assert world.memory.lookup([*old, 0]) == Found(0, 0)
+
+
 def test_behind_what_the_ssd_has_no_room_for_nothing_is_written() -> None:
     world = world_of(4 * RUN_PAGES, window=10, has_tier=True)
     world.tier.is_full = True

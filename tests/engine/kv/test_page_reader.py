@@ -49,13 +49,20 @@ def is_empty(room: Room) -> bool:
     return not any(array.view(np.uint8).any() for array in room.data.arrays.values())
 
 
-@pytest.mark.parametrize(("block", "parts"), [(1, 1), (50, 3), (1 << 17, 1024)])
+@pytest.mark.parametrize(("block", "parts"), [(1, 1), (50, 3), (1 << 17, 2), (1 << 17, 1024)])
 @pytest.mark.parametrize(("first", "count"), [(0, 5), (0, 1), (1, 3), (4, 1)])
 def test_some_pages_of_a_file_come_back_whatever_is_read_at_once(
     tmp_path: Path, first: int, count: int, block: int, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_reader, "_BLOCK", block)
     monkeypatch.setattr(page_reader, "_MOST_PARTS", parts)
+    readv = os.readv
+
+    def limited(file: int, into: Sequence[memoryview]) -> int:
+        assert len(into) <= parts
+        return readv(file, into)
+
+    monkeypatch.setattr(os, "readv", limited)
     path, room = written(tmp_path), Room(content(RUN.keys[first : first + count]))
     read_run(path, IDENTITY, wanted(path, room, first, count))
     assert_holds(room.data, RUN.keys[first : first + count])
@@ -140,7 +147,8 @@ def test_pages_that_would_not_fit_are_damage(tmp_path: Path) -> None:
     path = written(tmp_path)
     wide = {name: np.repeat(array, 2, axis=-1) for name, array in RUN.data.arrays.items()}
     fewer = {name: array[:1] for name, array in RUN.data.arrays.items()}
-    for like in (wide, fewer, {**RUN.data.arrays, "biases": RUN.data.arrays["scales"]}):
+    more = {name: np.repeat(array, 2, axis=0)[:3] for name, array in RUN.data.arrays.items()}
+    for like in (wide, fewer, more, {**RUN.data.arrays, "biases": RUN.data.arrays["scales"]}):
         room = Room(like)
         with pytest.raises(DamagedFile, match="its arrays"):
             read_run(path, IDENTITY, wanted(path, room))

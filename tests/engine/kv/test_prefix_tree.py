@@ -8,7 +8,7 @@ from engine.kv.audit import check_tree
 from engine.kv.chat_pages import PageCount
 from engine.kv.page_data import ROOT_KEY, chain_keys
 from engine.kv.page_table import NO_PAGE, PageTable
-from tests.engine.kv.grove import PAGES, Grove
+from tests.engine.kv.grove import PAGES, SIZE, Grove
 
 
 def test_keys_are_those_of_the_chain() -> None:
@@ -143,10 +143,18 @@ def test_pages_held_for_pins_are_those_of_other_pinned_chats_but_whole_ones_of_t
     assert grove.tree.held_for_pins("a", [1000]) == 0
 
 
+def test_no_page_is_in_no_node_also_when_the_last_page_is_in_one() -> None:
+    grove = Grove()
+    grove.insert([*range(PAGES * SIZE)])
+    assert grove.tree.node_at(PAGES - 1) is not None
+    assert grove.tree.node_at(NO_PAGE) is None
+
+
 def test_a_chat_that_is_forgotten_is_pinned_no_longer() -> None:
     grove = Grove()
     grove.insert([*range(8)], "a")
     grove.tree.pin("a", True)
+    assert grove.tree.keeps("a")
     grove.tree.forget("a")
     assert not grove.tree.keeps("a")
     assert not grove.tree.has_pins
