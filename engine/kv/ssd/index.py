@@ -136,8 +136,7 @@ class SsdIndex:
                 continue  # of the same pages another process has written down more owners
             self.add(file)
         for file in self._files.values():
-            if file.path in found:
-                file.used_ns = max(file.used_ns, found[file.path].used_ns)
+            file.used_ns = max(file.used_ns, found[file.path].used_ns)
         self.sort()
 
     def oldest(self) -> StoredFile | None:

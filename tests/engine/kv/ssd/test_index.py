@@ -17,7 +17,7 @@ from engine.kv.page_header import Chats
 from engine.kv.ssd import index as ssd_index
 from engine.kv.ssd.folder import FoundFile
 from engine.kv.ssd.index import ChatBytes, SsdIndex
-from engine.kv.ssd.stored import StoredFile
+from engine.kv.ssd.stored import Place, StoredFile
 from tests.engine.kv.spilled import IDENTITY, pages, spilled
 
 OWNERS = st.frozensets(st.sampled_from("abcd"), max_size=4)
@@ -55,9 +55,7 @@ def test_bytes_of_chats_are_those_of_their_pages_whatever_changes(data: st.DataO
             case "supersede":
                 index.supersede(stored_file(data.draw(THREE), 100 * files.index(file)))
             case "renew":
-                more = data.draw(
-                    st.sampled_from([-64, 0, 64])
-                )  # as another process wrote it
+                more = data.draw(st.sampled_from([-64, 0, 64]))  # as another process wrote it
                 index.renew(file.path, replace(file.header, payload_begin=file.header.payload_begin + more))
             case _:
                 index.remove(file.path)
@@ -129,6 +127,28 @@ def test_a_file_that_nobody_knows_is_hidden_and_removed_for_nothing() -> None:
     index.hide(file.path)
     assert (len(index.files), index.total_bytes, index.chats) == (1, file.size, {})
     assert index.find(file.keys[0]) is None
+
+
+def test_a_page_that_two_files_hold_is_found_until_both_are_gone() -> None:
+    index, tokens = SsdIndex(), pages(0, 4)
+    whole, part = (
+        StoredFile.matched(Path(header.keys[-1].hex()), 0, header)
+        for header in (encode(spilled(ROOT_KEY, tokens[:count]), IDENTITY, 0).header for count in (4, 2))
+    )
+    index.add(whole)
+    index.add(part)
+    index.remove(part.path)
+    assert [index.find(key) for key in whole.keys] == [Place(whole, position) for position in range(4)]
+    index.remove(whole.path)
+    assert not any(index.find(key) for key in whole.keys)
+
+
+def test_a_file_that_says_it_is_behind_itself_is_used_once() -> None:
+    index, file = SsdIndex(), stored_file([frozenset("a")] * 2)
+    assert file.header is not None
+    file.header = replace(file.header, parent=file.header.keys[-1])
+    index.add(file)
+    assert index.use(file, 5) == [file]
 
 
 def test_only_files_whose_owners_change_are_to_be_written_for_it() -> None:
