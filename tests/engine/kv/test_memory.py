@@ -237,6 +237,19 @@ def test_pinned_pages_stay_and_are_no_room_for_others() -> None:
     assert world.memory.evict_all() == 2
 
 
+def test_a_chat_that_is_pinned_no_longer_goes_in_its_turn() -> None:
+    world = world_of(8)
+    for seed, chat in enumerate("abcd"):
+        world.run(prompt(2 * SIZE, seed), chat)
+    world.pin("a", True)
+    assert world.compute(world.begin(prompt(SIZE, 8)), SIZE)  # of b, the next to go
+    world.pin("a", False)
+    assert world.compute(world.begin(prompt(2 * SIZE, 9)), 2 * SIZE)
+    found = [world.memory.lookup([*prompt(2 * SIZE, seed), 0]).cached_tokens for seed in range(4)]
+    assert found == [0, SIZE, 2 * SIZE, 2 * SIZE]
+    world.check()
+
+
 def test_eviction_reaches_a_page_whose_follower_must_stay() -> None:
     world = world_of(6)
     first = world.begin(prompt(8))

@@ -98,6 +98,19 @@ def test_what_was_just_used_takes_the_room_of_what_was_used_from_memory_before()
     assert world.memory.lookup([*old, 0]) == Found(0, 0)
 
 
+def test_the_room_of_a_forgotten_chat_is_offered_to_what_had_none() -> None:
+    world = world_of(3 * RUN_PAGES, has_tier=True)
+    world.tier.holds = RUN_PAGES
+    old, new = prompt(RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    world.run(old, "old")
+    world.run(new, "new")
+    assert world.memory.spill() == Spilled(RUN_PAGES, True)
+    assert world.memory.spill() == Spilled(0, True)
+    world.memory.forget("new")
+    assert world.memory.spill() == Spilled(RUN_PAGES, True)
+    assert {stored.owners for stored in world.tier.pages.values()} == {frozenset({"old"})}
+
+
 def test_behind_what_the_ssd_has_no_room_for_nothing_is_written() -> None:
     world = world_of(4 * RUN_PAGES, window=10, has_tier=True)
     world.tier.is_full = True
