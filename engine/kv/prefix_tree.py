@@ -100,8 +100,7 @@ class PrefixTree:
 
     def is_torn(self, table: PageTable) -> bool:
         """Whether a page is missing that a token behind `table` sees."""
-        pages = table.pages[self.first_seen(table.length) : self._pager.pages_for(table.length)]
-        return NO_PAGE in pages
+        return NO_PAGE in table.pages[self.first_seen(table.length) :]
 
     def touch(self, nodes: Sequence[Node]) -> None:
         """`nodes` are used now."""
@@ -172,7 +171,7 @@ class PrefixTree:
     def forget(self, chat: str) -> None:
         """`chat` owns nothing any more; nodes that nobody owns are let go of. Tables keep what they hold."""
         self._pinned.discard(chat)
-        for node in reversed(list(self.nodes())):
+        for node in list(self.nodes()):
             if chat in node.owners:
                 self.disown(node, chat)
 

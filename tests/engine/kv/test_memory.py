@@ -237,6 +237,32 @@ def test_pinned_pages_stay_and_are_no_room_for_others() -> None:
     assert world.memory.evict_all() == 2
 
 
+def test_a_pinned_chat_s_own_pages_are_the_last_resort_of_its_own_requests_alone() -> None:
+    world = world_of(6)
+    world.pin("a", True)
+    world.run(prompt(4 * SIZE), "a")
+    world.run(prompt(SIZE, 1), "b")
+    assert not world.compute(world.begin(prompt(3 * SIZE, 2), "b"), 3 * SIZE)
+    assert world.compute(world.begin(prompt(3 * SIZE, 3), "a"), 3 * SIZE)
+    assert world.memory.lookup([*prompt(4 * SIZE), 0]) == Found(3 * SIZE, 0)
+    assert world.memory.lookup([*prompt(SIZE, 1), 0]) == Found(0, 0)
+    world.check()
+
+
+def test_what_a_chat_that_was_put_away_stood_on_goes_in_its_turn() -> None:
+    world = world_of(8)
+    world.run(prompt(2 * SIZE, 1), "c")
+    world.run(prompt(3 * SIZE, 2), "a")
+    world.share(prompt(2 * SIZE, 2), "b")
+    world.run(prompt(3 * SIZE, 3), "d")
+    assert world.compute(world.begin(prompt(SIZE, 8)), SIZE)  # of c
+    assert world.memory.put_away("a", 0.0) == 1
+    assert world.compute(world.begin(prompt(3 * SIZE, 9)), 3 * SIZE)  # the rest of c, and of what b has left
+    found = [world.memory.lookup([*prompt(3 * SIZE, seed), 0]).cached_tokens for seed in (1, 2, 3)]
+    assert found == [0, SIZE, 3 * SIZE]
+    world.check()
+
+
 def test_a_chat_that_is_pinned_no_longer_goes_in_its_turn() -> None:
     world = world_of(8)
     for seed, chat in enumerate("abcd"):

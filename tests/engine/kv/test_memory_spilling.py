@@ -36,6 +36,27 @@ def test_a_run_is_read_once_and_written_once() -> None:
     assert world.store.reads == 3
 
 
+def test_what_the_ssd_has_dropped_is_offered_again_only_when_pages_were_used() -> None:
+    world = world_of(16, has_tier=True)
+    world.run(prompt(16))
+    assert world.memory.spill() == Spilled(4, True)
+    world.tier.pages.clear()
+    assert world.memory.spill() == Spilled(0, True)
+    world.run(prompt(4, 1))
+    assert world.memory.spill() == Spilled(5, True)
+
+
+def test_without_an_ssd_nothing_is_written_and_what_is_put_away_goes_at_once() -> None:
+    world = world_of(16)
+    world.run(prompt(16), "mine")
+    world.run(prompt(8, 1), "other")
+    assert world.memory.spill() == Spilled(0, True)
+    assert world.memory.save(0.0)
+    assert world.memory.put_away("mine", 0.0) == 4
+    assert world.memory.cached_pages == 2
+    world.check()
+
+
 def test_idle_spilling_writes_the_latest_first_and_only_once() -> None:
     world = world_of(16, has_tier=True)
     world.run(prompt(16, 1))
@@ -173,7 +194,7 @@ def test_what_is_put_away_waits_for_the_ssd_where_it_takes_any(is_full: bool) ->
     chat = prompt(3 * RUN_PAGES * SIZE)
     world.tier.queue, world.tier.is_full = RUN_PAGES, is_full
     world.run(chat, "mine")
-    assert world.memory.put_away("mine", 60.0) == 3 * RUN_PAGES
+    assert world.memory.put_away("mine", 60.0) == world.memory.counts.evicted_pages == 3 * RUN_PAGES
     assert world.memory.lookup([*chat, 0]) == Found(0, 0 if is_full else 3 * RUN_PAGES * SIZE)
 
 

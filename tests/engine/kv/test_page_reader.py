@@ -81,15 +81,20 @@ def test_a_system_that_gives_less_than_it_is_asked_for_is_asked_again(
     assert_holds(room.data, RUN.keys)
 
 
-def test_pages_go_where_they_belong_and_nowhere_else(tmp_path: Path) -> None:
-    path, places, expected = written(tmp_path), (6, 2, 3, 0, 8), content(RUN.keys)
+@pytest.mark.parametrize(("first", "places"), [(0, (6, 2, 3, 0, 8)), (1, (6, 2, 3)), (2, (8, 0, 4))])
+def test_pages_go_where_they_belong_and_nowhere_else(
+    tmp_path: Path, first: int, places: tuple[int, ...]
+) -> None:
+    count = len(places)
+    path, expected = written(tmp_path), content(RUN.keys[first : first + count])
     pools = {
         name: [np.full((1, 9 * PAGE_SIZE, array.shape[-1]), 7, array.dtype) for _ in range(2)]
         for name, array in expected.items()
     }
     before = {name: np.stack(arrays) for name, arrays in pools.items()}
-    memory = PoolMemory(pools, places, PAGE_SIZE)(0, 5)
-    read_run(path, IDENTITY, Wanted(read_header(path, IDENTITY), 0, ids_of(RUN.tokens), memory))
+    memory = PoolMemory(pools, places, PAGE_SIZE)(0, count)
+    ids = ids_of(RUN.tokens[first : first + count])
+    read_run(path, IDENTITY, Wanted(read_header(path, IDENTITY), first, ids, memory))
     slots = [page * PAGE_SIZE + offset for page in places for offset in range(PAGE_SIZE)]
     for name, array in expected.items():
         before[name][:, :, slots] = array

@@ -113,6 +113,36 @@ def test_of_a_page_that_left_its_new_owner_has_no_bytes_in_memory() -> None:
     assert grove.tree.chats == {"b": PageCount(2, 0)}
 
 
+def test_only_pages_that_were_not_the_chat_s_before_are_told() -> None:
+    grove = Grove()
+    pages = grove.insert([*range(8)], "a").pages
+    table = grove.pager.share(pages, 8)
+    first, second = (grove.tree.node_at(page) for page in pages)
+    assert first is not None
+    assert second is not None
+    assert grove.tree.insert([*range(8)], table, True, "a") == []
+    assert grove.tree.claim(second, "a") == []
+    assert grove.tree.claim(first, "b") == [first]
+    assert grove.tree.insert([*range(8)], table, True, "b") == [second]
+
+
+def test_a_table_is_torn_where_a_page_that_the_next_token_sees_is_missing() -> None:
+    grove = Grove(window=6)
+    pages = grove.insert([*range(16)]).pages
+    for length, missing, is_torn in (
+        (16, (0, 1), False),  # the next token sees those from 11 on
+        (16, (0, 1, 2), True),
+        (13, (0, 1), False),
+        (12, (0, 1), True),
+        (1, (), False),
+    ):
+        table = PageTable(pages[: -(-length // SIZE)], length)
+        for index in missing:
+            table.pages[index] = NO_PAGE
+        assert grove.tree.is_torn(table) == is_torn
+    assert not grove.tree.is_torn(PageTable())
+
+
 def test_all_that_a_sequence_is_in_was_used_when_it_was_entered_also_a_page_of_others() -> None:
     grove = Grove()
     tokens = [*range(10)]
@@ -138,9 +168,21 @@ def test_pages_held_for_pins_are_those_of_other_pinned_chats_but_whole_ones_of_t
     assert grove.tree.held_for_pins("a", [1000]) == 4
     assert grove.tree.held_for_pins("c", [*range(13)]) == 2
     assert grove.tree.held_for_pins("c", [*range(12)]) == 3  # its last token is computed
+    assert grove.tree.held_for_pins("d", [*range(50, 60), 1]) == 5  # c is not pinned
     assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == 1
     grove.tree.pin("b", False)
     assert grove.tree.held_for_pins("a", [1000]) == 0
+
+
+def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it() -> None:
+    grove = Grove(window=6)
+    pages = grove.insert([*range(16)], "a").pages
+    grove.tree.pin("a", True)
+    first = grove.tree.node_at(pages[0])
+    assert first is not None
+    grove.tree.remove(first)
+    assert grove.tree.held_for_pins("b", [1000]) == 3
+    assert grove.tree.held_for_pins("b", [*range(17)]) == 1  # the next token sees the last two pages
 
 
 def test_no_page_is_in_no_node_also_when_the_last_page_is_in_one() -> None:
