@@ -76,10 +76,9 @@ class SsdRoom:
         """Until they hold with `size` bytes more, or no file is left that was used before `used_ns`."""
         self._come_down_to(self._settings.cap_bytes - size, used_ns)
         lack = self._lack(size, self._folder.free_bytes())
-        if lack > 0:
-            with self._guard:
-                total = self._index.total_bytes
-            self._come_down_to(total - lack, used_ns)
+        with self._guard:
+            total = self._index.total_bytes
+        self._come_down_to(total - lack, used_ns)
 
     def _lack(self, size: int, free: int) -> int:
         """Bytes that the floor asks for, before `size` more are written to a disk with `free` ones."""

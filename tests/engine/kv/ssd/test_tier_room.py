@@ -195,6 +195,26 @@ def test_the_floor_is_kept_from_the_start(tmp_path: Path) -> None:
     assert tier.reason == ""
 
 
+def test_nothing_goes_for_a_run_when_the_disk_has_filled_while_it_waited(tmp_path: Path) -> None:
+    runs = [chain(1, 1000 * number)[0] for number in range(3)]
+    size, free = file_size(runs[0]), PLENTY
+    floor = 10 * size
+    tier = SsdTier(
+        SsdSettings(tmp_path, PLENTY, floor), IDENTITY, disk_usage=lambda folder: Usage(PLENTY, 0, free)
+    )
+    stored(tier, *runs[:2])
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():  # the writer must wait
+        assert tier.put(runs[2])
+        free = floor - size - 1  # the two files would not be enough
+    assert tier.flush(60)
+    assert found(tier, runs) == [True, True, False]
+    assert "must stay free" in tier.reason
+    free += 1  # they would
+    assert tier.reason == ""
+    free -= 1
+    assert tier.reason == ""  # nothing was refused since
+
+
 def test_a_disk_that_gives_nothing_back_costs_no_more_at_the_start_than_it_lacks(tmp_path: Path) -> None:
     runs = [chain(1, 1000 * number)[0] for number in range(3)]
     stored(opened(tmp_path), *runs)
