@@ -165,7 +165,7 @@ class Evictor:
     def _leave(self, chat: str) -> int:
         """Evict the idle pages that only `chat` owns, unless it is pinned; returns how many."""
         own = self._own(chat)
-        for node in sorted(own, key=lambda node: node.depth, reverse=True):
+        for node in own:
             self._let_go(node)
         self._order.restart()
         self._counts.evicted_pages += len(own)

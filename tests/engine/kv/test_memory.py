@@ -9,6 +9,7 @@ import pytest
 from engine.kv import prefix_tree
 from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages
+from engine.kv.restoring import Ahead
 from engine.kv.stores import Found, MemoryCounts
 from tests.engine.kv.small_worlds import SIZE, prompt, world_of
 
@@ -195,6 +196,29 @@ def test_a_lone_request_may_use_every_page_whatever_is_cached(pages: int) -> Non
         world.check()
 
 
+def test_a_lone_chat_goes_on_in_its_last_page_up_to_the_last_slot_and_no_further() -> None:
+    world = world_of(4)
+    world.run(prompt(6), "a")
+    world.run(prompt(SIZE, 1), "b")
+    running = world.begin(prompt(17), "a")
+    assert not world.compute(running, 17)
+    assert world.compute(running, 3 * SIZE - 6)
+    assert world.memory.counts == MemoryCounts()  # nothing had to go for it, nor be copied
+    assert world.compute(running, SIZE)
+    assert (world.memory.counts.evicted_pages, running.table.length) == (1, 4 * SIZE)
+    world.check()
+
+
+def test_of_two_that_go_on_in_a_chat_s_last_page_the_first_gets_a_copy_and_the_chat_stays() -> None:
+    world = world_of(8)
+    world.run(prompt(6), "a")
+    one, _two = world.begin([*prompt(6), 1, 1, 1], "a"), world.begin([*prompt(6), 2, 2, 2], "a")
+    assert world.compute(one, 3)
+    assert world.memory.counts.copied_pages == 1
+    assert world.memory.lookup([*prompt(6), 3]) == Found(6, 0)
+    world.check()
+
+
 def test_growth_that_cannot_be_is_refused_and_changes_nothing() -> None:
     world = world_of(4)
     world.run(prompt(8), "a")
@@ -225,6 +249,73 @@ def test_eviction_takes_the_least_recently_used_leaf_first() -> None:
     assert evicted == [tuple(prompt(length, seed)) for seed, length in order]
 
 
+def test_a_request_that_was_cancelled_has_used_what_it_shared() -> None:
+    world = world_of(4)
+    world.run(prompt(2 * SIZE), "a")
+    world.run(prompt(2 * SIZE, 1), "b")
+    world.free(world.begin(prompt(2 * SIZE + 1), "a"))
+    assert world.compute(world.begin(prompt(2 * SIZE, 2)), 2 * SIZE)
+    assert world.memory.lookup(prompt(2 * SIZE + 1)) == Found(2 * SIZE, 0)
+    assert world.memory.lookup(prompt(2 * SIZE + 1, 1)) == Found(0, 0)
+
+
+def test_nobody_more_owns_what_is_begun_for_nobody() -> None:
+    world = world_of(4)
+    world.run(prompt(8), "a")
+    before = world.owners()
+    table = world.memory.begin(prompt(9), None)
+    assert (table.length, table.chat) == (8, "")
+    assert world.owners() == before
+    world.memory.free(table)
+    world.check()
+
+
+def test_the_arena_is_built_for_what_will_be_used_and_no_more() -> None:
+    world = world_of(8)
+    short, long = world.begin(prompt(SIZE)), world.begin(prompt(3 * SIZE, 1))
+    for running in (long, short):
+        assert world.compute(running, len(running.tokens))
+    world.free(long)  # of four pages that are built three are free
+    for missing, pages in ((0, 4), (3, 4), (4, 5), (6, 7), (7, 8), (100, 8)):
+        assert world.memory.built_for(missing) == pages
+    assert world.memory.pages_built_for(prompt(9, 2), 4) == 5  # four pages
+    assert world.memory.pages_built_for(prompt(8, 2), 4) == 4
+    assert world.memory.pages_built_for(prompt(8, 2), 4, 2) == 6
+    world.keep(short)
+    assert world.memory.pages_built_for(prompt(SIZE + 1), 3 * SIZE - 1, 1) == 5  # one of them is there
+    assert world.memory.pages_built_for(prompt(SIZE), 4 * SIZE, 1) == 7  # whose last token is computed
+    world.memory.prepare(5)
+    assert len(world.store.slots) == 6
+    assert world.pager.free_pages == 7
+    assert world.compute(world.begin(prompt(5 * SIZE, 3)), 5 * SIZE)
+    assert len(world.store.slots) == 6
+
+
+def test_without_a_window_nothing_is_trimmed_and_without_an_ssd_nothing_comes_back() -> None:
+    world = world_of(8)
+    running = world.begin(prompt(12))
+    world.compute(running, 8)
+    world.trim(running)
+    assert len(running.table.pages) == 2
+    world.memory.fetch(running.tokens)
+    assert world.memory.ahead(running.table, running.tokens, is_alone=True) == Ahead(0, 0, 0)
+    assert world.restore(running) == 0
+    assert running.table.length == 8
+
+
+def test_the_books_of_the_pager_and_of_the_tree_are_checked() -> None:
+    world = world_of(8)
+    world.run(prompt(8))
+    running = world.begin(prompt(4, 1))
+    world.compute(running, 4)
+    world.check()
+    with pytest.raises(AssertionError, match="holders"):
+        world.memory.check([])
+    next(world.memory.tree.nodes()).resident_children = 2
+    with pytest.raises(AssertionError, match="counts its children wrongly"):
+        world.check()
+
+
 def test_pinned_pages_stay_and_are_no_room_for_others() -> None:
     world = world_of(4, has_tier=True)
     world.pin("a", True)
@@ -249,14 +340,18 @@ def test_a_pinned_chat_s_own_pages_are_the_last_resort_of_its_own_requests_alone
     world.check()
 
 
-def test_what_a_chat_that_was_put_away_stood_on_goes_in_its_turn() -> None:
+@pytest.mark.parametrize("is_put_away", [True, False])
+def test_what_pages_that_went_in_another_way_stood_on_goes_in_its_turn(is_put_away: bool) -> None:
     world = world_of(8)
     world.run(prompt(2 * SIZE, 1), "c")
     world.run(prompt(3 * SIZE, 2), "a")
     world.share(prompt(2 * SIZE, 2), "b")
     world.run(prompt(3 * SIZE, 3), "d")
     assert world.compute(world.begin(prompt(SIZE, 8)), SIZE)  # of c
-    assert world.memory.put_away("a", 0.0) == 1
+    if is_put_away:
+        assert world.memory.put_away("a", 0.0) == 1
+    else:
+        assert world.let_go("a", [prompt(3 * SIZE, 2)], prompt(2 * SIZE, 2)) == 1
     assert world.compute(world.begin(prompt(3 * SIZE, 9)), 3 * SIZE)  # the rest of c, and of what b has left
     found = [world.memory.lookup([*prompt(3 * SIZE, seed), 0]).cached_tokens for seed in (1, 2, 3)]
     assert found == [0, SIZE, 3 * SIZE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.kv.restoring import Ahead
 from engine.kv.stores import Found, MemoryCounts, Spilled
 from tests.engine.kv.memory_world import RUN_PAGES
 from tests.engine.kv.small_worlds import SIZE, prompt, world_of
@@ -25,6 +26,66 @@ def test_a_partly_matched_page_gives_way_to_the_whole_one_on_ssd() -> None:
     world.run([*prompt(6), 5, 5])
     assert world.memory.lookup(prompt(17)) == Found(6, 10)
     assert world.run(prompt(17), restore=True) == 16
+    assert world.memory.counts.copied_pages == 0
+    world.check()
+
+
+def test_what_the_ssd_has_not_costs_nothing_that_memory_has() -> None:
+    world = world_of(8, has_tier=True)
+    world.run([*prompt(6), 5, 5])
+    running = world.begin(prompt(17))
+    assert (running.table.length, world.restore(running), running.table.length) == (6, 0, 6)
+
+
+def test_what_could_come_back_is_told_and_comes() -> None:
+    world = world_of(8, has_tier=True)
+    world.run(prompt(16))
+    world.memory.evict_all()
+    world.run(prompt(SIZE))
+    running = world.begin(prompt(17))
+    assert world.memory.ahead(running.table, running.tokens, is_alone=False) == Ahead(1, 1, 4)
+    assert world.memory.restore(running.table, running.tokens, "", is_alone=False) == 12
+    assert world.memory.restore(running.table, running.tokens, "", is_alone=False) == 0
+    world.look(running)
+
+
+def test_all_is_on_ssd_when_every_whole_page_is() -> None:
+    world, bare = world_of(8, has_tier=True), world_of(8)
+    for each in (world, bare):
+        assert each.memory.is_on_ssd
+        each.run(prompt(10))
+        assert not each.memory.is_on_ssd
+    world.memory.spill()
+    assert world.memory.is_on_ssd  # but for the partly filled page
+    world.run(prompt(10, 1))
+    assert not world.memory.is_on_ssd
+
+
+def test_wrong_pages_go_from_memory_and_ssd_with_all_that_is_behind_them() -> None:
+    world = world_of(16, has_tier=True)
+    world.run(prompt(4 * SIZE), "a")
+    world.memory.spill()
+    running, other = world.begin(prompt(18), "a"), world.begin(prompt(19), "b")
+    world.memory.distrust(running.table, running.tokens, 2 * SIZE)
+    assert (len(running.table.pages), running.table.length) == (2, 2 * SIZE)
+    assert world.memory.lookup(prompt(18)) == Found(2 * SIZE, 0)
+    assert [stored.tokens for stored in world.tier.pages.values()] == [
+        tuple(prompt(SIZE)),
+        tuple(prompt(2 * SIZE)[SIZE:]),
+    ]
+    assert other.table.length == 4 * SIZE
+    world.check()
+    world.free(running)
+    world.free(other)
+    assert world.pager.free_pages == 16 - 2
+
+
+def test_wrong_pages_go_where_there_is_no_ssd() -> None:
+    world = world_of(16)
+    world.run(prompt(4 * SIZE))
+    running = world.begin(prompt(18))
+    world.memory.distrust(running.table, running.tokens, 0)
+    assert (running.table.pages, world.memory.lookup(prompt(18))) == ([], Found(0, 0))
     world.check()
 
 
@@ -44,6 +105,15 @@ def test_what_the_ssd_has_dropped_is_offered_again_only_when_pages_were_used() -
     assert world.memory.spill() == Spilled(0, True)
     world.run(prompt(4, 1))
     assert world.memory.spill() == Spilled(5, True)
+
+
+def test_while_the_ssd_cannot_be_written_all_is_offered_again() -> None:
+    world = world_of(16, has_tier=True)
+    world.tier.is_full, world.tier.reason = True, "the disk is full"
+    world.run(prompt(16))
+    assert world.memory.spill() == Spilled(0, True)
+    world.tier.is_full = False
+    assert world.memory.spill() == Spilled(4, True)
 
 
 def test_without_an_ssd_nothing_is_written_and_what_is_put_away_goes_at_once() -> None:
@@ -97,6 +167,7 @@ def test_what_is_evicted_takes_the_room_of_what_was_used_before_it_only() -> Non
     world.run(chats[2])
     world.memory.spill()
     assert [world.memory.lookup([*chat, 0]).cached_tokens > 0 for chat in chats[:3]] == [True] * 3
+    assert {stored.tokens[0] // 1000 for stored in world.tier.pages.values()} == {0, 2}
     world.run(chats[3])  # chat 1 goes, and was used before both that are stored
     assert world.memory.lookup([*chats[1], 0]) == Found(0, 0)
     world.run(prompt(3 * RUN_PAGES * SIZE, 9))
