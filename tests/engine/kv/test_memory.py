@@ -328,6 +328,16 @@ def test_pinned_pages_stay_and_are_no_room_for_others() -> None:
     assert world.memory.evict_all() == 2
 
 
+def test_who_goes_on_in_a_last_page_that_another_has_pinned_gets_a_copy() -> None:
+    world = world_of(8)
+    world.run(prompt(6), "a")
+    world.pin("a", True)
+    with world.keeps_pins():
+        assert world.compute(world.begin(prompt(9), "b"), 3)
+    assert world.memory.counts.copied_pages == 1
+    assert world.memory.lookup([*prompt(6), 0]) == Found(6, 0)
+
+
 def test_a_pinned_chat_s_own_pages_are_the_last_resort_of_its_own_requests_alone() -> None:
     world = world_of(6)
     world.pin("a", True)

@@ -138,6 +138,23 @@ def test_idle_spilling_writes_the_latest_first_and_only_once() -> None:
     assert len(world.tier.puts) == 2
 
 
+def test_pages_behind_those_that_a_request_holds_are_written_with_them() -> None:
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    chat = prompt((2 * RUN_PAGES + 1) * SIZE)
+    world.run(chat)
+    world.begin(chat[: 2 * RUN_PAGES * SIZE + 1])
+    assert world.memory.spill() == Spilled(2 * RUN_PAGES + 1, True)
+
+
+def test_what_two_branches_stand_on_was_used_with_the_later_one() -> None:
+    world = world_of(16, has_tier=True)
+    for end in (1, 2):
+        world.run([*prompt(8), *[end] * 4])
+    world.memory.spill()
+    latest = max(node.stamp for node in world.memory.tree.nodes())
+    assert sorted(stored.used for stored in world.tier.pages.values())[-2:] == [latest - 1, latest]
+
+
 def test_of_what_does_not_fit_on_ssd_the_latest_is_written_once_and_of_a_chat_its_beginning() -> None:
     world = world_of(8 * RUN_PAGES, has_tier=True)
     world.tier.holds = 3 * RUN_PAGES
@@ -168,6 +185,7 @@ def test_what_is_evicted_takes_the_room_of_what_was_used_before_it_only() -> Non
     world.memory.spill()
     assert [world.memory.lookup([*chat, 0]).cached_tokens > 0 for chat in chats[:3]] == [True] * 3
     assert {stored.tokens[0] // 1000 for stored in world.tier.pages.values()} == {0, 2}
+    assert sum(world.tier.puts) == 3 * RUN_PAGES
     world.run(chats[3])  # chat 1 goes, and was used before both that are stored
     assert world.memory.lookup([*chats[1], 0]) == Found(0, 0)
     world.run(prompt(3 * RUN_PAGES * SIZE, 9))
@@ -247,6 +265,14 @@ def test_a_chat_that_is_put_away_leaves_when_the_ssd_has_taken_it_and_not_before
     world.check()
 
 
+def test_a_chat_that_is_pinned_is_not_put_away() -> None:
+    world = world_of(16, has_tier=True)
+    world.run(prompt(16), "mine")
+    world.pin("mine", True)
+    assert world.memory.put_away("mine", 1.0) == 0
+    assert world.memory.lookup(prompt(17)) == Found(16, 0)
+
+
 def test_a_chat_that_is_used_again_before_it_has_left_stays() -> None:
     world = world_of(4 * RUN_PAGES, has_tier=True)
     chat = prompt(3 * RUN_PAGES * SIZE)
@@ -284,7 +310,9 @@ def test_damage_on_ssd_costs_only_what_is_behind_it() -> None:
     world.memory.evict_all()
     keys = list(world.tier.pages)
     world.tier.damaged.add(keys[4])
-    assert world.run(prompt(29), restore=True) == 16
+    running = world.begin(prompt(29))
+    assert world.restore(running) == 16
+    assert len(running.table.pages) == 4  # what was to be read behind the damage is free again
     world.check()
 
 

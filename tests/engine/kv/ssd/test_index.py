@@ -89,21 +89,26 @@ def test_files_are_in_the_order_of_their_use_and_a_page_outlives_those_behind_it
 
 
 def test_files_that_are_not_there_any_more_are_known_no_longer() -> None:
-    index, files = SsdIndex(), [stored_file([frozenset("a")] * 2, 100 * number) for number in range(3)]
+    index, files = SsdIndex(), [stored_file([frozenset("a")] * 2, 100 * number) for number in range(4)]
     for file in files:
         index.add(file)
-    gone, same, changed = files
+    gone, same, changed, later = files
     assert changed.header is not None
     now = StoredFile.matched(changed.path, 9, replace(changed.header, chats=(frozenset("b"),) * 2))
-    index.update(
-        {file.path: FoundFile(file.path, file.size, used) for file, used in ((same, 7), (changed, 9))},
-        [now, None],
-    )
-    assert [(file.path, file.used_ns) for file in index.files] == [(same.path, 7), (changed.path, 9)]
-    assert index.total_bytes == same.size + changed.size
+    later.used_ns = 12
+    odd = StoredFile(Path("odd"), 100, 3, None, False)
+    there = ((odd, 3), (same, 7), (changed, 9), (later, 8))
+    index.update({file.path: FoundFile(file.path, file.size, used) for file, used in there}, [now, odd, None])
+    assert [(file.path, file.used_ns) for file in index.files] == [
+        (odd.path, 3),
+        (same.path, 7),
+        (changed.path, 9),
+        (later.path, 12),
+    ]
+    assert index.total_bytes == same.size + changed.size + later.size + 100
     assert not any(index.find(key) for key in gone.keys)
     assert index.chats == {
-        "a": ChatBytes(2 * same.page_bytes, 0),
+        "a": ChatBytes(4 * same.page_bytes, 0),
         "b": ChatBytes(2 * changed.page_bytes, 0),
     }
 
@@ -137,6 +142,12 @@ def test_a_page_that_two_files_hold_is_found_until_both_are_gone() -> None:
     )
     index.add(whole)
     index.add(part)
+    assert [index.find(key) for key in whole.keys] == [
+        Place(part, 0),
+        Place(part, 1),
+        Place(whole, 2),
+        Place(whole, 3),
+    ]
     index.remove(part.path)
     assert [index.find(key) for key in whole.keys] == [Place(whole, position) for position in range(4)]
     index.remove(whole.path)

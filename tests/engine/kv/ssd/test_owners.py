@@ -310,6 +310,28 @@ def test_two_processes_with_more_owners_than_there_is_room_for_keep_each_other_s
     assert tiers[1].usage.total_bytes == sum(path.stat().st_size for path in page_files(tmp_path))
 
 
+def test_a_file_that_is_written_anew_for_its_owners_goes_before_those_it_stands_on(tmp_path: Path) -> None:
+    trunk = run_of("a")
+    behind = spilled(trunk.keys[-1], pages(100, 4), ("a",))
+    stored(opened(tmp_path), trunk, behind)
+    tier = opened(tmp_path)
+    for name in names(30):
+        tier.claim(behind.keys, name)
+    tier.close(60)
+    times = {path.stem: path.stat().st_mtime_ns for path in page_files(tmp_path)}
+    assert times[behind.keys[-1].hex()] < times[trunk.keys[-1].hex()]
+
+
+def test_what_a_writer_that_is_gone_has_left_goes_with_deleted_chats(tmp_path: Path) -> None:
+    run = run_of("a")
+    stored(opened(tmp_path), run)
+    left = tmp_path / IDENTITY.digest / f".{'ab' * 16}.tmp"
+    left.write_bytes(b"half a file of a deleted chat")
+    assert forget_in_folder(tmp_path, {digest_of("b")})
+    assert not left.exists()
+    assert len(page_files(tmp_path)) == 1
+
+
 def test_a_file_with_more_owners_makes_room_as_a_new_one_does(tmp_path: Path) -> None:
     trunk = run_of("a")
     behind = spilled(trunk.keys[-1], pages(100, 4), ("a",))

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Generator
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -89,6 +90,47 @@ def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) 
         assert page_files(tmp_path) == []
     assert tier.flush(60)
     assert len(page_files(tmp_path)) == 3
+
+
+def test_the_queue_has_the_place_again_of_what_is_written_or_replaced(tmp_path: Path) -> None:
+    runs = chain(6)
+    tier = opened(tmp_path, queue_bytes=3 * runs[0].data.nbytes)
+    for some in (runs[:3], runs[3:]):
+        with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():  # the writer must wait
+            for run in some:
+                assert tier.put(run)
+                tier.claim(run.keys, "another")
+                tier.claim(run.keys, "a third")
+            assert tier.waiting_pages == 12
+            assert not tier.put(chain(1, 9000)[0])
+        assert tier.flush(60)
+        assert tier.waiting_pages == 0
+    assert found(tier, runs) == [True] * 6
+
+
+def test_the_writer_s_thread_ends_with_it(tmp_path: Path) -> None:
+    def writers() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "mlxr-ssd"]
+
+    before, tier = writers(), opened(tmp_path)
+    stored(tier, *chain(1))
+    assert len(writers()) == len(before) + 1
+    tier.close(60)
+    assert writers() == before
+
+
+def test_of_pages_that_will_be_read_the_system_is_asked_for_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, runs = Queue[Path](), chain(3)
+    monkeypatch.setattr("engine.kv.ssd.files.fetch", asked.put)
+    tier = opened(tmp_path)
+    stored(tier, *runs)
+    tier.expect([*runs[0].keys[2:], *runs[1].keys, b"?" * 16])
+    expected = [tmp_path / IDENTITY.digest / f"{run.keys[-1].hex()}.safetensors" for run in runs[:2]]
+    assert [asked.get(timeout=60) for _ in expected] == expected
+    tier.close(60)
+    assert asked.empty()
 
 
 def test_a_run_that_is_larger_than_the_queue_is_written_alone(tmp_path: Path) -> None:

@@ -98,6 +98,14 @@ def test_a_folder_without_a_total_in_its_ledger_is_counted(tmp_path: Path) -> No
     assert opened(tmp_path).usage.total_bytes == file_size(run)
 
 
+def test_while_an_older_version_writes_there_each_counts_for_itself(tmp_path: Path) -> None:
+    (run,) = chain(1)
+    tier = opened(tmp_path)
+    stored(tier, run)
+    (tmp_path / "ledger.json").write_text(json.dumps({"mark": "of theirs", "written": {}}))
+    assert tier.usage.total_bytes == file_size(run)
+
+
 def test_a_clock_that_jumps_changes_neither_order_nor_readiness(tmp_path: Path) -> None:
     runs = [chain(1, 1000 * number)[0] for number in range(6)]
     cap, clock = 6 * file_size(runs[0]) + 60, Clock()

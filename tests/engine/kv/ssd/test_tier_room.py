@@ -130,6 +130,16 @@ def test_what_is_used_while_it_makes_room_stays_and_the_cap_holds(
     assert found(tier, [one, two]) == [False, True]
 
 
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_the_cap_is_used_to_its_last_byte(tmp_path: Path, lacks: int) -> None:
+    one, two = (chain(1, 1000 * number)[0] for number in range(2))
+    stored(opened(tmp_path / "elsewhere"), one)
+    (file,) = page_files(tmp_path / "elsewhere")
+    tier = opened(tmp_path / "cache", cap=2 * file.stat().st_size - lacks)
+    stored(tier, one, two)
+    assert found(tier, [one, two]) == [not lacks, True]
+
+
 def test_models_share_one_cap(tmp_path: Path) -> None:
     old, new = chain(2), chain(3, first=5000)
     cap = 3 * file_size(old[0]) + 40
