@@ -24,6 +24,15 @@ def test_of_a_chat_with_a_window_only_what_it_still_sees_is_read() -> None:
     assert all({"chat", "later"} <= stored.owners for stored in world.tier.pages.values())
 
 
+def test_of_a_chat_with_a_window_nothing_is_fetched_ahead() -> None:
+    for window in (None, 10):
+        world = world_of(40, window=window, has_tier=True)
+        world.run(prompt(20 * SIZE))
+        world.memory.evict_all()
+        world.memory.fetch(prompt(20 * SIZE + 1))
+        assert [len(keys) for keys in world.tier.expected] == ([20] if window is None else [])
+
+
 def test_a_chat_with_a_window_that_cannot_be_read_whole_is_computed_behind_what_memory_has() -> None:
     world = world_of(40, window=30, has_tier=True)
     world.run(prompt(30 * SIZE))

@@ -17,7 +17,7 @@ import pytest
 
 from engine.kv.page_data import ROOT_KEY, SpilledRun
 from engine.kv.page_file import encode, read_header
-from engine.kv.page_header import MOST_BEGIN, NAMELESS, CacheIdentity, Chats
+from engine.kv.page_header import MOST_BEGIN, NAMELESS, CacheIdentity, Chats, PageHeader
 from engine.kv.ssd.folder import SsdFolder
 from engine.kv.ssd.notes import Notes, digest_of
 from engine.kv.ssd.owners import Forgotten, add_owners, forget_chats, forget_in_folder
@@ -320,6 +320,53 @@ def test_a_file_that_is_written_anew_for_its_owners_goes_before_those_it_stands_
     tier.close(60)
     times = {path.stem: path.stat().st_mtime_ns for path in page_files(tmp_path)}
     assert times[behind.keys[-1].hex()] < times[trunk.keys[-1].hex()]
+
+
+def test_what_is_written_down_of_a_chat_stays_while_a_file_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of("secret")
+    stored(opened(tmp_path), run)
+
+    def unreadable(path: Path, identity: CacheIdentity | None) -> PageHeader:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.kv.ssd.owners.read_header", unreadable)
+        assert not forget_in_folder(tmp_path, {digest_of("secret")})
+    assert Notes(tmp_path).read() == {digest_of("secret")}
+    tier = opened(tmp_path)
+    assert not tier.find(run.keys[0])
+    assert (page_files(tmp_path), Notes(tmp_path).read()) == ([], set())
+
+
+def test_that_a_chat_is_deleted_is_on_the_disk_before_any_file_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(opened(tmp_path), run_of("secret"))
+    seen, fsync = list[tuple[set[str], int]](), os.fsync
+
+    def noted(descriptor: int) -> None:
+        seen.append((Notes(tmp_path).read(), len(page_files(tmp_path))))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert forget_in_folder(tmp_path, {digest_of("secret")})
+    assert seen[0] == ({digest_of("secret")}, 1)
+    assert page_files(tmp_path) == []
+
+
+def test_what_another_process_wrote_down_and_could_not_do_is_done_with_the_next_write(tmp_path: Path) -> None:
+    secret, both = run_of("secret"), run_of("secret", "a", first=2000)
+    tier = opened(tmp_path)
+    stored(tier, secret, both)
+    Notes(tmp_path).write({digest_of("secret")})
+    stored(tier, run_of("a", first=1000))
+    assert not tier.find(secret.keys[0])
+    assert tier.find(both.keys[0])
+    assert set(tier.chat_bytes()) == {"a"}
+    assert owners_in(tmp_path) == {"a"}
+    assert Notes(tmp_path).read() == set()
 
 
 def test_what_a_writer_that_is_gone_has_left_goes_with_deleted_chats(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from engine.kv.ssd.index import ChatBytes
 from engine.kv.ssd.notes import digest_of
 from engine.kv.ssd.owners import forget_in_folder
 from tests.engine.kv.spilled import IDENTITY, OTHER, Pages, assert_holds, pages, read, spilled
-from tests.engine.kv.ssd.tiers import DAY, Clock, chain, file_size, found, opened, page_files, stored
+from tests.engine.kv.ssd.tiers import DAY, Clock, chain, file_size, found, held_up, opened, page_files, stored
 
 
 def test_bytes_written_are_counted_by_day_over_runs_and_processes(tmp_path: Path) -> None:
@@ -96,6 +96,19 @@ def test_a_folder_without_a_total_in_its_ledger_is_counted(tmp_path: Path) -> No
     assert told.pop("total") == file_size(run)
     (tmp_path / "ledger.json").write_text(json.dumps(told))  # as an older version wrote it
     assert opened(tmp_path).usage.total_bytes == file_size(run)
+
+
+def test_a_file_counts_from_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = chain(2)
+    tier = opened(tmp_path)
+    stored(tier, one)
+    has_begun, may_end = held_up(monkeypatch)
+    assert tier.put(two)
+    assert has_begun.wait(60)
+    told = json.loads((tmp_path / "ledger.json").read_text())
+    assert told["total"] == sum(told["written"].values()) == file_size(one) + file_size(two)
+    may_end.set()
+    tier.close(60)
 
 
 def test_while_an_older_version_writes_there_each_counts_for_itself(tmp_path: Path) -> None:

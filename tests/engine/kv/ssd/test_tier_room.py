@@ -217,7 +217,7 @@ def test_nothing_goes_for_a_run_when_the_disk_has_filled_while_it_waited(tmp_pat
         assert tier.put(runs[2])
         free = floor - size - 1  # the two files would not be enough
     assert tier.flush(60)
-    assert found(tier, runs) == [True, True, False]
+    assert (found(tier, runs), tier.written_pages) == ([True, True, False], 8)
     assert "must stay free" in tier.reason
     free += 1  # they would
     assert tier.reason == ""
