@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from engine.kv import restoring
 from engine.kv.page_table import NO_PAGE
+from engine.kv.restoring import Ahead
 from engine.kv.stores import Found
+from tests.engine.kv.memory_world import RUN_PAGES
 from tests.engine.kv.small_worlds import SIZE, prompt, world_of
 
 
@@ -22,6 +25,36 @@ def test_of_a_chat_with_a_window_only_what_it_still_sees_is_read() -> None:
     world.keep(running)
     world.check()
     assert all({"chat", "later"} <= stored.owners for stored in world.tier.pages.values())
+
+
+def test_what_a_window_sees_is_told_as_it_comes_and_counts_when_all_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restoring, "BYTES_AT_ONCE", 0)
+    monkeypatch.setattr(restoring, "RUNS_AT_ONCE", 1)
+    pages = 2 * RUN_PAGES + 8
+    world = world_of(2 * pages, window=(RUN_PAGES + 4) * SIZE, has_tier=True)
+    world.run(prompt(pages * SIZE))
+    world.memory.evict_all()
+    table, tokens = world.memory.begin(prompt(pages * SIZE + 1), ""), prompt(pages * SIZE + 1)
+    first = RUN_PAGES + 4
+    told = [world.memory.ahead(table, tokens, is_alone=False)]
+    while world.memory.restore(table, tokens, "", is_alone=False):
+        told.append(world.memory.ahead(table, tokens, is_alone=False))
+    assert told == [Ahead(0, first, pages), Ahead(0, 2 * RUN_PAGES, pages), Ahead(pages, pages, pages)]
+    world.memory.free(table)
+    world.check()
+
+
+@pytest.mark.parametrize("window", [None, 2 * SIZE])
+def test_the_last_token_of_a_prompt_does_not_come_back(window: int | None) -> None:
+    world = world_of(16, window=window, has_tier=True)
+    world.run(prompt(4 * SIZE))
+    world.memory.evict_all()
+    found = world.memory.lookup(prompt(4 * SIZE))
+    assert (found.cached_tokens, found.stored_tokens) == (0, 3 * SIZE)
+    assert world.restore(world.begin(prompt(4 * SIZE))) == 3 * SIZE
+    world.check()
 
 
 def test_of_a_chat_with_a_window_nothing_is_fetched_ahead() -> None:

@@ -215,9 +215,10 @@ def test_the_same_hash_with_other_tokens_is_not_served(tmp_path: Path) -> None:
     run = chain(1)[0]
     tier = opened(tmp_path)
     stored(tier, run)
+    tier.claim(run.keys, "late")
     other = (run.tokens[0], (9, 9, 9, 9), *run.tokens[2:])
     assert read(tier, run.keys, other) is None
-    assert tier.quarantined_files == 0
+    assert (tier.quarantined_files, tier.chat_bytes().keys()) == (0, {"chat", "late"})
     assert_holds(read(tier, run.keys, run.tokens), run.keys)  # whose file is right, and stays
 
 

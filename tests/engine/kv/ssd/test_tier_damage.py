@@ -71,6 +71,35 @@ def test_a_damaged_file_is_removed_and_counted(tmp_path: Path, where: str) -> No
     assert_holds(read(tier, all_keys, all_tokens), all_keys)
 
 
+@pytest.mark.parametrize("left", [b"?" * 100, b""])
+def test_a_damaged_file_is_written_anew_with_more_pages_before_those_it_had(
+    tmp_path: Path, left: bytes
+) -> None:
+    whole = chain(1)[0]
+    end = spilled(whole.keys[1], whole.tokens[2:])
+    tier = opened(tmp_path)
+    stored(tier, end)
+    (path,) = page_files(tmp_path)
+    path.write_bytes(left)
+    stored(tier, whole)
+    assert (tier.reason, page_files(tmp_path)) == ("", [path])
+    assert_holds(read(tier, whole.keys, whole.tokens), whole.keys)
+    assert tier.usage.total_bytes == path.stat().st_size
+
+
+def test_a_file_that_cannot_be_read_at_the_start_takes_space_and_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = chain(1)[0]
+    stored(opened(tmp_path), run)
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.kv.ssd.upkeep.read_header", refused)
+        tier = opened(tmp_path)
+    assert not tier.find(run.keys[0])
+    assert (tier.usage.total_bytes, tier.quarantined_files, tier.reason) == (file_size(run), 0, "")
+    assert found(opened(tmp_path), [run]) == [True]
+
+
 def test_a_file_that_went_away_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = chain(1)[0]
     tier = opened(tmp_path)
