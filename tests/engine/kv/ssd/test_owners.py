@@ -340,6 +340,14 @@ def test_what_is_written_down_of_a_chat_stays_while_a_file_cannot_be_read(
     assert (page_files(tmp_path), Notes(tmp_path).read()) == ([], set())
 
 
+def test_pages_that_are_nobody_s_stay_where_a_chat_s_are_another_s_too(tmp_path: Path) -> None:
+    run = spilled(ROOT_KEY, pages(0, 2), [frozenset({"a", "b"}), frozenset[str]()])
+    stored(opened(tmp_path), run)
+    assert forget_in_folder(tmp_path, {digest_of("a")})
+    (path,) = page_files(tmp_path)
+    assert chats_of(path) == (frozenset({"b"}), frozenset[str]())
+
+
 def test_that_a_chat_is_deleted_is_on_the_disk_before_any_file_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

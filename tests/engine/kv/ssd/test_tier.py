@@ -38,6 +38,19 @@ def test_pages_come_back_from_files_in_this_run_and_the_next(tmp_path: Path) -> 
     assert tier.usage.total_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
 
 
+def test_a_branch_is_read_from_the_file_of_its_trunk_and_its_own(tmp_path: Path) -> None:
+    trunk = chain(1)[0]
+    branch = spilled(trunk.keys[1], pages(500, 3))
+    keys, tokens = trunk.keys[:2] + branch.keys, trunk.tokens[:2] + branch.tokens
+    tier = opened(tmp_path)
+    with SsdFolder(tmp_path, IDENTITY.digest, shutil.disk_usage).locked():  # the writer must wait
+        assert tier.put(trunk)
+        assert tier.put(branch)
+        assert_holds(read(tier, keys, tokens), keys)
+    assert tier.flush(60)
+    assert_holds(read(tier, keys, tokens), keys)
+
+
 @pytest.fixture
 def no_umask() -> Generator[None]:
     before = os.umask(0)
@@ -75,6 +88,17 @@ def test_what_older_versions_left_open_is_closed_and_nothing_else(tmp_path: Path
     private = {IDENTITY.digest: 0o700, file: 0o600, "ledger.json": 0o600, "lock": 0o600}
     assert modes(home) == {"kv": 0o700, **private}
     assert modes(shared) == {"kept": 0o755, "notes.txt": 0o644, **private}
+
+
+def test_what_a_link_leads_to_is_not_closed(tmp_path: Path) -> None:
+    run, theirs = chain(1)[0], tmp_path / "theirs"
+    stored(opened(tmp_path / "kv"), run)
+    theirs.write_text("of somebody else")
+    theirs.chmod(0o644)
+    (page_files(tmp_path / "kv")[0].parent / f"{'ab' * 16}.safetensors").symlink_to(theirs)
+    tier = opened(tmp_path / "kv")
+    assert stat.S_IMODE(theirs.stat().st_mode) == 0o644
+    assert tier.usage.total_bytes == file_size(run)
 
 
 def test_a_run_is_found_while_it_waits_and_the_queue_is_bounded(tmp_path: Path) -> None:

@@ -42,8 +42,17 @@ def test_bytes_written_are_counted_by_day_over_runs_and_processes(tmp_path: Path
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"mark": 1}', '{"mark": "a", "written": {"x": 1}}', "\x00", "[" * 200_000],
-    ids=range(7),
+    [
+        "",
+        "{",
+        "[]",
+        '{"mark": 1}',
+        '{"mark": "a", "written": [1]}',
+        '{"mark": "a", "written": {"x": 1}}',
+        "\x00",
+        "[" * 200_000,
+    ],
+    ids=range(8),
 )
 def test_a_damaged_ledger_counts_from_nothing(tmp_path: Path, text: str) -> None:
     runs = chain(2)
