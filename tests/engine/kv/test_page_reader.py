@@ -182,14 +182,17 @@ def test_arrays_without_heads_are_damage(tmp_path: Path) -> None:
 def test_no_file_stays_open_however_reading_ends(tmp_path: Path) -> None:
     path, room = written(tmp_path), Room(content(RUN.keys))
     asked = wanted(path, room)
-    before = sorted(Path("/dev/fd").iterdir())
-    read_run(path, IDENTITY, asked)
-    with pytest.raises(OtherPages):
-        read_run(path, IDENTITY, replace(asked, ids=ids_of(((9, 9, 9, 9), *RUN.tokens[1:]))))
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DamagedFile):
+    other = replace(asked, ids=ids_of(((9, 9, 9, 9), *RUN.tokens[1:])))
+    before = len(list(Path("/dev/fd").iterdir()))
+    for _ in range(20):
         read_run(path, IDENTITY, asked)
-    assert sorted(Path("/dev/fd").iterdir()) == before
+        with pytest.raises(OtherPages):
+            read_run(path, IDENTITY, other)
+    path.write_bytes(path.read_bytes()[:-1])
+    for _ in range(20):
+        with pytest.raises(DamagedFile):
+            read_run(path, IDENTITY, asked)
+    assert len(list(Path("/dev/fd").iterdir())) < before + 20  # others may open some meanwhile
 
 
 @pytest.mark.long
