@@ -94,9 +94,11 @@ class Endings:
                 self.end(sequence, "cancelled")
 
     def _discard(self, request: Request, sample: int) -> None:
-        """Nobody wants this answer: it ends without being kept, as soon as it has begun."""
+        """Nobody wants this answer: it ends unkept, as soon as it has begun, or none of all is wanted."""
         for sequence in request.sequences:
             if sequence.index == sample and sequence.reason is None:
                 sequence.is_discarded = True
                 if sequence.generated:
                     self.end(sequence, "cancelled")
+        if all(sequence.is_discarded or sequence.reason is not None for sequence in request.sequences):
+            self._cancel(request)

@@ -282,6 +282,20 @@ def test_an_answer_that_nobody_wants_ends_alone_and_leaves_nothing(model: Checke
     assert stats.cached_pages == -(-(30 + 59) // PAGE)
 
 
+def test_when_no_answer_is_wanted_any_more_the_prompt_is_not_read(model: Checked, watch: Watch) -> None:
+    command = Generate("asked", tokens=prompt(30), max_tokens=60, ignore_eos=True, n=2, chat="chat")
+    with running_engine(settings()) as listener:
+        listener.load(model.folder)
+        with listener.held():
+            listener.submit(command)
+            for sample in (1, 0):
+                listener.submit(Cancel("asked", sample))
+        end = listener.finished("asked")
+        stats = idle(listener)
+    assert [(sample.reason, sample.tokens) for sample in samples(end)] == [("cancelled", ())] * 2
+    assert (stats.cache.computed_tokens, stats.cached_pages) == (0, 0)
+
+
 def test_keeping_without_a_model_or_its_pages_frees_nothing(model: Checked, watch: Watch) -> None:
     with running_engine(settings()) as listener:
         listener.submit(Keep("chat", (1, 2), ((1, 3),)))
