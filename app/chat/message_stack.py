@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, Qt, QTimer, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.chat.message_view import MessageView
@@ -12,6 +12,8 @@ from app.store.records import ChatMessage
 
 MARGIN = 24
 GAP = 24
+MOST_DELETED = 4
+"""Former views that end in one turn of the event loop: each takes a millisecond to be torn down."""
 
 
 class MessageStack(QWidget):
@@ -33,6 +35,10 @@ class MessageStack(QWidget):
         self._views: list[MessageView] = []
         self._heights: list[int] = []
         self._widths: list[int] = []  # that each height is for; another one makes it stale
+        self._former: list[MessageView] = []  # hidden, and to be deleted a few at a time
+        self._ending = QTimer(self)
+        self._ending.setInterval(0)
+        self._ending.timeout.connect(self._end_some)
 
     @property
     def messages(self) -> Sequence[ChatMessage]:
@@ -138,8 +144,17 @@ class MessageStack(QWidget):
             for signal in (view.height_changed, view.drafted):  # it may still be building, or hold an editor
                 signal.disconnect()
             view.hide()
-            view.deleteLater()
+        self._former += self._views[length:]
+        self._ending.start()
         del self._views[length:], self._heights[length:], self._widths[length:]
+
+    @Slot()
+    def _end_some(self) -> None:
+        for view in self._former[:MOST_DELETED]:
+            view.deleteLater()
+        del self._former[:MOST_DELETED]
+        if not self._former:
+            self._ending.stop()
 
 
 def _controls(view: MessageView) -> list[QWidget]:

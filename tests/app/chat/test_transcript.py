@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
@@ -152,3 +153,34 @@ def test_another_theme_keeps_the_place(qtbot: QtBot, transcript: Transcript, app
     settle(qtbot, transcript)
     assert appearance.theme is DARK
     assert transcript._sight.first is seen
+
+
+def test_many_messages_are_torn_down_a_few_at_a_time(qtbot: QtBot, transcript: Transcript) -> None:
+    build_whole(qtbot, transcript, conversation(30))
+    ended, in_a_turn = 0, [0]
+
+    def count() -> None:
+        nonlocal ended
+        ended += 1
+        in_a_turn[-1] += 1
+
+    for view in transcript._stack.views:
+        view.destroyed.connect(count)
+    turn = QTimer()
+    turn.timeout.connect(lambda: in_a_turn.append(0))
+    turn.start(0)
+    transcript.show_messages(conversation(1))
+    assert transcript.built < 10
+    qtbot.waitUntil(lambda: ended == 60)
+    assert max(in_a_turn) <= 8  # of two turns, at most
+
+
+def build_whole(qtbot: QtBot, transcript: Transcript, messages: list[ChatMessage]) -> None:
+    """Show a conversation, and look at all of it."""
+    transcript.show_messages(messages)
+
+    def is_whole() -> bool:
+        transcript.verticalScrollBar().setValue(0)
+        return transcript.built == len(messages) and not transcript._work.isActive()
+
+    qtbot.waitUntil(is_whole)
