@@ -35,6 +35,7 @@ class MessageStack(QWidget):
         self._views: list[MessageView] = []
         self._heights: list[int] = []
         self._widths: list[int] = []  # that each height is for; another one makes it stale
+        self._unordered: set[MessageView] = set()  # whose place among the Tab key's stops is to be found
         self._former: list[MessageView] = []  # hidden, and to be deleted a few at a time
         self._ending = QTimer(self)
         self._ending.setInterval(0)
@@ -105,6 +106,7 @@ class MessageStack(QWidget):
         place = self._views.index(view)
         self._widths[place] = self._width_of(view)
         self._heights[place] = view.fit(self._widths[place])
+        self._unordered.add(view)  # its controls may be others now
 
     def forget_heights(self) -> None:
         """Every height is stale."""
@@ -117,12 +119,23 @@ class MessageStack(QWidget):
                 return view
         return None
 
-    def order_keys(self, before: QWidget) -> None:
-        """Let the Tab key go from `before` through the controls of the views in reading order."""
-        for view in self._views:
-            for control in _controls(view):
-                QWidget.setTabOrder(before, control)
-                before = control
+    def order_keys(self, before: QWidget) -> bool:
+        """Let the Tab key go in reading order through the first view that is new, or was laid out anew.
+
+        It comes there from the view above, or from `before`. Returns whether there was such a view.
+        """
+        place = next((place for place, view in enumerate(self._views) if view in self._unordered), None)
+        if place is None:
+            return False
+        for above in reversed(self._views[:place]):
+            if controls := _controls(above):
+                before = controls[-1]
+                break
+        for control in _controls(self._views[place]):
+            QWidget.setTabOrder(before, control)
+            before = control
+        self._unordered.remove(self._views[place])
+        return True
 
     def place(self, across: int) -> int:
         """Put every view where it belongs, in the middle of `across` pixels; returns the height of all."""
@@ -136,6 +149,7 @@ class MessageStack(QWidget):
         self._views.insert(place, view)
         self._widths.insert(place, self._width_of(view))
         self._heights.insert(place, view.fit(self._widths[place]))
+        self._unordered.add(view)
         view.show()
 
     def _cut(self, length: int) -> None:
@@ -144,6 +158,7 @@ class MessageStack(QWidget):
             for signal in (view.height_changed, view.drafted):  # it may still be building, or hold an editor
                 signal.disconnect()
             view.hide()
+        self._unordered.difference_update(self._views[length:])
         self._former += self._views[length:]
         self._ending.start()
         del self._views[length:], self._heights[length:], self._widths[length:]

@@ -115,6 +115,7 @@ class Transcript(QScrollArea):
         self._stack.replace_last(message)
         if all(other.status != "streaming" for other in self._around.together(message.id)):
             self._throttle.reset()
+            self._work.start()
         self._throttle.ask()
 
     def show_activity(self, activity: str) -> None:
@@ -154,8 +155,6 @@ class Transcript(QScrollArea):
         """What is on show is laid out at once, the rest in slices."""
         super().resizeEvent(event)
         self._fit_visible()
-        self._place()
-        self._work.start()
 
     def _make_jump_button(self) -> IconButton:
         button = IconButton(
@@ -219,6 +218,7 @@ class Transcript(QScrollArea):
     def _refit(self, view: MessageView) -> None:
         self._stack.refit(view)
         self._place()
+        self._work.start()
 
     @Slot()
     def _show_last(self) -> None:
@@ -226,7 +226,8 @@ class Transcript(QScrollArea):
         if view:
             view.show_message(self._stack.messages[-1])
             view.offer(self._around.ways_out(view.message.id))
-            self._refit(view)
+            self._stack.refit(view)
+            self._place()
 
     def _room(self) -> int:
         # Of the whole width, scroll bar or not: nothing moves when one appears.
@@ -255,6 +256,8 @@ class Transcript(QScrollArea):
     def _fit_visible(self) -> None:
         while (view := self._stack.stale(self._sight.includes)) is not None:
             self._stack.refit(view)
+        self._place()
+        self._work.start()  # the rest
 
     @Slot()
     def _work_a_slice(self) -> None:
@@ -269,9 +272,8 @@ class Transcript(QScrollArea):
                 self._place()
             elif (view := self._stack.stale(lambda _: True)) is not None:
                 self._refit(view)
-            else:
+            elif not self._stack.order_keys(self):
                 self._work.stop()
-                self._stack.order_keys(self)
                 self._follow(self._following or self._sight.at_end)
                 return
 
@@ -296,5 +298,3 @@ class Transcript(QScrollArea):
             view.set_theme(theme)
         self._stack.forget_heights()
         self._fit_visible()
-        self._place()
-        self._work.start()

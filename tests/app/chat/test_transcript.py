@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
+from app.chat import message_stack
+from app.chat.message_view import MessageView
 from app.chat.transcript import Transcript
 from app.store.records import ChatMessage
 from app.theme import COLUMN_WIDTH, DARK
@@ -173,6 +177,24 @@ def test_many_messages_are_torn_down_a_few_at_a_time(qtbot: QtBot, transcript: T
     assert transcript.built < 10
     qtbot.waitUntil(lambda: ended == 60)
     assert max(in_a_turn) <= 8  # of two turns, at most
+
+
+def test_only_the_keys_of_new_messages_are_put_in_order(
+    qtbot: QtBot, transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = conversation(30)
+    build_whole(qtbot, transcript, messages)
+    controls, looked_at = message_stack._controls, list[MessageView]()
+
+    def look(view: MessageView) -> list[QWidget]:
+        looked_at.append(view)
+        return controls(view)
+
+    monkeypatch.setattr(message_stack, "_controls", look)
+    transcript.show_asked([*messages, *conversation(1)])
+    settle(qtbot, transcript)
+    assert transcript._stack.views[-1] in looked_at
+    assert len(looked_at) < 10
 
 
 def build_whole(qtbot: QtBot, transcript: Transcript, messages: list[ChatMessage]) -> None:

@@ -158,6 +158,24 @@ def test_an_editor_comes_into_view_and_stays_there(qtbot: QtBot, transcript: Tra
     assert view.editor.visibleRegion().boundingRect().height() == view.editor.height()
 
 
+ANSWER = ("Copy this answer", "Regenerate this answer", "Answer this several ways", "New chat from here")
+
+
+def reached_by_tab(qtbot: QtBot, transcript: Transcript, stops: int) -> list[tuple[int, str]]:
+    """The next `stops` controls behind the conversation: in which view each is, and its name."""
+    transcript.activateWindow()
+    qtbot.waitUntil(transcript.isActiveWindow)
+    transcript.setFocus()
+    reached: list[tuple[int, str]] = []
+    views = list(transcript._stack.views)
+    while len(reached) < stops:
+        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+        focused = QApplication.focusWidget()
+        place = next((place for place, view in enumerate(views) if view.isAncestorOf(focused)), -1)
+        reached.append((place, focused.accessibleName()))
+    return reached
+
+
 def test_the_tab_key_goes_through_messages_as_they_are_read(qtbot: QtBot, transcript: Transcript) -> None:
     messages = conversation(2, "Short.")
     transcript.show_messages(messages)
@@ -165,21 +183,45 @@ def test_the_tab_key_goes_through_messages_as_they_are_read(qtbot: QtBot, transc
     messages += conversation(1, "Short.")
     transcript.show_asked(messages)
     settle(qtbot, transcript)
-    transcript.activateWindow()
-    qtbot.waitUntil(transcript.isActiveWindow)
-    transcript.setFocus()
-    reached: list[tuple[int, str]] = []
-    views = list(transcript._stack.views)
-    while len(reached) < 15:
-        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
-        focused = QApplication.focusWidget()
-        place = next(place for place, view in enumerate(views) if view.isAncestorOf(focused))
-        reached.append((place, focused.accessibleName()))
-    answer = ("Copy this answer", "Regenerate this answer", "Answer this several ways", "New chat from here")
-    assert reached == [
+    assert reached_by_tab(qtbot, transcript, 15) == [
         step
         for place in (0, 2, 4)
-        for step in ((place, "Edit this message"), *((place + 1, name) for name in answer))
+        for step in ((place, "Edit this message"), *((place + 1, name) for name in ANSWER))
+    ]
+
+
+def test_the_tab_key_goes_in_order_through_messages_that_came_on_show_by_scrolling(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    transcript.show_messages(conversation(12))
+    settle(qtbot, transcript)
+    assert transcript.built < 24
+
+    def at_top() -> bool:
+        transcript.verticalScrollBar().setValue(0)
+        return transcript.built == 24 and not transcript._work.isActive()
+
+    qtbot.waitUntil(at_top)
+    places = [place for place, _ in reached_by_tab(qtbot, transcript, 5 * 12)]
+    assert places == sorted(places)
+    assert places[-1] == 23
+
+
+def test_the_tab_key_goes_through_code_that_was_written_meanwhile_as_it_is_read(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    question, answer = conversation(1, "")
+    answer = replace(answer, text="", status="streaming")
+    transcript.show_asked([question, answer])
+    settle(qtbot, transcript)
+    answer = replace(answer, text="Look:\n\n```\na page\n```\n")
+    transcript.update_last(answer)
+    transcript.update_last(replace(answer, text=f"{answer.text}\nThat is it.", status="complete"))
+    settle(qtbot, transcript)
+    assert reached_by_tab(qtbot, transcript, 6) == [
+        (0, "Edit this message"),
+        (1, "Copy this code"),
+        *((1, name) for name in ANSWER),
     ]
 
 
