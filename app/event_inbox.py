@@ -1,4 +1,4 @@
-"""Engine events on their way to the window: kept in order, pieces of text that arrive together made one."""
+"""Engine events on their way to the window: kept in order, those that one can stand for made one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from engine import Event, TextChunk
+from engine import Event, LoadProgress, TextChunk
 
 
 def in_turn(*takers: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -51,18 +51,26 @@ class EventInbox:
 def merged(events: Iterable[Event]) -> list[Event]:
     """The events, TextChunks of one answer with no other event between them joined to one.
 
-    A frame shows them at once anyway, and whose text comes first matters only within an answer.
+    A frame shows them at once anyway, and whose text comes first matters only within an answer. Of a load,
+    which tells of each tensor, the last LoadProgress says it all.
     """
     result: list[Event] = []
     run: dict[tuple[str, int], list[TextChunk]] = {}
     for event in events:
         if isinstance(event, TextChunk):
             run.setdefault((event.id, event.sample), []).append(event)
-        else:
-            result += _joined(run)
-            run.clear()
-            result.append(event)
+            continue
+        result += _joined(run)
+        run.clear()
+        if result and _goes_on(result[-1], event):
+            result.pop()
+        result.append(event)
     return [*result, *_joined(run)]
+
+
+def _goes_on(before: Event, event: Event) -> bool:
+    """Whether both tell how far one load is."""
+    return isinstance(before, LoadProgress) and isinstance(event, LoadProgress) and before.id == event.id
 
 
 def _joined(run: Mapping[tuple[str, int], Sequence[TextChunk]]) -> list[TextChunk]:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge import FrameQueue
 from app.event_inbox import EventInbox, merged
-from engine import Event, Failed, PrefillProgress, TextChunk
+from engine import Event, Failed, LoadProgress, PrefillProgress, TextChunk
 
 events = st.lists(
     st.one_of(
@@ -44,6 +44,16 @@ def test_answers_that_are_written_at_once_are_joined_each_for_itself() -> None:
         TextChunk("a", "1121", 2, 1),
         TextChunk("b", "x", 1),
     ]
+
+
+def test_of_a_load_that_tells_of_each_tensor_the_last_word_counts() -> None:
+    told: list[Event] = [LoadProgress("a", loaded, 900) for loaded in range(901)]
+    tried = LoadProgress("a", 900, 900, is_trying=True)
+    assert merged(told) == [LoadProgress("a", 900, 900)]
+    assert merged([*told, tried]) == [tried]
+    failed = Failed("a", "error", "kind")
+    assert merged([*told, failed, *told]) == [told[-1], failed, told[-1]]
+    assert merged([told[1], LoadProgress("b", 1, 2), told[2]]) == [told[1], LoadProgress("b", 1, 2), told[2]]
 
 
 @given(events)
