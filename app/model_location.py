@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,12 @@ def remembered(spec: str) -> str:
         return spec
 
 
+@lru_cache(maxsize=64)
 def model_title(path: Path) -> str:
-    """The name for people of the model at `path`; the Hugging Face cache calls folders after a hash."""
+    """The name for people of the model at `path`; the Hugging Face cache calls folders after a hash.
+
+    The disk is asked once: the window says the name with each word that is written.
+    """
     if path.resolve() == GUIDE:
         return "the guide"
     if path.suffix.lower() == _GGUF:

@@ -149,3 +149,20 @@ def test_a_library_that_cannot_be_opened_is_not_said_to_be_empty(
     with pytest.raises(ModelNotFound, match="the library cannot be asked: "):
         locate("tiny")
     assert locate(None, "tiny") == guide
+
+
+def test_the_disk_is_asked_once_what_a_model_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, asked = Path.resolve, list[Path]()
+
+    def ask(path: Path, strict: bool = False) -> Path:
+        asked.append(path)
+        return resolve(path, strict)
+
+    monkeypatch.setattr(Path, "resolve", ask)
+    first = model_title(tmp_path / "one-model")
+    assert asked
+    asked.clear()
+    assert model_title(tmp_path / "one-model") == first == "one-model"
+    assert not asked
