@@ -38,7 +38,8 @@ FEATURES = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.M
 
 
 def set_markdown(document: QTextDocument, markdown: str, theme: Theme) -> None:
-    """Fill `document` with `markdown`, laid out in the theme."""
+    """Fill `document` with `markdown`, laid out in the theme: once, when all is in its form."""
+    document.setLayoutEnabled(False)
     document.setMarkdown(markdown, FEATURES)
     cursor = QTextCursor(document)
     cursor.beginEditBlock()
@@ -52,6 +53,7 @@ def set_markdown(document: QTextDocument, markdown: str, theme: Theme) -> None:
     for table in _tables(document):
         _style_table(table, theme)
     cursor.endEditBlock()
+    document.setLayoutEnabled(True)
 
 
 def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QTextBrowser, QTextEdit, QWidget
 
 from app.chat.document_style import set_markdown
 from app.chat.plain_growth import plain_growth
-from app.theme import Theme
+from app.theme import COLUMN_WIDTH, Theme
 
 _NOTHING = QImage(1, 1, QImage.Format.Format_ARGB32_Premultiplied)
 _NOTHING.fill(0)
@@ -36,6 +36,7 @@ class ProseView(QTextBrowser):
         self.setUndoRedoEnabled(False)
         # Told its width, it does not ask the viewport's, which is late while the window is being laid out.
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)
+        self.setLineWrapColumnOrWidth(COLUMN_WIDTH)  # as most often, so that words are laid out once
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
@@ -57,6 +58,7 @@ class ProseView(QTextBrowser):
         """Show Markdown in the theme's colours."""
         self._shown = markdown
         self._settled = True
+        self.ensurePolished()  # in its font before there are words to be laid out
         set_markdown(self.document(), markdown, theme)
         links = "](" in markdown or "<http" in markdown
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if links else Qt.FocusPolicy.ClickFocus)

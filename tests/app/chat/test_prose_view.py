@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.document_style import HEADING_PX
 from app.chat.prose_view import ProseView
-from app.theme import DARK, LIGHT
+from app.theme import COLUMN_WIDTH, DARK, LIGHT
 
 
 @pytest.fixture
@@ -46,6 +46,26 @@ def test_tables_are_tables_with_lines(prose: ProseView) -> None:
     tables = [frame for frame in prose.document().rootFrame().childFrames() if isinstance(frame, QTextTable)]
     assert [(table.rows(), table.columns()) for table in tables] == [(2, 2)]
     assert tables[0].format().borderBrush().color().name() == LIGHT.border
+
+
+@pytest.mark.parametrize("markdown", ["| a | b |\n|---|---:|\n| 1 | 2 |", "# Title\n\nSome `code`.\n\n- one"])
+def test_words_are_laid_out_once(prose: ProseView, markdown: str) -> None:
+    prose.show_markdown("Something else.", LIGHT)
+    prose.height_for(COLUMN_WIDTH)
+    layouts: list[str] = []
+    prose.document().documentLayout().update.connect(lambda: layouts.append("one"))
+    prose.show_markdown(markdown, LIGHT)
+    assert prose.height_for(COLUMN_WIDTH) > 0
+    assert len(layouts) == 1
+
+
+def test_the_first_words_are_laid_out_for_the_usual_width_in_the_right_font(prose: ProseView) -> None:
+    prose.show_markdown("Some words.", LIGHT)
+    layouts: list[str] = []
+    prose.document().documentLayout().update.connect(lambda: layouts.append("one"))
+    prose.height_for(COLUMN_WIDTH)
+    prose.show()
+    assert not layouts
 
 
 def test_html_is_shown_and_not_obeyed(prose: ProseView) -> None:
