@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
+from app.store.chats import ChatStore
 from app.store.face import Store
 from app.store.records import Chat, SearchHit
 from engine import ChatMemory, ChatsCached, Event
@@ -119,12 +120,16 @@ class ChatListViewModel(QObject):
             return
         asked = self._query
 
+        def find(store: ChatStore) -> list[SearchHit]:
+            # On the store's thread, where a letter or two may take seconds: by now more may have been typed.
+            return store.search(asked) if self._query == asked else []
+
         def show(hits: list[SearchHit]) -> None:
             if self._query == asked:
                 self._hits = tuple(hits)
                 self.rows_changed.emit(self.rows)
 
-        self._store.ask(lambda store: store.search(asked), show)
+        self._store.ask(find, show)
 
     def rename(self, chat_id: str, title: str) -> None:
         """Give a chat another title; a blank one changes nothing."""

@@ -6,8 +6,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.chat.chat_list import ChatListViewModel
-from app.store.records import Chat
-from tests.fakes.instant_store import InstantStore, store_of
+from app.store.records import Chat, SearchHit
+from tests.fakes.instant_store import InstantStore, LateStore, store_of
 
 
 @pytest.fixture
@@ -49,6 +49,27 @@ def test_search_narrows_and_a_blank_one_shows_all(chats: ChatListViewModel) -> N
     chats.search("  ")
     assert titles(chats) == ["Newest", "Middle", "Oldest"]
     assert chats.query == ""
+
+
+def test_of_what_is_typed_letter_by_letter_the_store_looks_for_the_last_alone(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LateStore()
+    store.save(Chat("Middle", id="Middle"))
+    chats, search, looked_for = ChatListViewModel(store), store.chats.search, list[str]()
+
+    def look(query: str) -> list[SearchHit]:
+        looked_for.append(query)
+        return search(query)
+
+    monkeypatch.setattr(store.chats, "search", look)
+    for query in ("m", "mi", "mid", ""):
+        chats.search(query)
+    chats.search("middle")
+    while store.late:
+        store.answer()
+    assert looked_for == ["middle"]
+    assert titles(chats) == ["Middle"]
 
 
 def test_renaming_is_stored_and_told(chats: ChatListViewModel, store: InstantStore) -> None:
