@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, Signal, Slot
+from PySide6.QtCore import QMimeData, QSize, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMainWindow, QStackedWidget, QWidget
 
@@ -20,6 +20,8 @@ from app.widgets.toast import Toast
 
 SIZE = (1080, 720)
 SMALLEST = (560, 420)
+TITLE_BAR = 40
+"""Pixels that a system's frame takes of the screen's height."""
 MENUS = (
     ("File", ("new_chat", "open_model", "models", "settings", "quit")),
     ("Chat", ("stop", "search")),
@@ -58,7 +60,8 @@ class MainWindow(QMainWindow):
         self._pages.addWidget(central)
         self.setCentralWidget(self._pages)
         self.toast = Toast(pane)
-        self.resize(*SIZE)
+        room = self.screen().availableSize()
+        self.resize(QSize(*SIZE).boundedTo(QSize(room.width(), room.height() - TITLE_BAR)))
         pane.composer.setFocus()
 
     def bind(self, intents: dict[str, Callable[[], object]]) -> dict[str, QAction]:

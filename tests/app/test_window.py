@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app import text
 from app.model_location import GUIDE
 from app.shortcuts import SHORTCUTS
-from app.window import MENUS, ROOM_FOR_SIDEBAR
+from app.window import MENUS, ROOM_FOR_SIDEBAR, SIZE, TITLE_BAR
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 from tests.fakes.dragging import drop
@@ -26,6 +26,13 @@ def desktop(open_desktop: OpenDesktop, qtbot: QtBot) -> Desktop:
     desktop.window.activateWindow()
     qtbot.waitUntil(desktop.window.isActiveWindow)
     return desktop
+
+
+def test_a_new_window_fits_into_a_small_screen_with_its_frame(desktop: Desktop) -> None:
+    screen = desktop.window.screen().availableSize()
+    assert screen.width() < SIZE[0]
+    assert desktop.window.width() <= screen.width()
+    assert desktop.window.height() + TITLE_BAR <= screen.height()
 
 
 def test_every_shortcut_is_bound_once(desktop: Desktop) -> None:

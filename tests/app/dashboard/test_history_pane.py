@@ -23,6 +23,7 @@ from app.history.requests import COLUMNS, RequestStore
 from app.history.schema import HISTORY
 from app.paths import Paths
 from app.store.database import open_database
+from app.window import SIZE
 from app.wiring import Desktop
 from tests.app.conftest import OpenDesktop
 from tests.app.history.conftest import record
@@ -65,7 +66,8 @@ def a_week(now: float) -> list[RequestRecord]:
 
 
 def look(desktop: Desktop, qtbot: QtBot) -> HistoryPane:
-    """Open the tab as a click does, and wait for the history's answer."""
+    """Open the tab as a click does, in a window that is wide enough, and wait for the history's answer."""
+    desktop.window.resize(*SIZE)  # there is no screen that is so wide
     desktop.pane.dashboard_wanted.emit()
     qtbot.waitUntil(lambda: bool(desktop.dashboard.desk and desktop.dashboard.desk.page.is_whole))
     assert desktop.dashboard.desk
