@@ -24,6 +24,11 @@ _LETTERS = 16
 """For each token that a model can read, as many of a longer text are cut first: few tokens have more."""
 
 
+_KNOWN = 4
+"""Rendered chats that are not cut anew: how a chat begins is looked at in each of its turns, and what was
+asked about before a send comes again. A megabyte takes a second or more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """What the loader found out about a tokenizer.
@@ -53,6 +58,7 @@ class MarkerTokenizer(ABC):
         self.eos_ids = vocabulary.eos_ids
         self.chat_template = vocabulary.chat_template
         self.longest: int | None = None
+        self._known: dict[str, list[int]] = {}  # ids of chats that were rendered lately, the latest last
         self._controls = vocabulary.controls
         self._wants_bos = vocabulary.wants_bos
         self._unusable = vocabulary.unusable
@@ -81,8 +87,13 @@ class MarkerTokenizer(ABC):
         one text in which nothing is parsed. A person can thus write anything and end no turn with it.
         """
         rendered = self._render([self._guard(message) for message in messages])
-        ids = self._cut(rendered, self._encode_split if TAG in rendered else self._marked)
-        return self._one_bos(ids)
+        ids = self._known.pop(rendered, None)
+        if ids is None:
+            ids = self._one_bos(self._cut(rendered, self._encode_split if TAG in rendered else self._marked))
+        self._known[rendered] = ids  # the last one now
+        while len(self._known) > _KNOWN:
+            del self._known[next(iter(self._known))]
+        return list(ids)
 
     def encode_after(self, messages: Sequence[Message], answer: int, last: int) -> list[int] | None:
         """See `Tokenizer.encode_after`."""
