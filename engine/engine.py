@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 from engine.bench.profiling import Profiling
+from engine.command_queue import CommandQueue
 from engine.commands import (
     Cancel,
     Command,
@@ -42,6 +43,7 @@ from engine.machine.processors import ENGINE_THREAD, name_thread
 from engine.requests.accepting import accept_command
 from engine.requests.ended import Awaited, refusal
 from engine.requests.failure import failure
+from engine.residents.beside_loading import goes_first
 from engine.residents.cache_commands import handle_cache
 from engine.residents.residents import Residents
 from engine.settings import EngineSettings
@@ -65,6 +67,7 @@ class _Settled:
 
 
 _Notice = _TrialEnded | _Settled | KernelTrials
+_Arrived = tuple[Command | _Notice, float]
 
 
 class Engine:
@@ -79,7 +82,7 @@ class Engine:
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
         self._emit_to = emit
-        self._commands: SimpleQueue[tuple[Command | _Notice, float]] = SimpleQueue()
+        self._commands = CommandQueue[_Arrived]()
         self._trials = IdleTrials(
             ended=lambda has_verdicts: self._commands.put((_TrialEnded(has_verdicts), 0)),
             told=lambda event: self._commands.put((event, 0)),
@@ -94,6 +97,7 @@ class Engine:
             self._emit,
             self._closing.is_set,
             settled=lambda: self._commands.put((_Settled(), 0)),
+            hear=self._hear,
         )
         self._profiling = Profiling(self._emit)
 
@@ -161,8 +165,7 @@ class Engine:
             asked = set(self._in_flight)
         for request_id in asked:
             self._emit(failure(request_id, error))
-        while not self._commands.empty():
-            command, _ = self._commands.get()
+        for command, _ in self._commands.take_early(lambda _item, _before: True):
             if not isinstance(command, Awaited) or isinstance(command, Generate | LoadModel):
                 continue
             if (event := refusal(command, error)) is not None:
@@ -194,11 +197,18 @@ class Engine:
                 self._has_verdicts |= command.has_verdicts
             else:
                 self._trials.stop()
-                try:
-                    self._handle(command, arrived)
-                except Exception:  # the top of the thread for what has no end to be told
-                    log.exception("%s could not be done", type(command).__name__)
+                self._do(command, arrived)
             wait = False
+
+    def _hear(self) -> None:
+        """While a model is loaded: begin and cancel requests of those that are there."""
+
+        def is_early(item: _Arrived, before: Sequence[_Arrived]) -> bool:
+            return goes_first(item[0], [other for other, _ in before], self._models.find)
+
+        for command, arrived in self._commands.take_early(is_early):
+            if isinstance(command, Generate | Cancel):  # nothing else goes first
+                self._do(command, arrived)
 
     def _rest(self) -> None:
         """There is nothing to do: what trials have chosen is taken into use, what waits for one is tried."""
@@ -213,6 +223,12 @@ class Engine:
             kernels = serving.model.kernels
             if kernels is not None and not kernels.choice.is_forced:
                 self._trials.begin(serving.model.info.path, kernels.choice.selection)
+
+    def _do(self, command: Command, arrived: float) -> None:
+        try:
+            self._handle(command, arrived)
+        except Exception:  # the top of the thread for what has no end to be told
+            log.exception("%s could not be done", type(command).__name__)
 
     def _handle(self, command: Command, arrived: float) -> None:
         if isinstance(command, Generate | Predict | LoadModel | UnloadModel):

@@ -25,16 +25,19 @@ def open_model(
     settings: EngineSettings,
     emit: Callable[[Event], None],
     is_closing: Callable[[], bool],
+    beside: Callable[[], None] = lambda: None,
 ) -> Serving:
     """Load the model, and the one that drafts for it, and try its block kernels; emits LoadProgress.
 
-    Raises EngineError, EngineClosed once `is_closing()`; nothing of the model is in memory then.
+    `beside`: called behind each tensor. Raises EngineError, EngineClosed once `is_closing()`; nothing of the
+    model is in memory then.
     """
 
     def progress(done: int, total: int) -> None:
         if is_closing():
             raise EngineClosed("the engine was shut down while the model was loading")
         emit(LoadProgress(command.id, done, total))
+        beside()
 
     limit_kept_memory()
     try:

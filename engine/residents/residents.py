@@ -18,6 +18,7 @@ from engine.fitting.sharing import chats_of_all, tenant_at, tenant_of
 from engine.kv.ssd.tier import SsdTier
 from engine.machine.machine import memory_bytes
 from engine.requests.failure import failure
+from engine.residents.beside_loading import BesideLoading
 from engine.residents.opening import open_model, own_settings
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
@@ -48,17 +49,18 @@ class Residents:
         emit: Callable[[Event], None],
         is_closing: Callable[[], bool],
         settled: Callable[[], None],
+        hear: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`settled`: called on another thread when `tell_settled` is due."""
+        """`settled`: called on another thread when `tell_settled` is due; `hear`: while a model is loaded."""
         self.after = settings.unload_after
         self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
         self._chats: dict[str, Mapping[str, ChatMemory]] = {}
         self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
         self._forgetting = Forgetting(settings.ssd, settled, clock)
-        self._are_pages_watched, self._idle_since = False, 0.0
-        self._turns = Turns(clock)
+        self._turns, self._idle_since, self._are_pages_watched = Turns(clock), 0.0, False
+        self._beside = BesideLoading(self._turns, hear, clock)
 
     @property
     def _awake(self) -> list[Resident]:
@@ -204,10 +206,7 @@ class Residents:
         return wanted.get(path) if path else next(reversed(wanted.values()), None)
 
     def _send_away(self) -> None:
-        """Unloaded models make room, and such as nobody has used for long until the next request for them.
-
-        Beside others' answers what is worth keeping is written first, a little at each turn.
-        """
+        """Who is unloaded, or unused for long, leaves: beside answers when all is written, bit by bit."""
         for resident in self._awake:
             is_due = resident.leaves_in(self.after, self._clock()) == 0
             if is_due and (not self.busy or resident.put_some_away()):
@@ -229,7 +228,8 @@ class Residents:
             other.neighbour.held_up()
         try:
             pages = self._make_room(resident.command, seconds)
-            resident.serving = open_model(resident.command, self._settings, tell, self._is_closing)
+            beside = partial(self._beside.go_on, self._awake)
+            resident.serving = open_model(resident.command, self._settings, tell, self._is_closing, beside)
         except BaseException:
             self._share()
             raise

@@ -106,4 +106,4 @@ def beside_stored(ssd: SsdSettings, cache: Path, clock: Clock) -> Residents:
     assert tier.put(spilled(ROOT_KEY, pages(0, 4), ("secret", "b")))
     tier.close(10)
     settings = EngineSettings(ssd=ssd, unload_after=None, cache=cache)
-    return Residents(settings, lambda _: None, lambda: False, lambda: None, clock)
+    return Residents(settings, lambda _: None, lambda: False, lambda: None, clock=clock)

@@ -1,0 +1,41 @@
+"""What the engine is asked, in order; while a model is loaded some of it is done before its turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class CommandQueue(Generic[T]):
+    """Filled from any thread, and emptied by one."""
+
+    def __init__(self) -> None:
+        self._items = SimpleQueue[T]()
+        self._put_off = deque[T]()
+
+    def put(self, item: T) -> None:
+        """Behind all that waits."""
+        self._items.put(item)
+
+    def get(self, *, block: bool, timeout: float | None = None) -> T:
+        """The first one, which is waited for if `block`, for `timeout` seconds. Raises Empty."""
+        if self._put_off:
+            return self._put_off.popleft()
+        return self._items.get(block, timeout)
+
+    def take_early(self, is_early: Callable[[T, Sequence[T]], bool]) -> list[T]:
+        """Those that may go before what waits already; the others stay in their order.
+
+        `is_early`: told each item and those that stay before it.
+        """
+        early = list[T]()
+        with suppress(Empty):
+            while True:
+                item = self._items.get(block=False)
+                (early if is_early(item, tuple(self._put_off)) else self._put_off).append(item)
+        return early

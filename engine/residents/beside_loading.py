@@ -1,0 +1,56 @@
+"""Other models go on while one is loaded: a step of theirs between two of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from engine.commands import (
+    Cancel,
+    Flush,
+    Forget,
+    Generate,
+    Keep,
+    LoadModel,
+    Pin,
+    Release,
+    Share,
+    Shutdown,
+    UnloadModel,
+)
+from engine.residents.resident import Resident
+from engine.residents.turns import Turns
+from engine.serving import Serving
+
+_IN_ORDER = Flush | Forget | Generate | Keep | LoadModel | Pin | Release | Share | Shutdown | UnloadModel
+"""What a request that comes behind it may hang on."""
+
+
+class BesideLoading:
+    """Who loads a model calls `go_on` as often as it can; others have half of the time."""
+
+    def __init__(self, turns: Turns, hear: Callable[[], None], clock: Callable[[], float]) -> None:
+        """`hear`: takes in what is asked meanwhile."""
+        self._turns, self._hear, self._clock = turns, hear, clock
+        self._due = 0.0
+
+    def go_on(self, others: Sequence[Resident]) -> None:
+        """A step of one of `others`, if one has a request and the last step is as long ago as it took."""
+        self._hear()
+        busy = [other for other in others if other.at_work.busy]
+        began = self._clock()
+        if busy and began >= self._due:
+            self._turns.take(busy, is_loading=True)
+            ended = self._clock()
+            self._due = ended + (ended - began)
+
+
+def goes_first(command: object, before: Iterable[object], find: Callable[[str], Serving | None]) -> bool:
+    """Whether a command need not wait for those `before` it: it cancels none of them, or asks a model.
+
+    `find`: the model of that path, if it is in memory.
+    """
+    if isinstance(command, Cancel):
+        return not any(isinstance(other, Generate) and other.id == command.id for other in before)
+    if not isinstance(command, Generate) or not command.model or find(command.model) is None:
+        return False
+    return not any(isinstance(other, _IN_ORDER) for other in before)

@@ -1,0 +1,184 @@
+"""While a model is loaded those that are there go on, and hear what is asked of them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine import (
+    Cancel,
+    Command,
+    EngineSettings,
+    Event,
+    Finished,
+    Forget,
+    Generate,
+    LoadModel,
+    LoadProgress,
+    ModelReady,
+    Predict,
+    Predicted,
+    TextChunk,
+    UnloadModel,
+)
+from engine.loading.weights import LoadLedger
+from engine.residents.beside_loading import goes_first
+from tests.engine.residents.two_models import ONE, ask, unloaded
+from tests.fakes.listener import Listener, running_engine
+from tests.fakes.random_model import write_random_model
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    return write_random_model(tmp_path / "endless", seed=5, max_position_embeddings=1 << 17)
+
+
+@pytest.fixture
+def _slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tensor takes a while."""
+    add = LoadLedger.add
+
+    def slow(ledger: LoadLedger, *given: object) -> None:
+        time.sleep(0.02)
+        add(ledger, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LoadLedger, "add", slow)
+
+
+def is_chunk(name: str) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, TextChunk) and event.id == name
+
+
+def is_progress(number: int) -> Callable[[Event], bool]:
+    """Whether an event is the load's third, say."""
+    seen = itertools.count(1)
+    return lambda event: isinstance(event, LoadProgress) and next(seen) == number
+
+
+def during_load(listener: Listener, name: str) -> list[Event]:
+    """What is told from the load's first progress to its end."""
+    listener.end_of(name)
+    first = next(
+        place
+        for place, event in enumerate(listener.events)
+        if isinstance(event, LoadProgress) and event.id == name
+    )
+    return listener.events[first:]
+
+
+@pytest.mark.usefixtures("_slow_disk")
+def test_answers_go_on_begin_and_are_cancelled_while_another_model_is_loaded(
+    endless: Path, models: tuple[Path, Path, Path]
+) -> None:
+    with running_engine(EngineSettings(prefill_chunk=64)) as listener:
+        listener.load(endless, "endless")
+        listener.submit(ask("alone", endless, 12, chat="x"))
+        alone = listener.finished("alone")
+        listener.submit(ask("running", endless, 1 << 16, chat="y"))
+        listener.wait(is_chunk("running"))
+        listener.submit_at(is_progress(3), ask("begins", endless, 12, chat="z"))
+        listener.submit_at(is_progress(8), Cancel("running"))
+        listener.submit(LoadModel("second", str(models[0])))
+        told = during_load(listener, "second")
+        assert isinstance(told[-1], ModelReady)
+        ends = {event.id: event for event in told if isinstance(event, Finished)}
+        assert ends.keys() == {"running", "begins"}
+        assert ends["running"].reason == "cancelled"
+        assert ends["begins"].tokens == alone.tokens
+        assert sum(map(is_chunk("running"), told)) > 3
+        listener.submit(ask("then", models[0]))
+        assert listener.finished("then").tokens
+
+
+@pytest.mark.usefixtures("_slow_disk")
+def test_what_hangs_on_the_load_waits_for_it_in_its_order(
+    endless: Path, models: tuple[Path, Path, Path]
+) -> None:
+    with running_engine(EngineSettings(prefill_chunk=64)) as listener:
+        listener.load(endless, "endless")
+        listener.submit(ask("running", endless, 1 << 16))
+        listener.wait(is_chunk("running"))
+        with listener.held():
+            for command in (
+                LoadModel("second", str(models[0])),
+                ask("newest", None, 8, chat="n"),
+                ask("dropped", models[0], 400, chat="d"),
+                Cancel("dropped"),
+                Predict(ask("asked about", endless)),
+                UnloadModel(str(endless)),
+            ):
+                listener.submit(command)
+        listener.wait(lambda event: isinstance(event, Predicted))
+        assert listener.finished("newest").tokens
+        assert listener.finished("dropped").reason == "cancelled"
+        assert listener.finished("running").reason == "cancelled"
+        while not unloaded(listener.events):
+            listener.wait(lambda event: True)
+        ready = [place for place, event in enumerate(listener.events) if isinstance(event, ModelReady)]
+        ends = [place for place, event in enumerate(listener.events) if isinstance(event, Finished)]
+        assert min(ends) > ready[-1]
+        listener.submit(ask("alone", models[0], 8, chat="n"))
+        assert listener.finished("alone").tokens == listener.finished("newest").tokens
+
+
+@pytest.mark.usefixtures("_slow_disk")
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_every_request_ends_once_where_the_load_does_not(
+    endless: Path, models: tuple[Path, Path, Path], *, is_closed: bool
+) -> None:
+    listener = Listener(EngineSettings(prefill_chunk=64, kv_bytes=4 * ONE))
+    listener.load(write_random_model(endless.parent / "short", seed=6, max_position_embeddings=512), "first")
+    listener.submit(ask("running", endless.parent / "short", 250))
+    listener.wait(is_chunk("running"))
+    listener.submit(LoadModel("second", str(models[1])))
+    listener.submit(ask("behind", models[1], 4, chat="b"))
+    listener.wait(lambda event: isinstance(event, LoadProgress))
+    if is_closed:
+        assert listener.engine.close(60)
+    else:
+        listener.finished("behind")
+        listener.finished("running")
+        assert listener.engine.close(60)
+    listener.drain()
+    for name in ("running", "second", "behind"):
+        assert sum(getattr(event, "id", "") == name and is_end(event) for event in listener.events) == 1
+
+
+def is_end(event: Event) -> bool:
+    return type(event).__name__ in ("Finished", "Failed", "ModelReady")
+
+
+LOAD, MINE, OTHERS = LoadModel("l", "new"), Generate("g", model="here"), Generate("o", model="here")
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "expected"),
+    [
+        (MINE, (), True),
+        (MINE, (Predict(OTHERS),), True),
+        (MINE, (Cancel("o"),), True),
+        (MINE, (OTHERS,), False),
+        (MINE, (LOAD,), False),
+        (MINE, (Forget("c"),), False),
+        (Generate("g", model="new"), (), False),
+        (Generate("g"), (), False),
+        (Cancel("g"), (LOAD, OTHERS), True),
+        (Cancel("o"), (LOAD, OTHERS), False),
+        (UnloadModel("here"), (), False),
+        (Forget("c"), (), False),
+        (Predict(MINE), (), False),
+    ],
+)
+def test_only_what_hangs_on_nothing_goes_first(
+    command: Command, before: tuple[Command, ...], *, expected: bool
+) -> None:
+    class Here:
+        pass
+
+    here = Here()
+    find: Callable[[str], object] = lambda path: here if path == "here" else None  # noqa: E731
+    assert goes_first(command, before, find) is expected  # type: ignore[arg-type]
