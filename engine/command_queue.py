@@ -28,6 +28,14 @@ class CommandQueue(Generic[T]):
             return self._put_off.popleft()
         return self._items.get(block, timeout)
 
+    def take_all(self) -> list[T]:
+        """All that wait, in their order."""
+        items = list[T]()
+        with suppress(Empty):
+            while True:
+                items.append(self.get(block=False))
+        return items
+
     def take_early(self, is_early: Callable[[T, Sequence[T]], bool]) -> list[T]:
         """Those that may go before what waits already; the others stay in their order.
 

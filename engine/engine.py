@@ -165,7 +165,7 @@ class Engine:
             asked = set(self._in_flight)
         for request_id in asked:
             self._emit(failure(request_id, error))
-        for command, _ in self._commands.take_early(lambda _item, _before: True):
+        for command, _ in self._commands.take_all():
             if not isinstance(command, Awaited) or isinstance(command, Generate | LoadModel):
                 continue
             if (event := refusal(command, error)) is not None:
