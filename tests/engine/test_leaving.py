@@ -33,7 +33,9 @@ class Two:
         self.now, self.events = 1000.0, list[Event]()
         ssd = SsdSettings(folder / "kv", cap_bytes=64 << 20, floor_bytes=0)
         settings = EngineSettings(ssd=ssd, cache=folder / "cache", kv_bytes=64 << 20, unload_after=10.0)
-        self.models = Residents(settings, self.events.append, lambda: False, lambda: None, clock=lambda: self.now)
+        self.models = Residents(
+            settings, self.events.append, lambda: False, lambda: None, clock=lambda: self.now
+        )
         self.idle, self.working = (
             str(write_random_model(folder / name, max_position_embeddings=16384))
             for name in ("idle", "working")
