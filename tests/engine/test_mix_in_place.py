@@ -13,7 +13,7 @@ from engine.speculation.draft import Draft
 from engine.steps.batch import Sent, send_draft
 from tests.engine.mix import Chances, Mix, samples
 from tests.engine.oracle import Checked, checked_model
-from tests.engine.watched import guess_always, mix_always, restore_always, watch_memory
+from tests.engine.watched import guess_always, mix_always, restore_always, warm_always, watch_memory
 from tests.fakes.listener import running_engine
 from tests.metal.conftest import BUILD
 
@@ -100,6 +100,7 @@ def test_an_answer_whose_draft_is_in_flight_is_joined_by_another(
 
     monkeypatch.setattr("engine.batcher.send_draft", send_and_ask)
     guess_always(monkeypatch)
+    warm_always(monkeypatch)
     settings = EngineSettings(prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
     with running_engine(settings) as listener:
         listener.load(model.folder)
@@ -128,6 +129,7 @@ def test_a_draft_in_flight_when_its_answer_is_cancelled_is_not_kept(
 
     monkeypatch.setattr("engine.batcher.send_draft", send_and_cancel)
     guess_always(monkeypatch)
+    warm_always(monkeypatch)
     settings = EngineSettings(prefill_chunk=32, executor=executor_name, cache=BUILD.parent)
     with running_engine(settings) as listener:
         listener.load(model.folder)

@@ -134,7 +134,7 @@ def test_what_others_have_in_memory_is_not_taken_for_it(tmp_path: Path) -> None:
 def test_a_chat_that_was_forgotten_or_let_go_meanwhile_stays_where_it_is(tmp_path: Path) -> None:
     model, answer = stored(tmp_path)
     predicted(model)
-    model.serving.release("chat")
+    model.serving.release("chat", 0.25)
     model.rest(0.0)
     assert model.model.memory.counts.restored_pages == 0
     predicted(model)

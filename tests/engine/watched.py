@@ -61,7 +61,7 @@ def restore_always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def guess_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever may be guessed is, whatever steps take here, and whether or not their kernels are compiled."""
+    """Whatever may be guessed is, whatever steps take here."""
 
     def best(self: SpeculationGain, most: int, lengths: Collection[int] = LENGTHS) -> int:
         return max((length for length in lengths if length <= most), default=0)
@@ -72,10 +72,14 @@ def guess_always(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_worth_waiting(self: CopyGain, match: int, most: int, lengths: Lengths) -> bool:
         return best_copy(self, match, most, lengths) > 0
 
-    monkeypatch.setattr(LiveRunner, "is_warm", lambda self, tokens, length: True)
     monkeypatch.setattr(SpeculationGain, "best", best)
     monkeypatch.setattr(CopyGain, "best", best_copy)
     monkeypatch.setattr(CopyGain, "is_worth_waiting", is_worth_waiting)
+
+
+def warm_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps whose kernels are not compiled yet, as a GPU's are at rest only, are taken all the same."""
+    monkeypatch.setattr(LiveRunner, "is_warm", lambda self, tokens, length: True)
 
 
 def mix_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -22,7 +22,7 @@ from engine.speculation.model_guesses import Lengths, ModelGuesses
 from engine.speculation.speculating import Speculation
 from engine.steps.batch import Sent
 from engine.steps.parts import Part
-from tests.engine.watched import guess_always
+from tests.engine.watched import guess_always, warm_always
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -49,6 +49,7 @@ def answer(is_on: bool, draft: Path | None = None, **asked: object) -> tuple[Fin
 @pytest.mark.parametrize("name", SAMPLINGS)
 def test_the_answer_is_the_same_token_by_token(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     guess_always(monkeypatch)
+    warm_always(monkeypatch)
     plain, without = answer(False, sampling=SAMPLINGS[name])
     guessed, stats = answer(True, sampling=SAMPLINGS[name])
     assert guessed.tokens == plain.tokens
@@ -63,6 +64,7 @@ def test_the_answer_is_the_same_token_by_token(name: str, monkeypatch: pytest.Mo
 
 def test_a_request_may_ask_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     guess_always(monkeypatch)
+    warm_always(monkeypatch)
     plain, _ = answer(True, sampling=SAMPLINGS["greedy"], speculation=False)
     guessed, _ = answer(True, sampling=SAMPLINGS["greedy"])
     assert plain.drafted_tokens == 0 < guessed.drafted_tokens
@@ -71,6 +73,7 @@ def test_a_request_may_ask_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_log_probabilities_come_with_guessed_tokens_too(monkeypatch: pytest.MonkeyPatch) -> None:
     guess_always(monkeypatch)
+    warm_always(monkeypatch)
     plain, _ = answer(False, sampling=SAMPLINGS["greedy"], logprobs=2)
     guessed, stats = answer(True, sampling=SAMPLINGS["greedy"], logprobs=2)
     assert stats.cache.accepted_tokens > 0
@@ -150,6 +153,7 @@ class Reading:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         guess_always(monkeypatch)
+        warm_always(monkeypatch)
         monkeypatch.setattr(Speculation, "_match", 0)
         self.tokens, self.behind = list[int](), list[int]()
         read, reads_on = ModelDrafter.read, ModelGuesses.reads_on
@@ -258,6 +262,7 @@ def test_rows_that_only_one_of_both_has_break_no_answer(
     rows: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guess_always(monkeypatch)
+    warm_always(monkeypatch)
     own, draft = (write_random_model(tmp_path / str(each), vocab_size=each) for each in rows)
     ends = list[Finished]()
     for model in (None, draft):
