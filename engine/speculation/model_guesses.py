@@ -69,10 +69,10 @@ class ModelGuesses:
         if not (best := self.best(most, lengths)):
             return None
         self._tell()
+        if not self._drafter.knows_all or self._drafter.is_behind:
+            return None
         try:
-            return (
-                self._drafter.draft(best) if self._drafter.knows_all and not self._drafter.is_behind else None
-            )
+            return self._drafter.draft(best)
         except OutOfPages:
             return None
 
