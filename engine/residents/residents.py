@@ -13,14 +13,13 @@ from engine.errors import NoModel
 from engine.events.cache import ChatMemory, ChatsCached
 from engine.events.events import Event
 from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
-from engine.fitting.fit import Tenant, page_shares
-from engine.fitting.sharing import chats_of_all, tenant_at, tenant_of
+from engine.fitting.sharing import chats_of_all, tenant_at
 from engine.kv.ssd.tier import SsdTier
-from engine.machine.machine import memory_bytes
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
 from engine.residents.opening import open_model, own_settings
 from engine.residents.resident import Resident
+from engine.residents.shares import Shares
 from engine.residents.turns import Turns
 from engine.rest.forgetting import Forgetting
 from engine.rest.tidying import CLOSING_SECONDS
@@ -60,6 +59,7 @@ class Residents:
         self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
         self._forgetting = Forgetting(settings.ssd, settled, clock)
         self._turns, self._idle_since, self._are_pages_watched = Turns(clock), 0.0, False
+        self._shares = Shares(settings)
         self._beside = BesideLoading(self._turns, hear, clock)
 
     @property
@@ -200,6 +200,7 @@ class Residents:
                 except Exception:  # nobody asked for it
                     log.exception("at rest pages could not be put away, or not brought back")
                 resident.tidied = self._clock()
+        self._shares.divide_at_rest(self._awake)
 
     def _named(self, path: str) -> Resident | None:
         wanted = {resident.path: resident for resident in self._all.values() if resident.is_wanted}
@@ -211,7 +212,7 @@ class Residents:
             is_due = resident.leaves_in(self.after, self._clock()) == 0
             if is_due and (not self.busy or resident.put_some_away()):
                 self._put_out(resident, "idle" if resident.is_wanted else "asked")
-                self._share()
+                self._shares.divide(self._awake, _WRITTEN_WITHIN)
 
     def _wake(self, resident: Resident) -> None:
         try:
@@ -231,7 +232,7 @@ class Residents:
             beside = partial(self._beside.go_on, self._awake)
             resident.serving = open_model(resident.command, self._settings, tell, self._is_closing, beside)
         except BaseException:
-            self._share()
+            self._shares.divide(self._awake, _WRITTEN_WITHIN)
             raise
         if pages is not None:
             resident.serving.model.limit_pages(pages, seconds)
@@ -252,26 +253,13 @@ class Residents:
             return None
         newcomer = tenant_at(command, self._settings)  # what cannot be loaded sends nobody away
         while others := self._awake:
-            if shares := self._shares(others, newcomer):
+            if shares := self._shares.of(others, newcomer):
                 for other, pages in zip(others, shares, strict=False):
                     other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
             first = min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used))
             self._part_with(first, "room")
         return None
-
-    def _shares(self, residents: list[Resident], *newcomer: Tenant) -> list[int] | None:
-        if self._settings.draft_model is not None:
-            return None  # it drafts for one, which has what the draft leaves
-        tenants = [*(tenant_of(resident.at_work) for resident in residents), *newcomer]
-        return page_shares(tenants, memory_bytes(), self._settings)
-
-    def _share(self) -> None:
-        """Divide what KV pages may take among those that are in memory now."""
-        residents = self._awake
-        if residents and (shares := self._shares(residents)):
-            for resident, pages in zip(residents, shares, strict=True):
-                resident.at_work.limit_pages(pages, _WRITTEN_WITHIN)
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
         """Nobody wants it any more; it is gone from memory, if it was there."""

@@ -276,6 +276,34 @@ def test_an_arena_that_is_in_use_is_left_as_it_is(models: tuple[Path, Path, Path
         assert unloaded(listener.events) == [ModelUnloaded(str(first), "room")]
 
 
+def test_what_its_arena_gives_back_at_rest_is_shared_with_who_came_beside_it(
+    models: tuple[Path, Path, Path],
+    with_disk: Callable[..., EngineSettings],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, _ = models
+    monkeypatch.setattr("engine.rest.tidying.SPILL_AFTER", 0.05)
+    monkeypatch.setattr("engine.rest.tidying.FREE_AFTER", 0.2)
+    half = 52  # of 104, of which the first has 64 as soon as it needs any
+    with running_engine(with_disk(kv_bytes=2 * half * PAGE_BYTES)) as listener:
+        listener.load(first, "first")
+        listener.submit_at(
+            lambda event: isinstance(event, TextChunk) and event.id == "a1", LoadModel("second", str(second))
+        )
+        with listener.held():
+            for number in range(2):
+                listener.submit(ask(f"a{number}", first, 300, chat=f"a{number}", prompt=PROMPT[number:]))
+        ready = listener.end_of("second")
+        assert isinstance(ready, ModelReady)
+        assert ready.model.total_pages < half
+        told: dict[str, int] = {}
+        while told != {str(first): half, str(second): half}:
+            stats = listener.wait(lambda event: isinstance(event, Stats))
+            assert isinstance(stats, Stats)
+            told[stats.model] = stats.total_pages
+        assert not unloaded(listener.events)
+
+
 def test_one_leaves_while_the_other_works_and_comes_back_beside_it(
     models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings], tmp_path: Path
 ) -> None:

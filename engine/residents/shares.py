@@ -1,0 +1,41 @@
+"""How the models in memory divide what KV pages may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.fitting.fit import Tenant, page_shares
+from engine.fitting.sharing import tenant_of
+from engine.machine.machine import memory_bytes
+from engine.residents.resident import Resident
+from engine.settings import EngineSettings
+
+
+class Shares:
+    """Pages of each model, as `engine.fitting.fit.page_shares` has them."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+
+    def of(self, residents: Sequence[Resident], *newcomer: Tenant) -> list[int] | None:
+        """The most pages of each when a newcomer is in memory, too; None: they do not fit."""
+        if self._settings.draft_model is not None:
+            return None  # it drafts for one, which has what the draft leaves
+        tenants = [*(tenant_of(resident.at_work) for resident in residents), *newcomer]
+        return page_shares(tenants, memory_bytes(), self._settings)
+
+    def divide(self, residents: Sequence[Resident], seconds: float) -> None:
+        """Divide among those that are in memory now; what they give up is written to SSD within `seconds`."""
+        if residents and (shares := self.of(residents)):
+            for resident, pages in zip(residents, shares, strict=True):
+                resident.at_work.limit_pages(pages, seconds)
+
+    def divide_at_rest(self, residents: Sequence[Resident]) -> None:
+        """Divide anew once nobody has to give up what is cached for it.
+
+        A model that came while another was at work had what that one's arena left, until this is given back.
+        """
+        shares = self.of(residents) if len(residents) > 1 else None
+        held = [resident.at_work.model.arena.pages for resident in residents]
+        if shares and all(pages >= has for pages, has in zip(shares, held, strict=True)):
+            self.divide(residents, 0.0)
