@@ -201,6 +201,7 @@ def test_why_nothing_is_written_is_said_until_it_is(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.kv.ssd.problem.AGAIN_S", 0.0)
+    monkeypatch.setattr("engine.rest.tidying.LOOK_EVERY", 0.2)
     monkeypatch.setattr("engine.stats.INTERVAL", 0.02)
     in_its_place = tmp_path / "ssd"
     in_its_place.write_text("not a folder")
