@@ -81,7 +81,14 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tup
     if 0 < over < prompt:
         ways.append(WayOut("shorten", over))
     if needed <= capacity.pages:
-        ways += [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
+        ways += [WayOut("evict", pages, chat) for chat, pages in _in_the_way(needed, capacity)]
     if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:
         ways.append(WayOut("quantise", 8))
     return tuple(ways)
+
+
+def _in_the_way(needed: int, capacity: Capacity) -> list[tuple[str, int]]:
+    """Pinned chats and their pages: those of which one is enough; all of them where none is."""
+    pinned = [(chat, pages) for chat, pages in sorted(capacity.pinned.items()) if pages]
+    over = needed + capacity.pinned_pages - capacity.pages
+    return [(chat, pages) for chat, pages in pinned if pages >= over] or pinned

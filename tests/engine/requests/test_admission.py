@@ -83,7 +83,9 @@ def ways_that_help(prompt: int, answers: int, capacity: Capacity) -> list[WayOut
     ways = [WayOut("fewer answers", number) for number in fewer[:1]]
     ways += [WayOut("shorten", less) for less in shorter[:1]]
     if needed(prompt, answers, capacity.page_size) <= capacity.pages:
-        ways += [WayOut("evict", held, chat) for chat, held in sorted(capacity.pinned.items()) if held]
+        pinned = [(chat, held) for chat, held in sorted(capacity.pinned.items()) if held]
+        alone = [one for one in pinned if is_held(prompt, answers, capacity.pages + one[1])]
+        ways += [WayOut("evict", held, chat) for chat, held in alone or pinned]
     if is_held(prompt, answers, capacity.pages_in_8_bits):
         ways.append(WayOut("quantise", 8))
     return ways
