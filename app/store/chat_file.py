@@ -77,6 +77,8 @@ def from_json(data: bytes, name: str) -> tuple[Chat, tuple[ChatMessage, ...]]:
 def read_chat_file(path: Path) -> tuple[Chat, tuple[ChatMessage, ...]]:
     """The chat in the file at `path`, as for `from_json`. Raises ChatFileError."""
     try:
+        if path.is_fifo():  # whoever opens it waits until somebody writes
+            raise ChatFileError(f"{path.name} is a pipe; give a file")
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # the second for a path that no file can have

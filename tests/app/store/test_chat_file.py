@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -174,7 +175,13 @@ def too_large(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"), [(no_file, "cannot be read"), (a_folder, "cannot be read"), (too_large, "too large")]
+    ("make", "words"),
+    [
+        (no_file, "cannot be read"),
+        (a_folder, "cannot be read"),
+        (os.mkfifo, "is a pipe; give a file"),
+        (too_large, "too large"),
+    ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
     make(tmp_path / "a.mlxrchat")
