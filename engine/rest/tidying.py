@@ -43,7 +43,7 @@ STORED_TOKENS = 8192
 _NEXT_SPILL = 0.02
 
 _NEXT_TRY = 0.1
-"""Seconds until a disk that took nothing is asked again."""
+"""Seconds until a disk that took nothing is asked again, and until one is looked at that is still writing."""
 
 
 class Tidying:
@@ -141,8 +141,11 @@ class Tidying:
             if not memory.cached_pages:  # pinned pages stay, and the arena with them
                 self._model.arena.release()
             mx.clear_cache()
-        is_kept_off = tier is not None and bool(tier.reason)
-        self._due = LOOK_EVERY if self._model.arena.pages or is_kept_off else None
+        if tier is not None and tier.waiting_pages:
+            self._due = _NEXT_TRY  # that they are written is told then
+        else:
+            is_kept_off = tier is not None and bool(tier.reason)
+            self._due = LOOK_EVERY if self._model.arena.pages or is_kept_off else None
         return True
 
     @property

@@ -179,12 +179,16 @@ def test_pages_count_as_spilled_once_they_are_written(
     assert model.model.tier is not None
     may_write = held_writes(monkeypatch)
     model.ask("a")
-    model.rest(SPILL_AFTER)
+    model.serving.tidy(SPILL_AFTER)
     assert (cache_of(model).waiting_pages, cache_of(model).spilled_pages) == (12, 0)
+    due = model.serving.next_tidying
+    assert due is not None
+    assert due <= 0.1  # who looks at it need not wait for the next look at the machine
     may_write.set()
     assert model.model.tier.flush(60)
     model.rest(SPILL_AFTER)
     assert (cache_of(model).waiting_pages, cache_of(model).spilled_pages) == (0, 12)
+    assert model.serving.next_tidying == LOOK_EVERY
     model.serving.close()
 
 
