@@ -58,7 +58,7 @@ class DashboardDesk(QObject):
         """
         super().__init__()
         self._appearance, self._live, self._cache, self._pins = appearance, live, cache, pins
-        self._title_of, self._trials = title_of, trials
+        self._title_of, self._name_of, self._trials = title_of, models.name_of, trials
         self.kernels = KernelsViewModel(
             background,
             cache,
@@ -79,7 +79,7 @@ class DashboardDesk(QObject):
     def parts(self) -> Generator[None]:
         """Make the page's panes, one after the other, in parts that take less than a frame each."""
         page, appearance = self.page, self._appearance
-        live = LivePane(appearance, self._live, self._title_of, page)
+        live = LivePane(appearance, self._live, self._title_of, self._name_of, page)
         yield
         page.add_pane("Live", live)  # it is shown, which takes as long again
         yield

@@ -33,10 +33,12 @@ class LivePane(Pane):
         appearance: Appearance,
         live: LiveViewModel,
         title_of: Callable[[str], str],
+        name_of: Callable[[str], str],
         parent: QWidget | None = None,
     ) -> None:
+        """`title_of`: a chat's title; `name_of`: what people call a model."""
         super().__init__(parent)
-        self._live = live
+        self._live, self._name_of = live, name_of
         self._has_changed, self._drawn = True, 0.0
         self.cards = {card.key: CardButton(card, self.content) for card in CARDS}
         self._grid = FigureGrid(list(self.cards.values()), most=4)
@@ -102,7 +104,12 @@ class LivePane(Pane):
         figures = self._live.figures
         for button in self.cards.values():
             button.show_face(button.card.face(figures))
-        self.requests.show_requests(figures.stats.requests if figures.stats else ())
+        self.requests.show_requests(
+            [
+                ("" if model == self._live.shown else self._name_of(model), request)
+                for model, request in self._live.requests
+            ]
+        )
 
     def _show_chart(self) -> None:
         card, self._drawn = self.chosen, time.perf_counter()

@@ -20,6 +20,7 @@ from engine import (
     MeasureBandwidth,
     ModelReady,
     ModelUnloaded,
+    RequestStats,
     Stats,
 )
 
@@ -42,7 +43,10 @@ class _Model:
 
 
 class LiveViewModel(QObject):
-    """Folds engine events, of each model apart. `changed` on `flush`, when something has."""
+    """Folds engine events, of each model apart. `changed` on `flush`, when something has.
+
+    Figures are those of the model on show; what runs is told of all.
+    """
 
     changed = Signal()
 
@@ -67,10 +71,25 @@ class LiveViewModel(QObject):
         model = self._models.get(self._shown)
         return replace(model.figures, bandwidth=self._bandwidth) if model else LiveFigures()
 
+    @property
+    def requests(self) -> list[tuple[str, RequestStats]]:
+        """What runs, each with its model: those of the model on show first, then in the order of models."""
+        models = sorted(self._models.items(), key=lambda item: item[0] != self._shown)
+        return [
+            (path, request)
+            for path, model in models
+            for request in (model.figures.stats.requests if model.figures.stats else ())
+        ]
+
     def series(self, key: str) -> Series:
         """The last minutes of a card, of the model on show."""
         model = self._models.get(self._shown)
         return model.series[key] if model else Series()
+
+    @property
+    def shown(self) -> str:
+        """The model on show, by its path."""
+        return self._shown
 
     def show(self, model: str) -> None:
         """Tell of this model from now on."""
@@ -92,7 +111,7 @@ class LiveViewModel(QObject):
             if known.figures.bandwidth != self._bandwidth:
                 known.figures = replace(known.figures, bandwidth=self._bandwidth)
             known.take(event)
-            self._has_changed |= model == self._shown
+            self._has_changed |= model == self._shown or isinstance(event, Stats | ModelUnloaded)
         if isinstance(event, Stats):
             self._of_request.update({request.id: event.model for request in event.requests})
             if not event.running and not event.queued:

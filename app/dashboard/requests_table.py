@@ -45,9 +45,11 @@ class RequestsTable(QWidget):
         """What it says."""
         return self._shown
 
-    def show_requests(self, requests: Sequence[RequestStats]) -> None:
-        """Show these."""
-        rows = [self._row(request) for request in requests] or [(NOTHING, *[""] * (len(COLUMNS) - 1))]
+    def show_requests(self, requests: Sequence[tuple[str, RequestStats]]) -> None:
+        """Show these, each with the name of its model: "" for the model that the figures are of."""
+        rows = [self._row(model, request) for model, request in requests] or [
+            (NOTHING, *[""] * (len(COLUMNS) - 1))
+        ]
         if rows == self._shown:
             return
         before, self._shown = self._shown, rows
@@ -68,9 +70,10 @@ class RequestsTable(QWidget):
             self._widths[column] = width
             self.table.resizeColumnToContents(column)
 
-    def _row(self, request: RequestStats) -> tuple[str, ...]:
+    def _row(self, model: str, request: RequestStats) -> tuple[str, ...]:
+        title = self._title_of(request.chat) or ("A new chat" if request.chat else "A program")
         return (
-            self._title_of(request.chat) or ("A new chat" if request.chat else "A program"),
+            f"{model}: {title}" if model else title,
             f"{request.done_tokens:,} of {request.prompt_tokens:,}",
             f"{request.generated_tokens:,}",
             " ".join(time_words(request.ttft_ms)) if request.ttft_ms else NONE,

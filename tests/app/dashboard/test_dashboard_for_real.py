@@ -12,9 +12,21 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.model_location import GUIDE
-from engine import PINNED, RUNNING, Bandwidth, Finished, PageMap, Stats, TokenGaps, UnloadModel
+from engine import (
+    PINNED,
+    RUNNING,
+    Bandwidth,
+    Cancel,
+    Finished,
+    Generate,
+    PageMap,
+    Stats,
+    TokenGaps,
+    UnloadModel,
+)
 from tests.app.conftest import OpenDesktop
 from tests.app.dashboard.watched import Watched
+from tests.fakes.random_model import write_random_model
 
 
 @pytest.fixture
@@ -53,6 +65,25 @@ def test_live_figures_are_the_engines(watched: Watched) -> None:
     if told[0].bytes_per_second:
         assert words["bandwidth"] == f"–, memory reads {_size(told[0].bytes_per_second)}/s"
     assert watched.live.requests.rows[0][0] == "Nothing runs"
+
+
+def test_what_another_model_answers_is_among_what_runs(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    watched = Watched(open_desktop, qtbot, tmp_path, pages=1024)
+    desktop = watched.desktop
+    other = write_random_model(tmp_path / "other", max_position_embeddings=1 << 12)
+    for path in (other, GUIDE):
+        desktop.models.open(str(path))
+        watched.wait(lambda path=path: desktop.models.state.path == str(path))
+        watched.wait(lambda: desktop.models.state.phase == "ready")
+    watched.look("Live")
+    desktop.engine.submit(Generate("a", tokens=(5, 6), max_tokens=4000, ignore_eos=True, model=str(other)))
+    watched.wait(lambda: watched.live.requests.rows[0][0] == "other: A program")
+    assert desktop.dashboard.live.figures.model
+    assert desktop.dashboard.live.figures.model.path == str(GUIDE)
+    desktop.engine.submit(Cancel("a"))
+    watched.wait(lambda: watched.live.requests.rows[0][0] == "Nothing runs")
 
 
 def test_the_chart_and_its_table_are_the_events(watched: Watched) -> None:

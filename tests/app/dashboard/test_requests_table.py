@@ -43,10 +43,11 @@ def test_cells_are_what_was_said_and_are_not_cut(table: RequestsTable) -> None:
     nothing = ("Nothing runs", "", "", "", "", "")
     for requests, rows in (
         ((), [nothing]),
-        ((FIRST,), [first]),
-        ((LATER,), [later]),
-        ((LATER, OTHER), [later, other]),
-        ((OTHER,), [other]),
+        ((("", FIRST),), [first]),
+        ((("", LATER),), [later]),
+        ((("", LATER), ("", OTHER)), [later, other]),
+        ((("", OTHER), ("Large", LATER)), [other, ("Large: What is a page?", *later[1:])]),
+        ((("", OTHER),), [other]),
         ((), [nothing]),
     ):
         table.show_requests(requests)

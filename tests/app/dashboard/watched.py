@@ -17,16 +17,17 @@ from tests.app.conftest import OpenDesktop
 
 
 class Watched:
-    """The guide in a window of 256 pages, with an SSD cache.
+    """The guide in a window, with an SSD cache.
 
     Attributes:
         events: all that the engine has said, on its thread.
     """
 
-    def __init__(self, open_desktop: OpenDesktop, qtbot: QtBot, home: Path) -> None:
+    def __init__(self, open_desktop: OpenDesktop, qtbot: QtBot, home: Path, pages: int = 256) -> None:
+        """`pages`: of KV memory."""
         self.events: list[Event] = []
         self.qtbot = qtbot
-        settings = EngineSettings(kv_pages=256, ssd=SsdSettings(home / "ssd", floor_bytes=0))
+        settings = EngineSettings(kv_pages=pages, ssd=SsdSettings(home / "ssd", floor_bytes=0))
 
         def make(emit: Callable[[Event], None]) -> Engine:
             def both(event: Event) -> None:
