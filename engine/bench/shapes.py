@@ -105,7 +105,13 @@ def peer_quant(quant: Quant) -> Quant:
 
 
 def write_shape(
-    folder: Path, shape: BenchShape, quant: Quant, context: int, tokenizer: Path, seed: int = 0
+    folder: Path,
+    shape: BenchShape,
+    quant: Quant,
+    context: int,
+    tokenizer: Path,
+    seed: int = 0,
+    speaking: int | None = None,
 ) -> Path:
     """Write a model of `shape` to the existing `folder`; returns the model: this folder, or a file in it.
 
@@ -120,10 +126,14 @@ def write_shape(
         tokenizer: a model folder whose sentencepiece tokenizer has at most `shape.vocab` pieces; others are
             added.
         seed: of the weights.
+        speaking: layers that change what goes through them, where not all do: those above take their time,
+            and a model of the lowest alone, of seed 0 as well, says the same. Not in GGUF's blocks.
 
     Raises ValueError when the shape's rows are no whole number of blocks.
     """
     if quant in _BLOCKS:
+        if speaking is not None:
+            raise ValueError(f"in {quant} every layer speaks")
         file = folder / "model.gguf"
         write_block_shape(file, shape, _BLOCKS[quant], context, tokenizer, seed)
         return file
@@ -134,7 +144,8 @@ def write_shape(
     for number, layer in enumerate((None, *range(shape.layers))):
         file = f"model-{number + 1:05d}-of-{shape.layers + 1:05d}.safetensors"
         draw = _Draw(mx.random.key(seed * (shape.layers + 1) + number), _BITS.get(quant))
-        tensors = dict(_outer(shape, draw) if layer is None else _layer(shape, layer, draw))
+        speaks = layer is None or speaking is None or layer < speaking
+        tensors = dict(_outer(shape, draw) if layer is None else _layer(shape, layer, draw, speaks=speaks))
         mx.save_safetensors(str(folder / file), tensors, metadata={"format": "mlx"})
         weight_map |= dict.fromkeys(tensors, file)
     index = {"metadata": {}, "weight_map": weight_map}
@@ -153,9 +164,12 @@ class _Draw:
         self._key = key
         self._bits = bits
 
-    def matrix(self, name: str, outputs: int, inputs: int) -> Tensors:
-        """`name`.weight (outputs, inputs), or the packed weight with its scales and biases."""
-        weight = self._normal((outputs, inputs), inputs**-0.5)
+    def matrix(self, name: str, outputs: int, inputs: int, *, speaks: bool = True) -> Tensors:
+        """`name`.weight (outputs, inputs), or the packed weight with its scales and biases.
+
+        All 0 unless it `speaks`.
+        """
+        weight = self._normal((outputs, inputs), inputs**-0.5) * speaks
         if self._bits is None:
             yield f"{name}.weight", weight
             return
@@ -184,16 +198,16 @@ def _outer(shape: BenchShape, draw: _Draw) -> Tensors:
         yield from draw.matrix("lm_head", shape.vocab, shape.hidden)
 
 
-def _layer(shape: BenchShape, layer: int, draw: _Draw) -> Tensors:
+def _layer(shape: BenchShape, layer: int, draw: _Draw, *, speaks: bool) -> Tensors:
     at, width = f"model.layers.{layer}", shape.hidden
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     for name, outputs in (("q", queries), ("k", keys), ("v", keys)):
         yield from draw.matrix(f"{at}.self_attn.{name}_proj", outputs, width)
         if shape.family == "qwen2":
             yield from draw.bias(f"{at}.self_attn.{name}_proj", outputs)
-    yield from draw.matrix(f"{at}.self_attn.o_proj", width, queries)
+    yield from draw.matrix(f"{at}.self_attn.o_proj", width, queries, speaks=speaks)
     for name in ("gate", "up"):
         yield from draw.matrix(f"{at}.mlp.{name}_proj", shape.inner, width)
-    yield from draw.matrix(f"{at}.mlp.down_proj", width, shape.inner)
+    yield from draw.matrix(f"{at}.mlp.down_proj", width, shape.inner, speaks=speaks)
     yield from draw.norm(f"{at}.input_layernorm", width)
     yield from draw.norm(f"{at}.post_attention_layernorm", width)

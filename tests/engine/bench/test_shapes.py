@@ -45,6 +45,30 @@ def test_the_size_is_known_before_it_is_written(tmp_path: Path, quant: Quant) ->
     assert there == pytest.approx(SHAPES["tiny"].file_bytes(quant), rel=0.03)
 
 
+@pytest.mark.parametrize("quant", ["none", "q4"])
+def test_the_lowest_layers_alone_say_what_a_model_says_in_which_only_they_speak(
+    tmp_path: Path, quant: Quant
+) -> None:
+    def says(name: str, layers: int, seed: int = 0, speaking: int | None = None) -> tuple[int, ...]:
+        folder = tmp_path / name
+        folder.mkdir()
+        write_shape(folder, replace(SHAPES["tiny"], layers=layers), quant, 700, GUIDE, seed, speaking)
+        with running_engine() as listener:
+            listener.load(folder)
+            listener.submit(Generate("one", tokens=PROMPT, max_tokens=10, ignore_eos=True))
+            return listener.finished("one").tokens
+
+    alone = says("alone", 2)
+    assert says("some speak", 5, speaking=2) == alone
+    assert says("all speak", 5) != alone
+    assert says("other weights", 2, seed=1) != alone
+
+
+def test_in_blocks_every_layer_speaks(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="every layer"):
+        write_shape(tmp_path, SHAPES["guide-like"], "q4_k", 700, GUIDE, speaking=2)
+
+
 @pytest.mark.parametrize("quant", ["q4_k", "q6_k", "q8_0"])
 def test_a_shape_in_blocks_is_a_gguf_file_that_runs(tmp_path: Path, quant: Quant) -> None:
     file = write_shape(tmp_path, SHAPES["guide-like"], quant, 5000, GUIDE)
