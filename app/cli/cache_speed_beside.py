@@ -106,11 +106,14 @@ def _chat(number: int) -> Generate:
 
 
 def gaps(marks: Sequence[Mark]) -> tuple[float, ...]:
-    """Seconds between tokens; text that came for several at once counts for each of them."""
+    """Seconds between tokens; text that came for several at once counts for each of them.
+
+    An answer's last piece may be of no token more: text that was held back until its end.
+    """
     found: list[float] = []
     for one, next_one in pairwise(marks):
-        tokens = next_one.tokens - one.tokens
-        found += [(next_one.at - one.at) / tokens] * tokens
+        if tokens := next_one.tokens - one.tokens:
+            found += [(next_one.at - one.at) / tokens] * tokens
     return tuple(found)
 
 

@@ -139,6 +139,7 @@ def test_gaps_are_of_single_tokens() -> None:
     found = gaps([Mark(1.0, 1), Mark(1.5, 2), Mark(2.5, 4)])
     assert found == (0.5, 0.5, 0.5)
     assert gaps([Mark(1.0, 1)]) == ()
+    assert gaps([Mark(1.0, 1), Mark(1.5, 2), Mark(1.6, 2)]) == (0.5,)  # what was held back came at the end
     values = tuple(float(number) for number in range(1, 101))
     assert (quantile(values, 0.5), quantile(values, 0.99), quantile((7.0,), 0.99)) == (51.0, 100.0, 7.0)
 
