@@ -11,17 +11,27 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.__main__ import main
+from app.cli.cache_speed import measure_cache
+from app.cli.cache_speed_scene import CachePlan, Scene
+from app.cli.rows import Row
+from app.cli.targets import Subject, cache_targets
+from engine import EngineSettings
 from tests.fakes.random_model import write_random_model
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 100.0
 NO_END = ("--logit-bias", "2=-100")
 """Forbids the random model's end token, so that an answer goes on until it is stopped."""
+
+SMALL = CachePlan(context=230, long_prompt=300, pairs=1, decoded=4, batches=(1, 3), requests=3, only=())
+"""What is measured with --cache."""
 
 _ENTER_TERMINAL = """
 import os, sys
@@ -36,6 +46,27 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def random_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model with a chat template and a context that takes minutes to fill."""
     return write_random_model(tmp_path_factory.mktemp("models") / "random", max_position_embeddings=200_000)
+
+
+@pytest.fixture
+def rows_of(random_model: Path, tmp_path: Path) -> Callable[..., dict[str, Row]]:
+    """The rows of one part of `mlxr bench --cache`, measured of `model`, or the random one."""
+
+    def rows(part: str, model: Path = random_model, **changes: Any) -> dict[str, Row]:
+        scene = Scene(
+            model=model,
+            text_model=model,
+            settings=EngineSettings(cache=tmp_path / "kernels", speculation=False),
+            device="CPU",
+            scratch=tmp_path,
+            plan=replace(SMALL, only=(part,), **changes),
+            targets=cache_targets(Subject("guide-like", "none", "CPU", "")),
+            peer=None,
+            say=lambda line: None,
+        )
+        return {row.what: row for row in measure_cache(scene)}
+
+    return rows
 
 
 @pytest.fixture

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.cli.cache_speed import CACHE_PLAN, PARTS, measure_cache
+from app.cli.cache_speed import CACHE_PLAN, PARTS
 from app.cli.cache_speed_batches import TRIES, EngineBatches, together_rate
 from app.cli.cache_speed_beside import gaps, quantile
 from app.cli.cache_speed_prediction import is_near
-from app.cli.cache_speed_scene import CachePlan, Scene
 from app.cli.rows import Row
 from app.cli.targets import Subject, cache_targets
 from app.errors import AppError
@@ -24,29 +22,7 @@ from engine import EngineSettings, Finished, Generate, Timing
 from tests.app.cli.conftest import Run
 from tests.fakes.random_model import write_random_model
 
-SMALL = CachePlan(context=230, long_prompt=300, pairs=1, decoded=4, batches=(1, 3), requests=3, only=())
 CPU = Subject("guide-like", "none", "CPU", "")
-
-
-@pytest.fixture
-def rows_of(random_model: Path, tmp_path: Path) -> Callable[..., dict[str, Row]]:
-    """The rows of one part, measured of the random model."""
-
-    def rows(part: str, **changes: Any) -> dict[str, Row]:
-        scene = Scene(
-            model=random_model,
-            text_model=random_model,
-            settings=EngineSettings(cache=tmp_path / "kernels", speculation=False),
-            device="CPU",
-            scratch=tmp_path,
-            plan=replace(SMALL, only=(part,), **changes),
-            targets=cache_targets(CPU),
-            peer=None,
-            say=lambda line: None,
-        )
-        return {row.what: row for row in measure_cache(scene)}
-
-    return rows
 
 
 def test_a_chat_that_goes_on_computes_what_is_new_and_no_more(rows_of: Callable[..., dict[str, Row]]) -> None:
