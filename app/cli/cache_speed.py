@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from app.cli.cache_speed_batches import measure_steps, measure_throughput
 from app.cli.cache_speed_beside import measure_beside
+from app.cli.cache_speed_draft import measure_draft
 from app.cli.cache_speed_prediction import measure_prediction
 from app.cli.cache_speed_restart import measure_restart
 from app.cli.cache_speed_scene import CachePlan, Scene
@@ -25,6 +26,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "beside": measure_beside,
         "speculation": measure_speculation,
         "prediction": measure_prediction,
+        "draft": measure_draft,
     }
 )
 """By the name that `--only` takes."""

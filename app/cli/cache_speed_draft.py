@@ -1,0 +1,191 @@
+"""A draft model: how an answer goes on while it reads a long chat, and what guesses bring, right or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from app.cli.cache_speed_models import write_model
+from app.cli.cache_speed_scene import REST_S, ROOM, Scene, new_tokens
+from app.cli.cache_speed_speculation import FLAT, PROMPT
+from app.cli.rows import Row, ratio_row
+from app.measure.engine_client import Answer, EngineClient, Mark
+from app.measure.pairs import interleave, prompt_tokens
+from engine import SHAPES, Generate, SamplingParams
+
+GROUP = "a draft model"
+SHAPE = replace(SHAPES["guide-like"], layers=12)
+"""What is guessed for. Only its lowest layers change what goes through them."""
+DRAFTING = 2
+"""So many: a model of these alone guesses everything right, and costs a fraction."""
+LONG = 4096
+"""Most tokens of the chat that the draft model reads."""
+MESSAGE = 28
+"""Tokens of the chat's next message."""
+TOGETHER = 0.1
+"""Tokens that come within this part of a plain step came of one step, a draft's."""
+CHAT = "draft"
+
+
+@dataclass(frozen=True, slots=True)
+class _Models:
+    """The target, the lowest layers of it, and as many layers with other weights: guesses that are wrong."""
+
+    target: Path
+    right: Path
+    wrong: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Answers to a chat: without a draft model, with one that has read nothing of it, and its next turn."""
+
+    plain: Answer
+    first: Answer
+    following: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What is decoded: `ask` gives the request for a prompt, by its number and the tokens to generate.
+
+    Attributes:
+        unread: tokens of the prompt, none of which the draft model has read.
+        count: tokens of the answer.
+    """
+
+    what: str
+    ask: Callable[[tuple[int, ...], int, int], Generate]
+    unread: int
+    count: int
+
+
+def measure_draft(scene: Scene) -> Iterator[Row]:
+    """Rows of the reading, and of the speed with and without."""
+    length, count = min(scene.plan.context, LONG), 4 * scene.plan.decoded
+    with TemporaryDirectory(prefix="draft-", dir=scene.scratch) as parent:
+        models = _written(scene, Path(parent), length + 2 * count + ROOM)
+        with _Drafted(scene, models.target, models.right) as client:
+            yield from _reading_rows(scene, client, length, count)
+            yield from _speed_rows(scene, client, _Text("right guesses", _greedy, PROMPT, count))
+        with _Drafted(scene, models.target, models.wrong) as client:
+            yield from _speed_rows(scene, client, _Text("wrong guesses", _drawing, PROMPT, 2 * count))
+            behind = f"wrong guesses, behind {length} unread tokens"
+            yield from _speed_rows(scene, client, _Text(behind, _drawing, length, count))
+
+
+def _written(scene: Scene, parent: Path, context: int) -> _Models:
+    scene.say("writing a model and those that guess for it")
+    lowest = replace(SHAPE, layers=DRAFTING)
+    return _Models(
+        write_model(scene, parent / "target", SHAPE, context, speaking=DRAFTING),
+        write_model(scene, parent / "right", lowest, context),
+        write_model(scene, parent / "wrong", lowest, context, seed=1),
+    )
+
+
+class _Drafted(EngineClient):
+    """An engine with a model and one that guesses for it, both warm."""
+
+    def __init__(self, scene: Scene, target: Path, draft: Path) -> None:
+        super().__init__(replace(scene.settings, speculation=True, draft_model=draft))
+        self._target = target
+
+    def __enter__(self) -> _Drafted:
+        super().__enter__()
+        self.load(self._target)
+        self.run(_greedy(prompt_tokens(PROMPT, 0, 7), 0, 1))
+        self.wait_until_warm(REST_S)
+        return self
+
+
+def _greedy(prompt: tuple[int, ...], number: int, count: int) -> Generate:
+    return Generate("", tokens=prompt, max_tokens=count, ignore_eos=True, chat=CHAT)
+
+
+def _drawing(prompt: tuple[int, ...], number: int, count: int) -> Generate:
+    sampling = SamplingParams(temperature=FLAT, seed=number)
+    return replace(_greedy(prompt, number, count), sampling=sampling)
+
+
+def _reading_rows(scene: Scene, client: EngineClient, length: int, count: int) -> Iterator[Row]:
+    """The longest gap while the draft model reads, and after how many tokens it begins to guess."""
+    pairs: list[_Pair] = []
+    for number in range(scene.plan.pairs + 1):
+        scene.say(f"a draft model reads {length} tokens: pair {number} of {scene.plan.pairs}")
+        pair = _read(client, length, number, count)
+        pairs += [pair] * (number > 0)  # the first warms up
+        client.forget(CHAT)
+    plain = [1000 * longest_gap(pair.plain.marks) for pair in pairs]
+    yield Row("longest gap between tokens, without guessing", "ms", tuple(plain), group=GROUP)
+    for what, answers in (
+        (f"{length} tokens to read", [pair.first for pair in pairs]),
+        (f"its next turn, {MESSAGE} new ones", [pair.following for pair in pairs]),
+    ):
+        longest = [1000 * longest_gap(answer.marks) for answer in answers]
+        yield Row(f"longest gap between tokens, {what}", "ms", tuple(longest), group=GROUP)
+        yield ratio_row(f"longest gap, with to without, {what}", longest, plain, None, GROUP)
+        begun = tuple(
+            float(before_drafts(answer.marks, gap_of(pair.plain.marks), len(answer.end.tokens)))
+            for answer, pair in zip(answers, pairs, strict=True)
+        )
+        yield Row(f"tokens before the first draft, {what}", "", begun, group=GROUP)
+
+
+def _read(client: EngineClient, length: int, number: int, count: int) -> _Pair:
+    chat = prompt_tokens(length, number, 8)
+    asked = _greedy(chat, number, count)
+    plain = client.run(replace(asked, speculation=False))
+    first = client.run(asked)
+    following = (*chat, *first.end.tokens, *new_tokens(MESSAGE, number, 8))
+    return _Pair(plain, first, client.run(_greedy(following, number, count // 2)))
+
+
+def _speed_rows(scene: Scene, client: EngineClient, text: _Text) -> Iterator[Row]:
+    """With guesses and without, in turns; each chat is new, so that the draft model reads all of it."""
+
+    def asked(number: int, count: int) -> Generate:
+        return text.ask(prompt_tokens(text.unread, number, 9), number, count)
+
+    def prepare(number: int) -> None:
+        scene.say(f"{text.what}: pair {number} of {scene.plan.pairs}")
+        client.forget(CHAT)
+        client.run(replace(asked(number, 1), speculation=False))
+
+    def side(*, speculation: bool) -> Callable[[int], float]:
+        def rate(number: int) -> float:
+            answer = client.run(replace(asked(number, text.count), speculation=speculation))
+            return answer.end.timing.decode_tps
+
+        return rate
+
+    on, off = interleave(scene.plan.pairs, side(speculation=True), side(speculation=False), prepare)
+    yield Row(text.what, "tok/s", tuple(on), group=GROUP)
+    yield Row(f"{text.what}: without guessing", "tok/s", tuple(off), group=GROUP)
+    target = scene.targets.get(("plain ratio", 0)) if text.ask is _drawing else None
+    yield ratio_row(f"{text.what}: with to without", on, off, target, GROUP)
+
+
+def longest_gap(marks: Sequence[Mark]) -> float:
+    """Seconds between two pieces of an answer, at most."""
+    return max(two.at - one.at for one, two in pairwise(marks))
+
+
+def gap_of(marks: Sequence[Mark]) -> float:
+    """Seconds between two pieces of an answer, in the middle."""
+    return median(two.at - one.at for one, two in pairwise(marks))
+
+
+def before_drafts(marks: Sequence[Mark], plain: float, count: int) -> int:
+    """Tokens of an answer before the first that came together with another; `count` where none did.
+
+    `plain`: seconds between tokens of steps of one.
+    """
+    for one, two in pairwise(marks):
+        if two.at - one.at < TOGETHER * plain:
+            return one.tokens - 1
+    return count
