@@ -8,6 +8,7 @@ from types import MappingProxyType
 from app.cli.cache_speed_batches import measure_steps, measure_throughput
 from app.cli.cache_speed_beside import measure_beside
 from app.cli.cache_speed_draft import measure_draft
+from app.cli.cache_speed_messages import measure_messages
 from app.cli.cache_speed_prediction import measure_prediction
 from app.cli.cache_speed_restart import measure_restart
 from app.cli.cache_speed_scene import CachePlan, Scene
@@ -27,6 +28,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "speculation": measure_speculation,
         "prediction": measure_prediction,
         "draft": measure_draft,
+        "messages": measure_messages,
     }
 )
 """By the name that `--only` takes."""
@@ -50,7 +52,7 @@ CACHE_PLAN = CachePlan(
 
 def measures_text(plan: CachePlan) -> bool:
     """Whether a part of it needs a model that writes text."""
-    return "speculation" in (plan.only or PARTS)
+    return not {"speculation", "messages"}.isdisjoint(plan.only or PARTS)
 
 
 def measure_cache(scene: Scene) -> list[Row]:
