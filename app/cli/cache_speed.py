@@ -8,6 +8,7 @@ from types import MappingProxyType
 from app.cli.cache_speed_batches import measure_steps, measure_throughput
 from app.cli.cache_speed_beside import measure_beside
 from app.cli.cache_speed_draft import measure_draft
+from app.cli.cache_speed_loading import measure_loading
 from app.cli.cache_speed_messages import measure_messages
 from app.cli.cache_speed_prediction import measure_prediction
 from app.cli.cache_speed_restart import measure_restart
@@ -29,6 +30,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "prediction": measure_prediction,
         "draft": measure_draft,
         "messages": measure_messages,
+        "loading": measure_loading,
     }
 )
 """By the name that `--only` takes."""
