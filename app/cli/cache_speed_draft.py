@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from app.cli.cache_speed_models import write_model
 from app.cli.cache_speed_scene import REST_S, ROOM, Scene, new_tokens
-from app.cli.cache_speed_speculation import FLAT, PROMPT
+from app.cli.cache_speed_speculation import FLAT, PIECES, PROMPT, rates_of
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient, Mark
 from app.measure.pairs import interleave, prompt_tokens
@@ -55,13 +55,13 @@ class _Text:
 
     Attributes:
         unread: tokens of the prompt, none of which the draft model has read.
-        count: tokens of the answer.
+        pieces: answers that are a sample together.
     """
 
     what: str
     ask: Callable[[tuple[int, ...], int, int], Generate]
     unread: int
-    count: int
+    pieces: int
 
 
 def measure_draft(scene: Scene) -> Iterator[Row]:
@@ -71,11 +71,11 @@ def measure_draft(scene: Scene) -> Iterator[Row]:
         models = _written(scene, Path(parent), length + 2 * count + ROOM)
         with _Drafted(scene, models.target, models.right) as client:
             yield from _reading_rows(scene, client, length, count)
-            yield from _speed_rows(scene, client, _Text("right guesses", _greedy, PROMPT, count))
+            yield from _speed_rows(scene, client, _Text("right guesses", _greedy, PROMPT, PIECES), count)
         with _Drafted(scene, models.target, models.wrong) as client:
-            yield from _speed_rows(scene, client, _Text("wrong guesses", _drawing, PROMPT, 2 * count))
+            yield from _speed_rows(scene, client, _Text("wrong guesses", _drawing, PROMPT, PIECES), count)
             behind = f"wrong guesses, behind {length} unread tokens"
-            yield from _speed_rows(scene, client, _Text(behind, _drawing, length, count))
+            yield from _speed_rows(scene, client, _Text(behind, _drawing, length, 1), count)
 
 
 def _written(scene: Scene, parent: Path, context: int) -> _Models:
@@ -145,25 +145,23 @@ def _read(client: EngineClient, length: int, number: int, count: int) -> _Pair:
     return _Pair(plain, first, client.run(_greedy(following, number, count // 2)))
 
 
-def _speed_rows(scene: Scene, client: EngineClient, text: _Text) -> Iterator[Row]:
+def _speed_rows(scene: Scene, client: EngineClient, text: _Text, count: int) -> Iterator[Row]:
     """With guesses and without, in turns; each chat is new, so that the draft model reads all of it."""
 
     def asked(number: int, count: int) -> Generate:
         return text.ask(prompt_tokens(text.unread, number, 9), number, count)
 
     def prepare(number: int) -> None:
-        scene.say(f"{text.what}: pair {number} of {scene.plan.pairs}")
+        scene.say(f"{text.what}: answers {number} of {answers}")
         client.forget(CHAT)
         client.run(replace(asked(number, 1), speculation=False))
 
-    def side(*, speculation: bool) -> Callable[[int], float]:
-        def rate(number: int) -> float:
-            answer = client.run(replace(asked(number, text.count), speculation=speculation))
-            return answer.end.timing.decode_tps
+    def side(*, speculation: bool) -> Callable[[int], Answer]:
+        return lambda number: client.run(replace(asked(number, count), speculation=speculation))
 
-        return rate
-
-    on, off = interleave(scene.plan.pairs, side(speculation=True), side(speculation=False), prepare)
+    answers = scene.plan.pairs * text.pieces
+    guessing, plain = interleave(answers, side(speculation=True), side(speculation=False), prepare)
+    on, off = rates_of(guessing, text.pieces), rates_of(plain, text.pieces)
     yield Row(text.what, "tok/s", tuple(on), group=GROUP)
     yield Row(f"{text.what}: without guessing", "tok/s", tuple(off), group=GROUP)
     target = scene.targets.get(("plain ratio", 0)) if text.ask is _drawing else None

@@ -28,7 +28,7 @@ PROMPT = 128
 FLAT = 5.0
 """A temperature at which hardly a token is likelier than another, so that nothing is said twice."""
 
-_PIECES = 4
+PIECES = 4
 """Answers of a sample that is to show small differences, each whole: guessing may lose late in one."""
 
 
@@ -55,8 +55,8 @@ def measure_speculation(scene: Scene) -> Iterator[Row]:
         is_chat = client.load(scene.text_model).has_chat_template
         texts = [_Text("text that copies its prompt", _copying, 1, "copying ratio")]
         if is_chat:
-            texts.append(_Text("answers to questions", _answering, _PIECES, "plain ratio"))
-        texts.append(_Text("text drawn at random", _drawing, _PIECES, "plain ratio"))
+            texts.append(_Text("answers to questions", _answering, PIECES, "plain ratio"))
+        texts.append(_Text("text drawn at random", _drawing, PIECES, "plain ratio"))
         client.run(_copying(0, 1))  # nothing is guessed until then; a compiler holds all up
         client.wait_until_warm()
         for text in texts:
@@ -75,7 +75,7 @@ def _rows(scene: Scene, text: _Text, client: EngineClient) -> Iterator[Row]:
         side(speculation=False),
         lambda number: scene.say(f"{what}: answers {number} of {answers}"),
     )
-    on, off = _rates(guessing, text.pieces), _rates(plain, text.pieces)
+    on, off = rates_of(guessing, text.pieces), rates_of(plain, text.pieces)
     if not all(off):
         scene.say(f"{what}: not measured, as the model ends its answers at once")
         return
@@ -84,7 +84,7 @@ def _rows(scene: Scene, text: _Text, client: EngineClient) -> Iterator[Row]:
     yield ratio_row(f"{what}, guessing to not", on, off, scene.targets.get((text.quantity, 0)), GROUP)
 
 
-def _rates(answers: Sequence[Answer], pieces: int) -> list[float]:
+def rates_of(answers: Sequence[Answer], pieces: int) -> list[float]:
     """Tokens per second of each `pieces` answers together, behind the first token of each; 0 for no more."""
     rates: list[float] = []
     for first in range(0, len(answers), pieces):
