@@ -15,7 +15,7 @@ from app.cli.cache_speed_speculation import FLAT, PIECES, PROMPT, rates_of
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient, Mark
 from app.measure.pairs import interleave, prompt_tokens
-from engine import SHAPES, Generate, SamplingParams
+from engine import SHAPES, EngineSettings, Generate, SamplingParams
 
 GROUP = "a draft model"
 SHAPE = replace(SHAPES["guide-like"], layers=12)
@@ -69,10 +69,12 @@ def measure_draft(scene: Scene) -> Iterator[Row]:
     length, count = min(scene.plan.context, LONG), 4 * scene.plan.decoded
     with TemporaryDirectory(prefix="draft-", dir=scene.scratch) as parent:
         models = _written(scene, Path(parent), length + 2 * count + ROOM)
-        with _Drafted(scene, models.target, models.right) as client:
+        with EngineClient(_with_draft(scene, models.right)) as client:
+            _make_ready(client, models.target)
             yield from _reading_rows(scene, client, length, count)
-            yield from _speed_rows(scene, client, _Text("right guesses", _greedy, PROMPT, PIECES), count)
-        with _Drafted(scene, models.target, models.wrong) as client:
+            yield from _speed_rows(scene, client, _Text("right guesses", _greedy, PROMPT, 1), count)
+        with EngineClient(_with_draft(scene, models.wrong)) as client:
+            _make_ready(client, models.target)
             yield from _speed_rows(scene, client, _Text("wrong guesses", _drawing, PROMPT, PIECES), count)
             behind = f"wrong guesses, behind {length} unread tokens"
             yield from _speed_rows(scene, client, _Text(behind, _drawing, length, 1), count)
@@ -88,19 +90,15 @@ def _written(scene: Scene, parent: Path, context: int) -> _Models:
     )
 
 
-class _Drafted(EngineClient):
-    """An engine with a model and one that guesses for it, both warm."""
+def _with_draft(scene: Scene, draft: Path) -> EngineSettings:
+    return replace(scene.settings, speculation=True, draft_model=draft)
 
-    def __init__(self, scene: Scene, target: Path, draft: Path) -> None:
-        super().__init__(replace(scene.settings, speculation=True, draft_model=draft))
-        self._target = target
 
-    def __enter__(self) -> _Drafted:
-        super().__enter__()
-        self.load(self._target)
-        self.run(_greedy(prompt_tokens(PROMPT, 0, 7), 0, 1))
-        self.wait_until_warm(REST_S)
-        return self
+def _make_ready(client: EngineClient, model: Path) -> None:
+    """Load it with what guesses for it, and compile what both need."""
+    client.load(model)
+    client.run(_greedy(prompt_tokens(PROMPT, 0, 7), 0, 1))
+    client.wait_until_warm(REST_S)
 
 
 def _greedy(prompt: tuple[int, ...], number: int, count: int) -> Generate:
