@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 from app.cli.cache_speed_models import write_model
 from app.cli.cache_speed_scene import REST_S, ROOM, Scene, new_tokens
 from app.cli.cache_speed_speculation import FLAT, PIECES, PROMPT, rates_of
 from app.cli.rows import Row, ratio_row
-from app.measure.engine_client import Answer, EngineClient, Mark
+from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import interleave, prompt_tokens
 from engine import SHAPES, EngineSettings, Generate, SamplingParams
 
@@ -118,17 +117,17 @@ def _reading_rows(scene: Scene, client: EngineClient, length: int, count: int) -
         pair = _read(client, length, number, count)
         pairs += [pair] * (number > 0)  # the first warms up
         client.forget(CHAT)
-    plain = [1000 * longest_gap(pair.plain.marks) for pair in pairs]
+    plain = [1000 * longest_gap(pair.plain) for pair in pairs]
     yield Row("longest gap between tokens, without guessing", "ms", tuple(plain), group=GROUP)
     for what, answers in (
         (f"{length} tokens to read", [pair.first for pair in pairs]),
         (f"its next turn, {MESSAGE} new ones", [pair.following for pair in pairs]),
     ):
-        longest = [1000 * longest_gap(answer.marks) for answer in answers]
+        longest = [1000 * longest_gap(answer) for answer in answers]
         yield Row(f"longest gap between tokens, {what}", "ms", tuple(longest), group=GROUP)
         yield ratio_row(f"longest gap, with to without, {what}", longest, plain, None, GROUP)
         begun = tuple(
-            float(before_drafts(answer.marks, gap_of(pair.plain.marks), len(answer.end.tokens)))
+            float(before_drafts(answer, 1 / pair.plain.end.timing.decode_tps))
             for answer, pair in zip(answers, pairs, strict=True)
         )
         yield Row(f"tokens before the first draft, {what}", "", begun, group=GROUP)
@@ -166,22 +165,18 @@ def _speed_rows(scene: Scene, client: EngineClient, text: _Text, count: int) -> 
     yield ratio_row(f"{text.what}: with to without", on, off, target, GROUP)
 
 
-def longest_gap(marks: Sequence[Mark]) -> float:
-    """Seconds between two pieces of an answer, at most."""
-    return max(two.at - one.at for one, two in pairwise(marks))
+def longest_gap(answer: Answer) -> float:
+    """Seconds without a new piece of it at most, between its first token and its end."""
+    moments = [answer.sent + answer.first_token, *(mark.at for mark in answer.marks), answer.ended]
+    return max(two - one for one, two in pairwise(moments))
 
 
-def gap_of(marks: Sequence[Mark]) -> float:
-    """Seconds between two pieces of an answer, in the middle."""
-    return median(two.at - one.at for one, two in pairwise(marks))
-
-
-def before_drafts(marks: Sequence[Mark], plain: float, count: int) -> int:
-    """Tokens of an answer before the first that came together with another; `count` where none did.
+def before_drafts(answer: Answer, plain: float) -> int:
+    """Tokens of it before the first that came together with another; all where none did.
 
     `plain`: seconds between tokens of steps of one.
     """
-    for one, two in pairwise(marks):
+    for one, two in pairwise(answer.marks):
         if two.at - one.at < TOGETHER * plain:
             return one.tokens - 1
-    return count
+    return len(answer.end.tokens)
