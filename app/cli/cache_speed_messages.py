@@ -18,7 +18,9 @@ GROUP = "a chat of messages goes on"
 TURNS = 8
 """Questions of the chat, each with its answer: its next turn is one more."""
 FILLED = 0.75
-"""How much of the context that a model has the chat may take: templates and words differ."""
+"""How much of the context the chat takes: words differ, and it goes on."""
+LEAST = 2 * TURNS * ANSWER
+"""Tokens that it has at least."""
 WORDS = (
     *("the", "a", "chat", "page", "cache", "token", "answer", "model", "window", "memory", "story", "river"),
     *("mountain", "garden", "winter", "letter", "engine", "number", "question", "light", "paper", "music"),
@@ -69,15 +71,16 @@ class _Pair:
 
 
 def measure_messages(scene: Scene) -> Iterator[Row]:
-    """Rows of the chat's own turns, and of each way to go on; none of a model without a template."""
+    """Rows of the chat's own turns, and of each way to go on; none of a model that has no such chats."""
     pairs: list[_Pair] = []
     title = model_title(scene.text_model)
     with EngineClient(scene.settings) as client:
         info = client.load(scene.text_model)
-        if not info.has_chat_template:
-            scene.say(f"messages: not measured, as {title} has no chat template")
+        most = int((info.context_length - ROOM) * FILLED)
+        if not info.has_chat_template or most < LEAST:
+            scene.say(f"messages: not measured, as {title} has no chat template or too short a context")
             return
-        length = int(min(scene.plan.context, info.context_length - ROOM) * FILLED)
+        length = max(LEAST, min(int(scene.plan.context * FILLED), most))
         chats = _Chats(client, info.path, _words_a_turn(client, length))
         for number in range(scene.plan.pairs + 1):
             scene.say(f"a chat of {2 * TURNS} messages: pair {number} of {scene.plan.pairs}")
@@ -101,9 +104,10 @@ def measure_messages(scene: Scene) -> Iterator[Row]:
 
 def _words_a_turn(client: EngineClient, length: int) -> int:
     """Words of a question so that all turns have about `length` tokens, by the model's own tokenizer."""
-    counts = [len(client.run(_asked((_said(1, words),), None)).end.prompt_tokens) for words in (50, 150)]
-    tokens_a_word = (counts[1] - counts[0]) / 100
-    return max(1, int((length / TURNS - ANSWER) / tokens_a_word))
+    few, more = (len(client.run(_asked((_said(1, words),), None)).end.prompt_tokens) for words in (20, 60))
+    a_word = (more - few) / 40
+    around = few - 20 * a_word
+    return max(1, int((length / TURNS - ANSWER - around) / a_word))
 
 
 class _Chats:

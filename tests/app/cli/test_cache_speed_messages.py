@@ -30,17 +30,26 @@ def test_messages_compute_what_is_new_and_no_more(
     assert all(row.verdict == "pass" for row in rows.values() if row.target)
     assert all(row.middle > 0 for what, row in rows.items() if what not in counted)
     (length,) = (row for what, row in rows.items() if what.startswith("tokens of 16 messages"))
-    assert 300 < length.middle < 900
+    assert length.middle == pytest.approx(900 * 0.75, rel=0.15)
 
 
-def test_a_model_without_a_template_has_no_rows(
+@pytest.mark.parametrize(("context", "has_template"), [(1024, False), (700, True)])
+def test_a_model_that_has_no_such_chats_has_no_rows(
+    rows_of: Callable[..., dict[str, Row]], tmp_path: Path, context: int, *, has_template: bool
+) -> None:
+    model = write_random_model(tmp_path / "plain", max_position_embeddings=context)
+    if not has_template:
+        settings = json.loads((model / "tokenizer_config.json").read_text())
+        del settings["chat_template"]
+        (model / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert rows_of("messages", model) == {}
+
+
+def test_the_shortest_chat_fits_the_shortest_context(
     rows_of: Callable[..., dict[str, Row]], tmp_path: Path
 ) -> None:
-    model = write_random_model(tmp_path / "plain")
-    settings = json.loads((model / "tokenizer_config.json").read_text())
-    del settings["chat_template"]
-    (model / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert rows_of("messages", model) == {}
+    rows = rows_of("messages", write_random_model(tmp_path / "short", max_position_embeddings=811))
+    assert rows["computed beyond what was new, its own turns"].samples == (0,)
 
 
 @pytest.mark.parametrize(
