@@ -19,6 +19,7 @@ _REMEMBERED_UNTRIED = 0.97  # of a place that was not tried: it is worth another
 _REMEMBERED_ON_SURPRISE = 0.25  # when a probe succeeds
 _FIRST_GUESS = 0.5  # acceptance before there is any evidence
 _WORTHWHILE = 1.03  # gain below which decoding goes on plainly
+_WORTH_READING = 1.15  # gain below which reading for drafts is a loss: it comes back slowly
 _FIRST_PURSE = 2.0
 _PROBE_COST = 0.45  # plain steps that one probe may cost more
 _PROBE_TOKENS = 4
@@ -79,23 +80,49 @@ class _Evidence:
 
 
 class SpeculationGain:
-    """Decides for one sequence how many tokens to draft in the next step, where drafts are not free."""
+    """Decides how many tokens to draft in the next step, where drafts are not free.
+
+    For a model's answers, one after the other: what drafts brought in one is what they are expected to bring
+    in the next, and what may be lost is lost by all of them together.
+    """
 
     def __init__(self, costs: StepCosts | None = None) -> None:
-        """
-        Args:
-            costs: what steps cost, shared with other sequences of the model; its own when None.
-        """
+        """`costs`: what steps cost, where that is known; from nothing on when None."""
         self._costs = StepCosts() if costs is None else costs
         self._evidence = _Evidence()
         self._purse = Purse(_FIRST_PURSE)
         self._steps = 0
         self._since_plain = 0  # steps with drafts since a plain one was measured
         self._last_step = 0  # its tokens
-        self._probing = False
+        self._probing = self._declines = False
+        self._pays_well = True
 
-    def stepped(self, tokens: int, seconds: float) -> None:
-        """A step of `tokens`, the drafted ones included, took `seconds`, drafting included.
+    @property
+    def declines(self) -> bool:
+        """Whether nothing was to be drafted when it was asked last."""
+        return self._declines
+
+    @property
+    def may_read(self) -> bool:
+        """Whether a draft model may read what it has to know for a draft.
+
+        Where drafts are believed to pay well that is well spent; else it is lost, as far as may be.
+        """
+        return self._pays_well or self._purse.left > 0
+
+    def began(self) -> None:
+        """Another answer begins: it is soon seen whether drafts pay for it, and what others won stays won."""
+        self._last_step = 0
+        self._purse.left = min(self._purse.left, _FIRST_PURSE)
+        self._evidence.pause, self._evidence.probe_at = 1, self._steps
+
+    def has_read(self, seconds: float) -> None:
+        """A draft model has read so long, for a draft."""
+        if not self._pays_well and self._costs.has_baseline:
+            self._purse.balance(-seconds / self._costs.plain_seconds)
+
+    def stepped(self, tokens: int, seconds: float, steps: int = 1) -> None:
+        """`steps` of `tokens`, the drafted ones included, took `seconds` each, drafting included.
 
         A plain step is measured only after another: a lone one is not overlapped with its neighbours.
         """
@@ -103,9 +130,9 @@ class SpeculationGain:
             self._costs.stepped(tokens, seconds)
             self._since_plain = self._since_plain + 1 if tokens > 1 else 0
         self._last_step = tokens
-        self._steps += 1
+        self._steps += steps
         if tokens == 1:
-            self._purse.earn(1)
+            self._purse.earn(steps)
 
     def accepted(self, drafted: int, accepted: int) -> None:
         """Of `drafted` tokens the first `accepted` were right.
@@ -131,6 +158,11 @@ class SpeculationGain:
 
     def best(self, most: int, lengths: Collection[int] = LENGTHS) -> int:
         """How many of at most `most` tokens to draft now, one of `lengths`; 0 to decode plainly."""
+        best = self._best(most, lengths)
+        self._declines = not best
+        return best
+
+    def _best(self, most: int, lengths: Collection[int]) -> int:
         if not self._costs.has_baseline or self._since_plain >= _BASELINE_EVERY:
             return 0
         offered = [k for k in lengths if k <= most]
@@ -141,7 +173,7 @@ class SpeculationGain:
         affordable = [k for k in offered if self._loss(k) <= self._purse.left]
         gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
         gain, best = max(gains, default=(0.0, 0))
-        self._probing = gain < _WORTHWHILE
+        self._probing, self._pays_well = gain < _WORTHWHILE, gain >= _WORTH_READING
         if not self._probing:
             return best
         return self._probe(offered) if offered and self._steps >= evidence.probe_at else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from engine.kv.pager import OutOfPages
@@ -19,10 +20,15 @@ Lengths = Callable[[], list[int]]
 
 
 class Costs:
-    """What steps of the model cost, with drafts that were looked up and with drafts of a model."""
+    """What answers of the model share.
+
+    Attributes:
+        lookup: what steps cost with drafts that were looked up.
+        model: what drafts of a model cost, and have brought.
+    """
 
     def __init__(self) -> None:
-        self.lookup, self.model = StepCosts(), StepCosts()
+        self.lookup, self.model = StepCosts(), SpeculationGain()
 
 
 class ModelGuesses:
@@ -30,12 +36,18 @@ class ModelGuesses:
 
     def __init__(self, sequence: Sequence, model: DraftModel, costs: Costs) -> None:
         self._sequence, self._plain = sequence, costs.lookup
-        self._drafter, self._gain = ModelDrafter(model), SpeculationGain(costs.model)
+        self._drafter, self._gain = ModelDrafter(model), costs.model
         self._told = 0  # tokens
+        self._gain.began()
 
-    def stepped(self, tokens: int, seconds: float) -> None:
+    @property
+    def may_rest(self) -> bool:
+        """Whether it was not worth a draft when it was asked last: the next tokens need no look at once."""
+        return self._gain.declines
+
+    def stepped(self, tokens: int, seconds: float, steps: int = 1) -> None:
         """See SpeculationGain; not for a step during which the draft model read."""
-        self._gain.stepped(tokens, seconds)
+        self._gain.stepped(tokens, seconds, steps)
 
     def accepted(self, drafted: int, accepted: int) -> None:
         """See SpeculationGain."""
@@ -52,16 +64,18 @@ class ModelGuesses:
 
         That takes about as long as a step: an answer is half as quick until the draft model has caught up.
         """
-        if not self.best(most, lengths):
+        if not self.best(most, lengths) or not self._gain.may_read:
             return False
         self._tell()
         if not self._drafter.knows_all or not self._drafter.is_behind:
             return False
         least, longest = _READING
+        began = time.perf_counter()
         try:
             self._drafter.read(min(max(self._plain.plain_seconds, least), longest))
         except OutOfPages:
             return False
+        self._gain.has_read(time.perf_counter() - began)
         return True
 
     def draft(self, most: int, lengths: Lengths) -> Draft | None:

@@ -135,7 +135,9 @@ class Speculation:
         """Whether the next tokens need no look at once: nothing is foretold, and steps are brief."""
         if self._step not in (_Step.AHEAD, _Step.LONE) or self._taken is None or self._lookup.match:
             return False
-        return self._model is None and self._costs.lookup.plain_seconds < _BRIEF
+        if self._model is not None and not self._model.may_rest:
+            return False
+        return self._costs.lookup.plain_seconds < _BRIEF
 
     def guess(self, seconds: float | None, steps: int = 1) -> None:
         """Set what the answer's next step is to check, or whether it waits for the token in flight.
@@ -179,7 +181,7 @@ class Speculation:
         if seconds is None:
             return
         if self._model is not None and step is not _Step.OTHER:
-            self._model.stepped(1, seconds)
+            self._model.stepped(1, seconds / steps, steps)
         if step is _Step.HELD:
             costs.held(seconds)
         elif step is _Step.LONE and self._before is not step:

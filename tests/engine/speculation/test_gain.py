@@ -47,16 +47,18 @@ def decoded(
     length: int = 1000,
     seed: int = 0,
     fixed: int | None = None,
-    costs: StepCosts | None = None,
+    gain: SpeculationGain | None = None,
     found: float = 1.0,
 ) -> Run:
     """A text of `length` tokens; a step's time is 5% noisy.
 
     Args:
         fixed: draft that many instead of asking.
+        gain: of texts before it.
         found: how often there is a guess at all.
     """
-    chance, run, gain = random.Random(seed), Run(), SpeculationGain(costs)
+    chance, run, gain = random.Random(seed), Run(), gain or SpeculationGain()
+    gain.began()
     while run.tokens < length:
         most = MOST_DRAFTED if chance.random() < found else 0
         drafted = gain.best(most) if fixed is None else min(fixed, most)
@@ -106,9 +108,46 @@ def test_text_that_misleads_is_hardly_slowed(cost: Cost, period: int) -> None:
 @pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
 def test_a_short_answer_is_hardly_slowed_once_costs_are_known(cost: Cost) -> None:
     for seed in range(5):
-        costs = StepCosts()
-        decoded(cost, lambda place: 0.5, costs=costs, seed=seed)
-        assert decoded(cost, lambda place: 0.0, costs=costs, length=100, seed=seed).speed >= 0.97
+        gain = SpeculationGain()
+        decoded(cost, lambda place: 0.5, gain=gain, seed=seed)
+        assert decoded(cost, lambda place: 0.0, gain=gain, length=100, seed=seed).speed >= 0.97
+
+
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+def test_answers_for_which_it_is_never_right_pay_together_for_finding_that_out(cost: Cost) -> None:
+    gain = SpeculationGain()
+    answers = [decoded(cost, lambda place: 0.0, gain=gain, length=30, seed=seed) for seed in range(30)]
+    lost = sum(answer.plain_steps - answer.tokens for answer in answers)
+    assert lost <= 2 + 0.008 * 900 + 6  # the last for finding out what drafts cost here
+
+
+@pytest.mark.parametrize("name", [name for name in COSTS if name != "dear"])
+def test_behind_answers_for_which_it_was_never_right_one_that_it_knows_gets_drafts(name: str) -> None:
+    gain = SpeculationGain()
+    for seed in range(30):
+        decoded(COSTS[name], lambda place: 0.0, gain=gain, length=100, seed=seed)
+    assert decoded(COSTS[name], lambda place: 1.0, gain=gain, length=400).speed > 1.4
+
+
+def test_reading_is_lost_where_drafts_are_not_believed_to_pay() -> None:
+    gain = SpeculationGain()
+    decoded(COSTS["slope 0.08"], lambda place: 0.0, gain=gain)
+    read, plain = 0, 0.02
+    for _ in range(2000):
+        if gain.best(MOST_DRAFTED) and gain.may_read:
+            gain.has_read(5 * plain)
+            read += 5
+        gain.stepped(1, plain)
+    assert 5 <= read <= 6 + 0.008 * 2000 + 5  # what it may lose at once, what it earns, and one in excess
+
+
+def test_reading_is_free_where_drafts_are_believed_to_pay() -> None:
+    gain = SpeculationGain()
+    decoded(COSTS["slope 0.08"], lambda place: 1.0, gain=gain)
+    for _ in range(100):
+        assert gain.best(MOST_DRAFTED) > 0
+        assert gain.may_read
+        gain.has_read(0.1)
 
 
 @pytest.mark.parametrize("rate", [0.8, 0.95, 1.0])
@@ -242,14 +281,14 @@ def test_more_accepted_than_drafted_is_refused(drafted: int, accepted: int) -> N
 
 def test_one_slow_step_does_not_end_drafts_for_good() -> None:
     """The second step of each count takes a thousand times as long; the text is copied all the time."""
-    costs, seen = StepCosts(), dict[int, int]()
+    gain, seen = SpeculationGain(), dict[int, int]()
 
     def hiccup(tokens: int) -> float:
         seen[tokens] = seen.get(tokens, 0) + 1
         return 1000.0 if tokens > 1 and seen[tokens] == 2 else 1 + 0.08 * (tokens - 1)
 
-    decoded(hiccup, lambda place: 1.0, length=12000, costs=costs)
-    assert decoded(COSTS["slope 0.08"], lambda place: 1.0, costs=costs).speed >= 3
+    decoded(hiccup, lambda place: 1.0, length=12000, gain=gain)
+    assert decoded(COSTS["slope 0.08"], lambda place: 1.0, gain=gain).speed >= 3
 
 
 @settings(max_examples=60)

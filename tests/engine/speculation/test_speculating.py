@@ -117,12 +117,20 @@ def test_a_draft_model_changes_no_token_and_a_good_one_is_right(name: str, tmp_p
         assert stats.cache.accepted_tokens >= 0.7 * stats.cache.drafted_tokens > 0
 
 
-def test_a_draft_model_that_is_wrong_changes_nothing_either(tmp_path: Path) -> None:
+def wrong_draft(folder: Path) -> Path:
+    """A model of the guide's vocabulary that knows nothing."""
     config = json.loads((GUIDE / "config.json").read_text())
     fields = ("vocab_size", "bos_token_id", "eos_token_id")
-    other = write_random_model(tmp_path / "draft", **{name: config[name] for name in fields})
+    other = write_random_model(
+        folder, max_position_embeddings=4096, **{name: config[name] for name in fields}
+    )
     for file in ("tokenizer.model", "tokenizer_config.json"):
         shutil.copy(GUIDE / file, other / file)
+    return other
+
+
+def test_a_draft_model_that_is_wrong_changes_nothing_either(tmp_path: Path) -> None:
+    other = wrong_draft(tmp_path / "draft")
     plain, _ = without_repetition(None, sampling=SAMPLINGS["greedy"])
     guessed, _ = without_repetition(other, sampling=SAMPLINGS["greedy"])
     assert guessed.tokens == plain.tokens
@@ -151,8 +159,10 @@ class Reading:
     Nothing is looked up meanwhile.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        guess_always(monkeypatch)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, always: bool = True) -> None:
+        """`always`: whether it pays or not."""
+        if always:
+            guess_always(monkeypatch)
         warm_always(monkeypatch)
         monkeypatch.setattr(Speculation, "_match", 0)
         self.tokens, self.behind = list[int](), list[int]()
@@ -199,6 +209,21 @@ def test_a_draft_model_reads_a_long_text_between_tokens_and_each_turn_only_what_
         read = len(reading.tokens)
         turns(listener, (*text, *first.tokens), "another")
         assert sum(reading.tokens[read:]) > 1400
+
+
+def test_a_draft_model_that_was_never_right_does_not_read_the_next_long_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, rng = Reading(monkeypatch, always=False), random.Random(3)
+    with running_engine(EngineSettings(draft_model=wrong_draft(tmp_path / "draft"))) as listener:
+        listener.load(GUIDE)
+        for number in range(4):
+            ids = tuple(rng.randrange(300, 3000) for _ in range(10))
+            ended = turns(listener, ids, f"short {number}")
+        assert ended.accepted_tokens == 0
+        reading.tokens.clear()
+        turns(listener, tuple(rng.randrange(300, 3000) for _ in range(3000)), "long")
+        assert sum(reading.tokens) < 2000
 
 
 def test_behind_a_step_that_broke_a_draft_model_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
