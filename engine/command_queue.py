@@ -12,9 +12,13 @@ T = TypeVar("T")
 
 
 class CommandQueue(Generic[T]):
-    """Filled from any thread, and emptied by one."""
+    """Filled from any thread, and emptied by one.
+
+    `latest`: what came of it last in its order, and may be being done still.
+    """
 
     def __init__(self) -> None:
+        self.latest: T | None = None
         self._items = SimpleQueue[T]()
         self._put_off = deque[T]()
 
@@ -24,9 +28,8 @@ class CommandQueue(Generic[T]):
 
     def get(self, *, block: bool, timeout: float | None = None) -> T:
         """The first one, which is waited for if `block`, for `timeout` seconds. Raises Empty."""
-        if self._put_off:
-            return self._put_off.popleft()
-        return self._items.get(block, timeout)
+        self.latest = self._put_off.popleft() if self._put_off else self._items.get(block, timeout)
+        return self.latest
 
     def take_all(self) -> list[T]:
         """All that wait, in their order."""

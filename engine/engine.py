@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty
@@ -203,10 +203,11 @@ class Engine:
     def _hear(self) -> None:
         """While a model is loaded: begin and cancel requests of those that are there."""
 
-        def is_early(item: _Arrived, before: Sequence[_Arrived]) -> bool:
-            return goes_first(item[0], [other for other, _ in before], self._models.find)
-
-        for command, arrived in self._commands.take_early(is_early):
+        now, find = self._commands.latest, self._models.find
+        early = self._commands.take_early(
+            lambda item, before: goes_first(item[0], now and now[0], [other for other, _ in before], find)
+        )
+        for command, arrived in early:
             if isinstance(command, Generate | Cancel):  # nothing else goes first
                 self._do(command, arrived)
 

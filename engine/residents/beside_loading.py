@@ -44,13 +44,18 @@ class BesideLoading:
             self._due = ended + (ended - began)
 
 
-def goes_first(command: object, before: Iterable[object], find: Callable[[str], Serving | None]) -> bool:
+def goes_first(
+    command: object, now: object, before: Iterable[object], find: Callable[[str], Serving | None]
+) -> bool:
     """Whether a command need not wait for those `before` it: it cancels none of them, or asks a model.
 
-    `find`: the model of that path, if it is in memory.
+    Args:
+        now: what the load is for: a request, too, that has not begun.
+        find: the model of that path, if it is in memory.
     """
     if isinstance(command, Cancel):
-        return not any(isinstance(other, Generate) and other.id == command.id for other in before)
+        requests = (other for other in (now, *before) if isinstance(other, Generate))
+        return all(other.id != command.id for other in requests)
     if not isinstance(command, Generate) or not command.model or find(command.model) is None:
         return False
     return not any(isinstance(other, _IN_ORDER) for other in before)

@@ -20,6 +20,7 @@ from engine import (
     LoadModel,
     LoadProgress,
     ModelReady,
+    ModelUnloaded,
     Predict,
     Predicted,
     TextChunk,
@@ -152,33 +153,57 @@ def is_end(event: Event) -> bool:
     return type(event).__name__ in ("Finished", "Failed", "ModelReady")
 
 
+@pytest.mark.usefixtures("_slow_disk")
+def test_a_request_is_cancelled_while_the_model_that_it_asks_is_loaded_again(
+    endless: Path, models: tuple[Path, Path, Path]
+) -> None:
+    """Beside another model's answer, which goes on."""
+    with running_engine(EngineSettings(prefill_chunk=64, unload_after=0.05)) as listener:
+        listener.load(models[0], "first")
+        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        listener.load(endless, "endless")
+        listener.submit(ask("running", endless, 1 << 16, chat="r"))
+        listener.wait(is_chunk("running"))
+        listener.submit_at(is_progress(3), Cancel("woke it"))
+        listener.submit(ask("woke it", models[0], 300))
+        assert (listener.finished("woke it").reason, listener.finished("woke it").tokens) == ("cancelled", ())
+        listener.submit(Cancel("running"))
+        assert listener.finished("running").reason == "cancelled"
+        listener.submit(ask("woke it", models[0], 8))
+        listener.submit(ask("alone", models[0], 8))
+        assert listener.finished("alone").reason == "length"
+
+
 LOAD, MINE, OTHERS = LoadModel("l", "new"), Generate("g", model="here"), Generate("o", model="here")
 
 
 @pytest.mark.parametrize(
-    ("command", "before", "expected"),
+    ("command", "now", "before", "expected"),
     [
-        (MINE, (), True),
-        (MINE, (Predict(OTHERS),), True),
-        (MINE, (Cancel("o"),), True),
-        (MINE, (OTHERS,), False),
-        (MINE, (LOAD,), False),
-        (MINE, (Forget("c"),), False),
-        (Generate("g", model="new"), (), False),
-        (Generate("g"), (), False),
-        (Cancel("g"), (LOAD, OTHERS), True),
-        (Cancel("o"), (LOAD, OTHERS), False),
-        (UnloadModel("here"), (), False),
-        (Forget("c"), (), False),
-        (Predict(MINE), (), False),
+        (Cancel("o"), OTHERS, (), False),
+        (Cancel("g"), OTHERS, (), True),
+        (MINE, OTHERS, (), True),
+        (MINE, LOAD, (), True),
+        (MINE, LOAD, (Predict(OTHERS),), True),
+        (MINE, LOAD, (Cancel("o"),), True),
+        (MINE, LOAD, (OTHERS,), False),
+        (MINE, LOAD, (LOAD,), False),
+        (MINE, LOAD, (Forget("c"),), False),
+        (Generate("g", model="new"), LOAD, (), False),
+        (Generate("g"), LOAD, (), False),
+        (Cancel("g"), LOAD, (LOAD, OTHERS), True),
+        (Cancel("o"), LOAD, (LOAD, OTHERS), False),
+        (UnloadModel("here"), LOAD, (), False),
+        (Forget("c"), LOAD, (), False),
+        (Predict(MINE), LOAD, (), False),
     ],
 )
 def test_only_what_hangs_on_nothing_goes_first(
-    command: Command, before: tuple[Command, ...], *, expected: bool
+    command: Command, now: Command, before: tuple[Command, ...], *, expected: bool
 ) -> None:
     class Here:
         pass
 
     here = Here()
     find: Callable[[str], object] = lambda path: here if path == "here" else None  # noqa: E731
-    assert goes_first(command, before, find) is expected  # type: ignore[arg-type]
+    assert goes_first(command, now, before, find) is expected  # type: ignore[arg-type]
