@@ -262,8 +262,15 @@ class Residents:
         return None
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
-        """Nobody wants it any more; it is gone from memory, if it was there."""
+        """Nobody wants it any more; it is gone from memory, if it was there.
+
+        Beside others' answers when all is written, bit by bit between their steps.
+        """
         resident.is_wanted = False
+        if resident.serving is not None:
+            resident.at_work.cancel_all()
+            while self.busy and not self._is_closing() and not resident.put_some_away():
+                self._beside.go_on(self._awake)
         self._put_out(resident, reason)
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:

@@ -174,6 +174,36 @@ def test_unloading_one_that_has_much_to_write_holds_up_no_answer_of_another(
         assert listener.finished("again").timing.cached_tokens == 192
 
 
+@pytest.mark.parametrize("loaded", [2, 0])
+def test_who_has_much_to_write_and_makes_room_holds_up_no_answer_of_another(
+    loaded: int,
+    models: tuple[Path, Path, Path],
+    with_disk: Callable[..., EngineSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """For a third model, or because it is loaded anew itself."""
+    first, second = models[0], write_random_model(tmp_path / "second", max_position_embeddings=512)
+    may_write = held_writes(monkeypatch)
+    with running_engine(with_disk(kv_bytes=2 * ONE)) as listener:
+        listener.load(first, "first")
+        listener.load(second, "second")
+        listener.submit(ask("once", first))
+        once = listener.finished("once")
+        listener.submit(ask("goes on", second, 300))
+        listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "goes on")
+        listener.submit(LoadModel("next", str(models[loaded])))
+        assert listener.finished("goes on").reason == "length"
+        assert not unloaded(listener.events)  # the disk takes nothing, and the other's answer goes on
+        may_write.set()
+        listener.wait(lambda event: event == ModelUnloaded(str(first), "room" if loaded else "asked"))
+        listener.end_of("next")
+        listener.load(first, "first again")
+        listener.submit(ask("again", first))
+        assert listener.finished("again").tokens == once.tokens
+        assert listener.finished("again").timing.cached_tokens == 192
+
+
 @pytest.mark.usefixtures("settled_memory")
 def test_unloading_one_frees_its_memory(listener: Listener, models: tuple[Path, Path, Path]) -> None:
     first, second, _ = models
