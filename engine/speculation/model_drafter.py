@@ -89,6 +89,7 @@ class ModelDrafter:
         self._tokens += tokens
         # The last one's logits are what is asked for: it is computed again where nothing came behind it.
         self._table.length = max(0, min(self._table.length, len(self._tokens) - 1))
+        self._model.memory.trim(self._table)
         self._guessed = ()
 
     def read(self, seconds: float) -> None:

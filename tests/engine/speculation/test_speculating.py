@@ -226,6 +226,25 @@ def test_a_draft_model_that_was_never_right_does_not_read_the_next_long_text(
         assert sum(reading.tokens) < 2000
 
 
+def test_a_draft_model_gives_back_pages_that_its_window_has_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has no more pages than its window and a chunk take."""
+    Reading(monkeypatch)
+    model = write_random_model(tmp_path / "m", "mistral", sliding_window=21, max_position_embeddings=4096)
+    text = tuple(random.Random(3).randrange(3, 300) for _ in range(2500))
+    with running_engine(EngineSettings(draft_model=model, cache=tmp_path / "cache")) as listener:
+        listener.load(model)
+        first = turns(listener, text)
+        assert 0 < first.drafted_tokens == first.accepted_tokens
+        next_turn = (*text, *first.tokens, *text[:50])
+        second = turns(listener, next_turn)
+        assert 0 < second.drafted_tokens == second.accepted_tokens
+    with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
+        listener.load(model)
+        assert turns(listener, next_turn).tokens == second.tokens
+
+
 def test_behind_a_step_that_broke_a_draft_model_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, broken = Reading(monkeypatch), list[int]()
     text, step = tuple(300 + 7 * place % 2700 for place in range(700)), Runner.step
