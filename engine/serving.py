@@ -74,7 +74,8 @@ class Serving:
         self._broken = BrokenSteps(self._batcher, self._live)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit, self._finding.left)
-        self._tidying = Tidying(model, self._finding.make_ready)
+        draft = draft_model.model if draft_model else None
+        self._tidying = Tidying(model, self._finding.make_ready, draft)
         self._expecting = Expecting(self._batcher, self._finding, self._room, self._warming, self._tidying)
         self._sent: Sent | None = None
         self._speculations = Speculations(
@@ -164,6 +165,7 @@ class Serving:
         self._finding.let_go()
         until = time.perf_counter() + seconds
         self._memory.put_away(chat, seconds)
+        self._speculations.put_away(chat)
         if not self.busy:
             if self.model.tier is not None:
                 self.model.tier.flush(max(0.0, until - time.perf_counter()))

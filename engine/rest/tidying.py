@@ -60,14 +60,17 @@ class Tidying:
         self,
         model: LoadedModel,
         make_ready: Callable[[], None],
+        draft: LoadedModel | None = None,
         is_short: Callable[[int], bool] = is_short_of_memory,
     ) -> None:
         """
         Args:
             make_ready: called when the arena was built for pages that may come back from SSD.
+            draft: guesses for it: its pages, which no SSD has, go when the model's do.
             is_short: whether the system is short of memory, or would be with so many bytes more in use.
         """
         self._model, self._make_ready = model, make_ready
+        self._both = (model,) if draft is None else (model, draft)
         self._is_short = is_short
         self._due: float | None = None
         self._looked_at = 0.0
@@ -137,15 +140,16 @@ class Tidying:
             tier.settle()
         may_free = idle_seconds - self._built_at >= FREE_AFTER and memory.is_on_ssd
         if may_free or self._is_short(0):
-            memory.evict_all()
-            if not memory.cached_pages:  # pinned pages stay, and the arena with them
-                self._model.arena.release()
+            for each in self._both:
+                each.memory.evict_all()
+                if not each.memory.cached_pages:  # pinned pages stay, and the arena with them
+                    each.arena.release()
             mx.clear_cache()
         if tier is not None and tier.waiting_pages:
             self._due = _NEXT_TRY  # that they are written is told then
         else:
             is_kept_off = tier is not None and bool(tier.reason)
-            self._due = LOOK_EVERY if self._model.arena.pages or is_kept_off else None
+            self._due = LOOK_EVERY if any(each.arena.pages for each in self._both) or is_kept_off else None
         return True
 
     @property

@@ -97,6 +97,11 @@ class Speculations:
         if self._model is not None:
             self._model.model.memory.forget(chat)
 
+    def put_away(self, chat: str) -> None:
+        """The same of what only `chat` owns, and nobody runs with."""
+        if self._model is not None:
+            self._model.model.memory.put_away(chat, 0.0)
+
     def distrust(self) -> None:
         """After a device error no page holds what it should, of the draft model's neither."""
         for speculation in self._of.values():

@@ -16,13 +16,14 @@ from engine.rest.warming import Warming
 from engine.sampling.params import SamplingParams
 from engine.serving import Serving
 from engine.settings import EngineSettings
+from engine.speculation.model_drafter import DraftModel
 from tests.fakes.random_model import write_random_model
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
 
 
 class Model:
-    """A random model, its `events`, and its pages on SSD in the folder `ssd`."""
+    """A random model, its `events`, and its pages on SSD in the folder `ssd`; it may guess for itself."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class Model:
         check_share: float = 0.0,
         family: str = "llama",
         cap: int = 64 << 20,
+        has_draft: bool = False,
         **changes: object,
     ) -> None:
         stored = None
@@ -42,7 +44,9 @@ class Model:
         written = write_random_model(folder / "model", family, **changes)
         self.model = load_model(written, settings, lambda done, total: None)
         self.events: list[Event] = []
-        self.serving = Serving(self.model, settings, self.events.append)
+        self.draft = load_model(written, EngineSettings(), lambda done, total: None) if has_draft else None
+        draft = DraftModel(self.draft, self.model) if self.draft else None
+        self.serving = Serving(self.model, settings, self.events.append, draft)
         self.serving._tidying._is_short = lambda more: False  # whatever else runs on this machine
         self.serving._warming = Warming(())  # what a GPU compiles at rest is test_warming.py's
 

@@ -21,6 +21,7 @@ from engine.settings import EngineSettings
 from tests.engine.held_disk import held_writes
 from tests.engine.kv.spilled import owners_in
 from tests.engine.served_model import PROMPT, Model, long_prompt
+from tests.engine.watched import guess_always
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -103,6 +104,32 @@ def test_a_shortage_sends_pages_to_disk_first(tmp_path: Path, monkeypatch: pytes
     assert model.model.memory.cached_pages == 0
     _, report = model.ask("b")
     assert report.restored_tokens == 192
+    model.serving.close()
+
+
+@pytest.mark.parametrize("way", ["shortage", "long rest", "put away"])
+def test_what_a_draft_model_has_read_leaves_memory_with_the_model_s_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    guess_always(monkeypatch)
+    model = Model(tmp_path, tmp_path / "kv", has_draft=True)
+    assert model.draft is not None
+    first, _ = model.ask("a", answer=12, chat="c")
+    model.ask("b", long_prompt(1, 5), answer=12, chat="d")
+    assert 0 < first.drafted_tokens == first.accepted_tokens
+    before = model.draft.memory.cached_pages
+    assert before > 12
+    if way == "put away":
+        model.serving.release("c", 60.0)
+        assert 5 <= model.draft.memory.cached_pages <= before - 12
+    else:
+        monkeypatch.setattr(model.serving._tidying, "_is_short", lambda more: way == "shortage")
+        model.rest(FREE_AFTER if way == "long rest" else SPILL_AFTER)
+        assert model.draft.arena.pages == 0
+        assert model.serving.next_tidying is None
+    again, _ = model.ask("again", answer=12, chat="c")
+    assert again.tokens == first.tokens
+    assert 0 < again.drafted_tokens == again.accepted_tokens
     model.serving.close()
 
 
