@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.kv.coding import coding, head_bytes
-from engine.loading.files import StoredKind
+from engine.loading.files import ModelFiles, StoredKind
 from engine.loading.gguf.placement import kernel_types
 from engine.loading.model import open_model
 from engine.machine.machine import compute_dtype
@@ -52,12 +52,16 @@ def inspect_model(path: Path, kv_bits: int | None = None) -> ModelSummary:
 
     Raises ModelError or TokenizerError, one line, and EngineError where its KV cache cannot be quantised.
     """
-    files = open_model(path)
+    return summary_of(open_model(path), kv_bits)
+
+
+def summary_of(files: ModelFiles, kv_bits: int | None) -> ModelSummary:
+    """The same of a model that was opened. Raises EngineError where its KV cache cannot be quantised."""
     config = files.config
     dtype = compute_dtype(files.stored_dtype)
     kinds = files.weights.kinds(dtype, kernel_types(choose_executor(None).name))
     return ModelSummary(
-        path=str(path),
+        path=str(files.path),
         name=files.name,
         family=config.family,
         parameters=sum(kind.parameters for kind in kinds),

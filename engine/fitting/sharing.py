@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from engine.commands import LoadModel
 from engine.events.cache import ChatMemory
 from engine.fitting.fit import Tenant, check_weights, resident_tokens
-from engine.fitting.inspection import inspect_model
+from engine.fitting.inspection import summary_of
+from engine.loading.files import ModelFiles
 from engine.machine.machine import memory_bytes
 from engine.residents.opening import own_settings
 from engine.serving import Serving
 from engine.settings import EngineSettings
 
 
-def tenant_at(command: LoadModel, settings: EngineSettings) -> Tenant:
-    """What a model is going to take.
+def tenant_at(command: LoadModel, files: ModelFiles, settings: EngineSettings) -> Tenant:
+    """What a model is going to take, which was opened.
 
     Raises EngineError for one that cannot be loaded, as far as its headers tell, even with no other beside.
     """
     own = own_settings(command, settings)
-    summary = inspect_model(Path(command.path), own.kv_bits)
+    summary = summary_of(files, own.kv_bits)
     check_weights(summary.name, summary.weight_bytes, memory_bytes())
     context = min(own.context or summary.context_length, summary.context_length)
     resident = resident_tokens(context, summary.largest_window, own)

@@ -127,13 +127,19 @@ def open_model(path: Path) -> ModelFiles:
         raise ModelError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
 
 
-def load_model(path: Path, settings: EngineSettings, on_progress: Callable[[int, int], None]) -> LoadedModel:
+def load_model(
+    path: Path,
+    settings: EngineSettings,
+    on_progress: Callable[[int, int], None],
+    files: ModelFiles | None = None,
+) -> LoadedModel:
     """Load the model folder or `.gguf` file `path`; `on_progress(loaded, total)` counts bytes of weights.
 
-    Raises ModelError or TokenizerError with one line that names the file or field, and EngineError where the
-    settings do not go with the model. Whatever `on_progress` raises ends the load.
+    `files`: it, where it was opened before. Raises ModelError or TokenizerError with one line that names the
+    file or field, and EngineError where the settings do not go with the model. Whatever `on_progress` raises
+    ends the load.
     """
-    files = open_model(path)
+    files = files or open_model(path)
     dtype = compute_dtype(files.stored_dtype)
     config, page_size = _limited(files.config, settings.context), settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)

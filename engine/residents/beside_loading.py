@@ -1,8 +1,10 @@
-"""Other models go on while one is loaded: a step of theirs between two of its tensors."""
+"""Other models go on while one is loaded: as its files are opened, and between two of its tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
 
 from engine.commands import (
     Cancel,
@@ -21,6 +23,11 @@ from engine.residents.resident import Resident
 from engine.residents.turns import Turns
 from engine.serving import Serving
 
+T = TypeVar("T")
+
+_LOOK_EVERY = 0.001
+"""Seconds for which a thread is waited for between two looks at others."""
+
 _IN_ORDER = Flush | Forget | Generate | Keep | LoadModel | Pin | Release | Share | Shutdown | UnloadModel
 """What a request that comes behind it may hang on."""
 
@@ -32,6 +39,16 @@ class BesideLoading:
         """`hear`: takes in what is asked meanwhile."""
         self._turns, self._hear, self._clock = turns, hear, clock
         self._due = 0.0
+
+    def read(self, work: Callable[[], T], others: Sequence[Resident]) -> T:
+        """What `work` returns, which touches no array: it has a thread of its own where there are others."""
+        if not others:
+            return work()
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(work)
+            while not wait([reading], _LOOK_EVERY).done:
+                self.go_on(others)
+            return reading.result()
 
     def go_on(self, others: Sequence[Resident]) -> None:
         """A step of one of `others`, if one has a request and the last step is as long ago as it took."""

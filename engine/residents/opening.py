@@ -13,6 +13,7 @@ from engine.errors import EngineClosed, ModelError
 from engine.events.events import Event
 from engine.events.models import LoadProgress
 from engine.fitting.fit import Tenant, check_weights, pages_beside_draft
+from engine.loading.files import ModelFiles
 from engine.loading.model import LoadedModel, load_model
 from engine.machine.machine import limit_kept_memory, memory_bytes
 from engine.serving import Serving
@@ -26,11 +27,12 @@ def open_model(
     emit: Callable[[Event], None],
     is_closing: Callable[[], bool],
     beside: Callable[[], None] = lambda: None,
+    files: ModelFiles | None = None,
 ) -> Serving:
     """Load the model, and the one that drafts for it, and try its block kernels; emits LoadProgress.
 
-    `beside`: called behind each tensor. Raises EngineError, EngineClosed once `is_closing()`; nothing of the
-    model is in memory then.
+    `beside`: called behind each tensor. `files`: the model, where it was opened before. Raises EngineError,
+    EngineClosed once `is_closing()`; nothing of the model is in memory then.
     """
 
     def progress(done: int, total: int) -> None:
@@ -42,7 +44,7 @@ def open_model(
     limit_kept_memory()
     try:
         own = own_settings(command, settings)
-        model = load_model(Path(command.path), own, progress)
+        model = load_model(Path(command.path), own, progress, files)
         model.tokenizer.longest = model.whole_context
         size = model.info.weight_bytes
         model.prove_block_kernels(

@@ -15,6 +15,8 @@ from engine.events.events import Event
 from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
 from engine.fitting.sharing import chats_of_all, tenant_at
 from engine.kv.ssd.tier import SsdTier
+from engine.loading.files import ModelFiles
+from engine.loading.model import open_model as open_files
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
 from engine.residents.opening import open_model, own_settings
@@ -228,9 +230,12 @@ class Residents:
         for other in self.servings:
             other.neighbour.held_up()
         try:
-            pages = self._make_room(resident.command, seconds)
+            files = self._beside.read(lambda: open_files(Path(resident.path)), self._awake)
+            pages = self._make_room(resident.command, files, seconds)
             beside = partial(self._beside.go_on, self._awake)
-            resident.serving = open_model(resident.command, self._settings, tell, self._is_closing, beside)
+            resident.serving = open_model(
+                resident.command, self._settings, tell, self._is_closing, beside, files
+            )
         except BaseException:
             self._shares.divide(self._awake, _WRITTEN_WITHIN)
             raise
@@ -247,11 +252,11 @@ class Residents:
         if self._are_pages_watched:
             serving.watch_pages(True)
 
-    def _make_room(self, command: LoadModel, seconds: float) -> int | None:
+    def _make_room(self, command: LoadModel, files: ModelFiles, seconds: float) -> int | None:
         """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""
         if not self._awake:
             return None
-        newcomer = tenant_at(command, self._settings)  # what cannot be loaded sends nobody away
+        newcomer = tenant_at(command, files, self._settings)  # what cannot be loaded sends nobody away
         while others := self._awake:
             if shares := self._shares.of(others, newcomer):
                 for other, pages in zip(others, shares, strict=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,8 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
+from engine.loading.files import ModelFiles
+from engine.loading.model import open_model
 from engine.loading.weights import LoadLedger
 from engine.residents.beside_loading import goes_first
 from tests.engine.residents.two_models import ONE, ask, unloaded
@@ -91,6 +94,38 @@ def test_answers_go_on_begin_and_are_cancelled_while_another_model_is_loaded(
         assert ends["running"].reason == "cancelled"
         assert ends["begins"].tokens == alone.tokens
         assert sum(map(is_chunk("running"), told)) > 3
+        listener.submit(ask("then", models[0]))
+        assert listener.finished("then").tokens
+
+
+def test_answers_go_on_and_are_cancelled_while_another_model_s_files_are_opened(
+    endless: Path, models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vocabulary of a hundred thousand tokens takes a second; it is read once."""
+    opened, may_open = list[Path](), threading.Event()
+
+    def slow(path: Path) -> ModelFiles:
+        opened.append(path)
+        assert may_open.wait(60)
+        return open_model(path)
+
+    with running_engine(EngineSettings(prefill_chunk=64)) as listener:
+        listener.load(endless, "endless")
+        listener.submit(ask("running", endless, 1 << 16))
+        listener.wait(is_chunk("running"))
+        monkeypatch.setattr("engine.residents.residents.open_files", slow)
+        monkeypatch.setattr("engine.loading.model.open_model", slow)
+        listener.submit(LoadModel("second", str(models[0])))
+        while not opened:
+            listener.wait(is_chunk("running"))
+        listener.drain()
+        for _ in range(20):
+            listener.wait(is_chunk("running"))
+        listener.submit(Cancel("running"))
+        assert listener.finished("running").reason == "cancelled"
+        may_open.set()
+        assert isinstance(listener.end_of("second"), ModelReady)
+        assert opened == [models[0]]
         listener.submit(ask("then", models[0]))
         assert listener.finished("then").tokens
 

@@ -113,11 +113,11 @@ def test_one_that_works_stays_before_one_that_does_not(
 ) -> None:
     first, second, third = models
     listener.load(first, "first")
+    listener.load(second, "second")
     listener.submit_at(
         lambda event: isinstance(event, Finished) and event.id == "used", LoadModel("third", str(third))
     )
     with listener.held():
-        listener.submit(LoadModel("second", str(second)))
         listener.submit(ask("long", first, 300))
         listener.submit(ask("used", second))
     listener.end_of("third")
