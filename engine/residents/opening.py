@@ -35,9 +35,12 @@ def open_model(
     EngineClosed once `is_closing()`; nothing of the model is in memory then.
     """
 
-    def progress(done: int, total: int) -> None:
+    def check() -> None:
         if is_closing():
             raise EngineClosed("the engine was shut down while the model was loading")
+
+    def progress(done: int, total: int) -> None:
+        check()
         emit(LoadProgress(command.id, done, total))
         beside()
 
@@ -50,18 +53,21 @@ def open_model(
         model.prove_block_kernels(
             lambda: emit(LoadProgress(command.id, size, size, is_trying=True)), is_closing
         )
-        draft = _load_draft(model, settings)
+        draft = _load_draft(model, settings, check)
     except BaseException:
         mx.clear_cache()
         raise
     return Serving(model, own, emit, draft)
 
 
-def _load_draft(target: LoadedModel, settings: EngineSettings) -> DraftModel | None:
+def _load_draft(
+    target: LoadedModel, settings: EngineSettings, check: Callable[[], None]
+) -> DraftModel | None:
+    """`check`: called behind each tensor, and ends the load by what it raises."""
     if settings.draft_model is None:
         return None
     own = replace(settings, ssd=None, kv_bits=None, context=None)
-    draft = load_model(settings.draft_model, own, lambda done, total: None)
+    draft = load_model(settings.draft_model, own, lambda done, total: check())
     shares = pages_beside_draft(_tenant(target), _tenant(draft), memory_bytes(), settings)
     names = f"{target.info.name} with {draft.info.name}, which guesses for it"
     check_weights(names, target.info.weight_bytes + draft.info.weight_bytes, memory_bytes())

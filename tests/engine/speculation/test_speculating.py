@@ -11,9 +11,21 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import EngineSettings, Finished, Forget, Generate, LoadModel, Message, SamplingParams, Stats
+from engine import (
+    EngineClosed,
+    EngineSettings,
+    Finished,
+    Forget,
+    Generate,
+    LoadModel,
+    Message,
+    SamplingParams,
+    Stats,
+)
 from engine.batcher import Batcher
+from engine.loading.files import ModelFiles
 from engine.loading.model import load_model
+from engine.loading.model import open_model as open_files
 from engine.machine.machine import compute_dtype
 from engine.residents.opening import open_model
 from engine.runner import Runner
@@ -281,6 +293,21 @@ def test_a_model_and_its_draft_model_share_one_budget(budget: int, tmp_path: Pat
     assert serving.model.info.context_length == min(4096, 16 * both[0].pager.total_pages)
     assert both[1].pager.total_pages == min(256, both[0].pager.total_pages)
     serving.close()
+
+
+def test_who_quits_does_not_wait_for_a_draft_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own, draft = (write_random_model(tmp_path / name) for name in ("own", "draft"))
+    opened = list[Path]()
+
+    def noted(path: Path) -> ModelFiles:
+        opened.append(path)
+        return open_files(path)
+
+    monkeypatch.setattr("engine.loading.model.open_model", noted)
+    settings = EngineSettings(draft_model=draft, cache=tmp_path / "cache")
+    with pytest.raises(EngineClosed):
+        open_model(LoadModel("load", str(own)), settings, lambda event: None, lambda: draft in opened)
+    assert opened == [own, draft]
 
 
 def test_a_budget_that_has_no_page_for_a_draft_model_is_refused_in_one_line(tmp_path: Path) -> None:
