@@ -35,7 +35,7 @@ class LoadModel:
         kv_bits: of a stored key or value element: None as computed, 8, 4, or AS_SET.
 
     Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. What cannot be loaded by its headers
-    unloads no other.
+    unloads nothing.
     """
 
     id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from pathlib import Path
 
 from engine.commands import (
     Cancel,
@@ -19,11 +19,11 @@ from engine.commands import (
     Shutdown,
     UnloadModel,
 )
+from engine.loading.files import ModelFiles
+from engine.loading.model import open_model
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
 from engine.serving import Serving
-
-T = TypeVar("T")
 
 _LOOK_EVERY = 0.001
 """Seconds for which a thread is waited for between two looks at others."""
@@ -40,15 +40,20 @@ class BesideLoading:
         self._turns, self._hear, self._clock = turns, hear, clock
         self._due = 0.0
 
-    def read(self, work: Callable[[], T], others: Sequence[Resident]) -> T:
-        """What `work` returns, which touches no array: it has a thread of its own where there are others."""
+    def open(self, path: Path, others: Sequence[Resident]) -> ModelFiles:
+        """Open a model, on a thread of its own where there are others: that touches no array.
+
+        Raises as `open_model` does.
+        """
         if not others:
-            return work()
+            return open_model(path)
+        for other in others:
+            other.at_work.neighbour.held_up()
         with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(work)
-            while not wait([reading], _LOOK_EVERY).done:
+            opening = pool.submit(open_model, path)
+            while not wait([opening], _LOOK_EVERY).done:
                 self.go_on(others)
-            return reading.result()
+            return opening.result()
 
     def go_on(self, others: Sequence[Resident]) -> None:
         """A step of one of `others`, if one has a request and the last step is as long ago as it took."""
@@ -67,7 +72,7 @@ def goes_first(
     """Whether a command need not wait for those `before` it: it cancels none of them, or asks a model.
 
     Args:
-        now: what the load is for: a request, too, that has not begun.
+        now: what the load is for: a request, too, that has not begun. Others wait for a model loaded anew.
         find: the model of that path, if it is in memory.
     """
     if isinstance(command, Cancel):
@@ -75,4 +80,5 @@ def goes_first(
         return all(other.id != command.id for other in requests)
     if not isinstance(command, Generate) or not command.model or find(command.model) is None:
         return False
-    return not any(isinstance(other, _IN_ORDER) for other in before)
+    is_anew = isinstance(now, LoadModel) and now.path == command.model
+    return not is_anew and not any(isinstance(other, _IN_ORDER) for other in before)

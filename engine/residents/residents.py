@@ -16,10 +16,9 @@ from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
 from engine.fitting.sharing import chats_of_all, tenant_at
 from engine.kv.ssd.tier import SsdTier
 from engine.loading.files import ModelFiles
-from engine.loading.model import open_model as open_files
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
-from engine.residents.opening import open_model, own_settings
+from engine.residents.opening import open_model
 from engine.residents.resident import Resident
 from engine.residents.shares import Shares
 from engine.residents.turns import Turns
@@ -100,11 +99,12 @@ class Residents:
 
     def load(self, command: LoadModel) -> None:
         """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
-        own_settings(command, self._settings)  # what makes no sense unloads nothing
+        files = self._beside.open(Path(command.path), self._awake)
+        tenant_at(command, files, self._settings)  # what cannot be loaded, or so, unloads nothing
         if (same := self._all.get(command.path)) is not None:
             self._part_with(same)
         resident = Resident(command)
-        self._open(resident, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
+        self._open(resident, files, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
         self._chats = {path: chats for path, chats in self._chats.items() if path in self._all}
         self._ready(resident)
@@ -218,19 +218,17 @@ class Residents:
 
     def _wake(self, resident: Resident) -> None:
         try:
-            self._open(resident, _WRITTEN_WITHIN)
+            files = self._beside.open(Path(resident.path), self._awake)
+            self._open(resident, files, _WRITTEN_WITHIN)
         except Exception as error:  # it rests on: a disk may come back
             self._emit(failure(resident.command.id, error))
             raise
         self._ready(resident)
 
-    def _open(self, resident: Resident, seconds: float) -> None:
+    def _open(self, resident: Resident, files: ModelFiles, seconds: float) -> None:
         """Load it; what others have to give up for it is written to SSD within `seconds`."""
         tell = partial(self._tell, resident.path)
-        for other in self.servings:
-            other.neighbour.held_up()
         try:
-            files = self._beside.read(lambda: open_files(Path(resident.path)), self._awake)
             pages = self._make_room(resident.command, files, seconds)
             beside = partial(self._beside.go_on, self._awake)
             resident.serving = open_model(

@@ -113,7 +113,7 @@ def test_answers_go_on_and_are_cancelled_while_another_model_s_files_are_opened(
         listener.load(endless, "endless")
         listener.submit(ask("running", endless, 1 << 16))
         listener.wait(is_chunk("running"))
-        monkeypatch.setattr("engine.residents.residents.open_files", slow)
+        monkeypatch.setattr("engine.residents.beside_loading.open_model", slow)
         monkeypatch.setattr("engine.loading.model.open_model", slow)
         listener.submit(LoadModel("second", str(models[0])))
         while not opened:
@@ -128,6 +128,31 @@ def test_answers_go_on_and_are_cancelled_while_another_model_s_files_are_opened(
         assert opened == [models[0]]
         listener.submit(ask("then", models[0]))
         assert listener.finished("then").tokens
+
+
+def test_a_request_that_comes_while_its_model_is_loaded_anew_is_answered_by_the_new_one(
+    models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open = threading.Event()
+
+    def slow(path: Path) -> ModelFiles:
+        assert may_open.wait(60)
+        return open_model(path)
+
+    with running_engine(EngineSettings(prefill_chunk=64)) as listener:
+        listener.load(models[0], "first")
+        listener.submit(ask("running", models[0], 300))
+        listener.wait(is_chunk("running"))
+        monkeypatch.setattr("engine.residents.beside_loading.open_model", slow)
+        listener.submit(LoadModel("anew", str(models[0]), context=256))
+        listener.submit(ask("behind", models[0], 56))
+        for _ in range(20):
+            listener.wait(is_chunk("running"))
+        may_open.set()
+        listener.finished("running")
+        assert listener.finished("behind").reason == "length"
+        ends = [event.id for event in listener.events if isinstance(event, Finished | ModelReady)]
+        assert ends == ["first", "running", "anew", "behind"]
 
 
 @pytest.mark.usefixtures("_slow_disk")
@@ -218,6 +243,7 @@ LOAD, MINE, OTHERS = LoadModel("l", "new"), Generate("g", model="here"), Generat
         (Cancel("o"), OTHERS, (), False),
         (Cancel("g"), OTHERS, (), True),
         (MINE, OTHERS, (), True),
+        (MINE, LoadModel("l", "here"), (), False),
         (MINE, LOAD, (), True),
         (MINE, LOAD, (Predict(OTHERS),), True),
         (MINE, LOAD, (Cancel("o"),), True),

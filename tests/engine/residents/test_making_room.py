@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -245,15 +246,33 @@ def test_a_load_that_fails_changes_nothing_for_the_others(
     assert pages_of(listener, first) == 2 * CONTEXT_PAGES
 
 
-@pytest.mark.parametrize("wrong", [{"context": 0}, {"kv_bits": 3}])
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"context": 0}, "context is 0"),
+        ({"kv_bits": 3}, "kv_bits is 3"),
+        ({"kv_bits": 8}, "its heads have 8 elements"),
+    ],
+)
 def test_settings_that_make_no_sense_unload_nothing(
-    wrong: dict[str, int], listener: Listener, models: tuple[Path, Path, Path]
+    wrong: dict[str, int], error: str, listener: Listener, models: tuple[Path, Path, Path]
 ) -> None:
     listener.load(models[0], "first")
     listener.submit(LoadModel("again", str(models[0]), **wrong))
-    assert f"{next(iter(wrong))} is {next(iter(wrong.values()))}" in listener.failed("again").error
+    assert error in listener.failed("again").error
     assert not unloaded(listener.events)
     listener.submit(ask("a", models[0]))
+    assert listener.finished("a").tokens
+
+
+def test_one_whose_files_are_damaged_by_now_stays_as_it_is(listener: Listener, tmp_path: Path) -> None:
+    model = write_random_model(tmp_path / "m", max_position_embeddings=512)
+    listener.load(model, "first")
+    (model / "tokenizer.model").unlink()
+    listener.submit(LoadModel("again", str(model)))
+    assert "tokenizer" in listener.failed("again").error
+    assert not unloaded(listener.events)
+    listener.submit(ask("a", model))
     assert listener.finished("a").tokens
 
 
@@ -264,9 +283,10 @@ def test_one_that_cannot_be_loaded_anew_leaves_the_other_the_whole_budget(
     shutil.copytree(models[1], second)
     listener.load(models[0], "first")
     listener.load(second, "second")
-    (second / "config.json").unlink()
+    config = json.loads((second / "config.json").read_text())
+    (second / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
     listener.submit(LoadModel("again", str(second)))
-    listener.failed("again")
+    assert "do not belong" in listener.failed("again").error  # which its headers do not tell
     assert pages_of(listener, models[0]) == 2 * CONTEXT_PAGES
 
 
