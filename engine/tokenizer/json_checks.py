@@ -18,7 +18,7 @@ MOST_GROWTH = 64
 _MOST_PLACES = 16  # the section, and a token or two of that name
 _CHARSMAP = re.compile(r'"precompiled_charsmap"\s*:\s*"([^"]*)"')
 _NORMALIZER = re.compile(r'"normalizer"\s*:\s*')
-_ESCAPED_LETTER = re.compile(r"(?<!\\)(?:\\\\)*\\u00(?:[4-6]|7[0-9aA])")
+_ESCAPED_LETTER = re.compile(r"\\u00(?:[4-6]|7[0-9aA])")
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def check_source(raw: bytes, where: str) -> None:
     Raises TokenizerError for a normalizer that blows text up and for tables that are cut off.
     """
     text = raw.decode(errors="replace")
-    if _ESCAPED_LETTER.search(text):
+    if has_escaped_letter(text):
         raise TokenizerError(f"{where}: letters are written as escapes; download it again")
     for found in _CHARSMAP.finditer(text):
         _check_charsmap(found[1], where)
@@ -57,6 +57,20 @@ def check_source(raw: bytes, where: str) -> None:
         except (ValueError, RecursionError):
             continue  # no JSON: the package says where
         _check_growth("normalizer", spec, where)
+
+
+def has_escaped_letter(text: str) -> bool:
+    """Whether an ASCII letter is written as an escape in the JSON `text`; what is escaped itself is none.
+
+    An expression that counts the backslashes before it would look at each character: 0.3 s for 11 MB.
+    """
+    for found in _ESCAPED_LETTER.finditer(text):
+        first = found.start()
+        while first and text[first - 1] == "\\":
+            first -= 1
+        if (found.start() - first) % 2 == 0:
+            return True
+    return False
 
 
 def check_decoder(spec: object, where: str) -> None:
