@@ -261,7 +261,7 @@ class Residents:
                     other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
             first = min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used))
-            self._part_with(first, "room")
+            self._part_with(first, "room" if first.is_wanted else "asked")
         return None
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:

@@ -175,6 +175,28 @@ def test_unloading_one_that_has_much_to_write_holds_up_no_answer_of_another(
         assert listener.finished("again").timing.cached_tokens == 192
 
 
+def test_one_that_was_unloaded_and_has_much_to_write_is_gone_as_asked_before_a_third_is_loaded(
+    models: tuple[Path, Path, Path],
+    with_disk: Callable[..., EngineSettings],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, third = models
+    may_write = held_writes(monkeypatch)
+    with running_engine(with_disk(kv_bytes=2 * ONE)) as listener:
+        listener.load(first, "first")
+        listener.load(second, "second")
+        listener.submit(ask("once", first))
+        listener.finished("once")
+        listener.submit(ask("goes on", second, 300))
+        listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "goes on")
+        listener.submit(UnloadModel(str(first)))
+        listener.submit(LoadModel("third", str(third)))
+        listener.finished("goes on")
+        may_write.set()
+        assert isinstance(listener.end_of("third"), ModelReady)
+        assert unloaded(listener.events) == [ModelUnloaded(str(first), "asked")]
+
+
 @pytest.mark.parametrize("loaded", [2, 0])
 def test_who_has_much_to_write_and_makes_room_holds_up_no_answer_of_another(
     loaded: int,
