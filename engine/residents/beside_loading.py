@@ -28,17 +28,19 @@ from engine.serving import Serving
 _LOOK_EVERY = 0.001
 """Seconds for which a thread is waited for between two looks at others."""
 
+_MOST_OWED = 1.0
+"""Seconds for which others go on at once, at most, behind a tensor that took long."""
+
 _IN_ORDER = Flush | Forget | Generate | Keep | LoadModel | Pin | Release | Share | Shutdown | UnloadModel
 """What a request that comes behind it may hang on."""
 
 
 class BesideLoading:
-    """Who loads a model calls `go_on` as often as it can; others have half of the time."""
+    """Steps of other models while one is loaded, or leaves."""
 
     def __init__(self, turns: Turns, hear: Callable[[], None], clock: Callable[[], float]) -> None:
         """`hear`: takes in what is asked meanwhile."""
         self._turns, self._hear, self._clock = turns, hear, clock
-        self._due = 0.0
 
     def open(self, path: Path, others: Sequence[Resident]) -> ModelFiles:
         """Open a model, on a thread of its own where there are others: that touches no array.
@@ -52,18 +54,39 @@ class BesideLoading:
         with ThreadPoolExecutor(1) as pool:
             opening = pool.submit(open_model, path)
             while not wait([opening], _LOOK_EVERY).done:
-                self.go_on(others)
+                self.step(others)
             return opening.result()
 
-    def go_on(self, others: Sequence[Resident]) -> None:
-        """A step of one of `others`, if one has a request and the last step is as long ago as it took."""
+    def sharing(self, others: Sequence[Resident]) -> Callable[[], None]:
+        """To be called as often as it can be while a model is loaded: `others` have half of the time."""
+        owed, ended = 0.0, self._clock()
+
+        def go_on() -> None:
+            nonlocal owed, ended
+            began = self._clock()
+            owed = min(owed + began - ended, _MOST_OWED)
+            while owed > 0:
+                has_any = self.step(others)
+                ended = self._clock()
+                owed = owed - (ended - began) if has_any else 0.0
+                began = ended
+            ended = began
+
+        return go_on
+
+    def until(self, is_so: Callable[[], bool], others: Sequence[Resident], seconds: float) -> None:
+        """Steps of `others` until it is so, none of them has a request, or so many seconds are over."""
+        end = self._clock() + seconds
+        while not is_so() and self._clock() < end and self.step(others):
+            pass
+
+    def step(self, others: Sequence[Resident]) -> bool:
+        """Hear what is asked, and make a step of one of `others`. Returns whether one had a request."""
         self._hear()
         busy = [other for other in others if other.at_work.busy]
-        began = self._clock()
-        if busy and began >= self._due:
+        if busy:
             self._turns.take(busy, is_loading=True)
-            ended = self._clock()
-            self._due = ended + (ended - began)
+        return bool(busy)
 
 
 def goes_first(

@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 _WRITTEN_WITHIN = 0.25
 """Seconds for which a request waits while pages are written that would be lost."""
 
+_WRITTEN_BESIDE = 30.0
+"""And a load, for pages that are written between the steps of others' answers."""
+
 
 class Residents:
     """The models that were loaded and are wanted still; for one thread, the engine's.
@@ -230,7 +233,7 @@ class Residents:
         tell = partial(self._tell, resident.path)
         try:
             pages = self._make_room(resident.command, files, seconds)
-            beside = partial(self._beside.go_on, self._awake)
+            beside = self._beside.sharing(self._awake)
             resident.serving = open_model(
                 resident.command, self._settings, tell, self._is_closing, beside, files
             )
@@ -265,15 +268,12 @@ class Residents:
         return None
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
-        """Nobody wants it any more; it is gone from memory, if it was there.
-
-        Beside others' answers when all is written, bit by bit between their steps.
-        """
+        """Nobody wants it any more; it is gone from memory: beside others' answers when all is written."""
         resident.is_wanted = False
         if resident.serving is not None:
             resident.at_work.cancel_all()
-            while self.busy and not self._is_closing() and not resident.put_some_away():
-                self._beside.go_on(self._awake)
+            is_put_away = lambda: self._is_closing() or resident.put_some_away()  # noqa: E731
+            self._beside.until(is_put_away, self._awake, _WRITTEN_BESIDE)
         self._put_out(resident, reason)
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:

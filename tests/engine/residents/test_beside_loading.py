@@ -30,7 +30,7 @@ from engine import (
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
 from engine.loading.weights import LoadLedger
-from engine.residents.beside_loading import goes_first
+from engine.residents.beside_loading import BesideLoading, goes_first
 from tests.engine.residents.two_models import ONE, ask, unloaded
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
@@ -153,6 +153,64 @@ def test_a_request_that_comes_while_its_model_is_loaded_anew_is_answered_by_the_
         assert listener.finished("behind").reason == "length"
         ends = [event.id for event in listener.events if isinstance(event, Finished | ModelReady)]
         assert ends == ["first", "running", "anew", "behind"]
+
+
+class Clock:
+    """Seconds that pass only as it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Busy:
+    """A model whose steps take `seconds`, in the stead of Resident and Turns."""
+
+    def __init__(self, clock: Clock, seconds: float, requests: int) -> None:
+        self.clock, self.seconds, self.left, self.at_work = clock, seconds, requests, self
+        self.spent = 0.0
+
+    @property
+    def busy(self) -> bool:
+        return self.left > 0
+
+    def take(self, busy: list[Busy], *, is_loading: bool) -> None:
+        assert busy == [self]
+        assert is_loading
+        self.clock.now += self.seconds
+        self.spent += self.seconds
+        self.left -= 1
+
+
+@pytest.mark.parametrize(("tensor", "step"), [(0.01, 0.003), (0.003, 0.01), (0.001, 0.2), (0.5, 0.004)])
+def test_others_have_half_of_the_time_whatever_tensors_and_steps_take(tensor: float, step: float) -> None:
+    clock = Clock()
+    other = Busy(clock, step, 1 << 30)
+    go_on = BesideLoading(other, lambda: None, clock).sharing([other])  # type: ignore[arg-type, list-item]
+    tensors = int(10 / tensor)
+    for _ in range(tensors):
+        clock.now += tensor
+        go_on()
+    assert abs(other.spent - tensors * tensor) <= max(step, tensor)
+
+
+def test_who_is_idle_gets_nothing_and_a_long_wait_is_not_made_up_for_at_once() -> None:
+    clock, heard = Clock(), list[float]()
+    other = Busy(clock, 0.01, 0)
+    beside = BesideLoading(other, lambda: heard.append(clock.now), clock)  # type: ignore[arg-type]
+    go_on = beside.sharing([other])  # type: ignore[list-item]
+    clock.now += 5
+    go_on()
+    assert (other.spent, heard) == (0, [5])  # what is asked is heard all the same
+    other.left = 1 << 30
+    clock.now += 0.1
+    go_on()
+    assert 0.1 <= other.spent < 0.12
+    other.spent = 0.0
+    clock.now += 5
+    go_on()
+    assert 0.98 <= other.spent < 1.02
 
 
 @pytest.mark.usefixtures("_slow_disk")
