@@ -54,7 +54,8 @@ class BesideLoading:
         with ThreadPoolExecutor(1) as pool:
             opening = pool.submit(open_model, path)
             while not wait([opening], _LOOK_EVERY).done:
-                self.step(others)
+                self._hear()
+                self._step(others)
             return opening.result()
 
     def sharing(self, others: Sequence[Resident]) -> Callable[[], None]:
@@ -63,10 +64,12 @@ class BesideLoading:
 
         def go_on() -> None:
             nonlocal owed, ended
+            self._hear()
             began = self._clock()
             owed = min(owed + began - ended, _MOST_OWED)
             while owed > 0:
-                has_any = self.step(others)
+                has_any = self._step(others)
+                self._hear()
                 ended = self._clock()
                 owed = owed - (ended - began) if has_any else 0.0
                 began = ended
@@ -77,12 +80,11 @@ class BesideLoading:
     def until(self, is_so: Callable[[], bool], others: Sequence[Resident], seconds: float) -> None:
         """Steps of `others` until it is so, none of them has a request, or so many seconds are over."""
         end = self._clock() + seconds
-        while not is_so() and self._clock() < end and self.step(others):
-            pass
+        while not is_so() and self._clock() < end and self._step(others):
+            self._hear()
 
-    def step(self, others: Sequence[Resident]) -> bool:
-        """Hear what is asked, and make a step of one of `others`. Returns whether one had a request."""
-        self._hear()
+    def _step(self, others: Sequence[Resident]) -> bool:
+        """Make a step of one of `others`. Returns whether one had a request."""
         busy = [other for other in others if other.at_work.busy]
         if busy:
             self._turns.take(busy, is_loading=True)

@@ -226,6 +226,7 @@ def test_a_draft_model_reads_a_long_text_between_tokens_and_each_turn_only_what_
 def test_a_draft_model_that_was_never_right_does_not_read_the_next_long_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.speculation.model_drafter._SLICES", (32, 32))  # a GPU reads 512 in no time
     reading, rng = Reading(monkeypatch, always=False), random.Random(3)
     with running_engine(EngineSettings(draft_model=wrong_draft(tmp_path / "draft"))) as listener:
         listener.load(GUIDE)
