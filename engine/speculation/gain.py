@@ -99,8 +99,15 @@ class SpeculationGain:
 
     @property
     def declines(self) -> bool:
-        """Whether nothing was to be drafted when it was asked last."""
-        return self._declines
+        """Whether there is nothing to draft, as it was asked last, or as it is clear by now."""
+        return self._declines or self.is_out_of_question
+
+    @property
+    def is_out_of_question(self) -> bool:
+        """Whether there is no draft now, of whatever length; quickly answered."""
+        if self._purse.left < 0:
+            return True
+        return self._steps < self._evidence.probe_at and self._evidence.expected()[-1] < _WORTHWHILE
 
     @property
     def may_read(self) -> bool:
@@ -165,11 +172,11 @@ class SpeculationGain:
     def _best(self, most: int, lengths: Collection[int]) -> int:
         if not self._costs.has_baseline or self._since_plain >= _BASELINE_EVERY:
             return 0
+        if self.is_out_of_question:
+            return 0  # a step with a draft costs one without it at least
         offered = [k for k in lengths if k <= most]
         evidence = self._evidence
         expected = evidence.expected()
-        if self._steps < evidence.probe_at and expected[-1] < _WORTHWHILE:
-            return 0  # a step with a draft costs one without it at least
         affordable = [k for k in offered if self._loss(k) <= self._purse.left]
         gains = ((expected[k - 1] / self._costs.relative(1 + k), k) for k in affordable)
         gain, best = max(gains, default=(0.0, 0))

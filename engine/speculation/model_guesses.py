@@ -55,7 +55,12 @@ class ModelGuesses:
 
     def best(self, most: int, lengths: Lengths) -> int:
         """How many of at most `most` tokens to draft now; 0 to decode plainly."""
-        if most <= 0 or not self._drafter.knows_all or not self._drafter.is_warm(self._sequence.length):
+        if (
+            most <= 0
+            or self._gain.is_out_of_question
+            or not self._drafter.knows_all
+            or not self._drafter.is_warm(self._sequence.length)
+        ):
             return 0
         return self._gain.best(most, lengths())
 

@@ -129,6 +129,23 @@ def test_behind_answers_for_which_it_was_never_right_one_that_it_knows_gets_draf
     assert decoded(COSTS[name], lambda place: 1.0, gain=gain, length=400).speed > 1.4
 
 
+@pytest.mark.parametrize("name", COSTS)
+def test_nothing_is_drafted_where_a_draft_was_said_to_be_out_of_question(
+    name: str,
+) -> None:
+    gain, told = SpeculationGain(), 0
+    gain.began()
+    for _ in range(1000):
+        is_out = gain.is_out_of_question
+        drafted = gain.best(MOST_DRAFTED)
+        assert not (is_out and drafted)
+        assert gain.declines is (drafted == 0)
+        told += is_out
+        gain.stepped(1 + drafted, 0.02 * COSTS[name](1 + drafted))
+        gain.accepted(drafted, 0)
+    assert told > 50
+
+
 def test_reading_is_lost_where_drafts_are_not_believed_to_pay() -> None:
     gain = SpeculationGain()
     decoded(COSTS["slope 0.08"], lambda place: 0.0, gain=gain)
