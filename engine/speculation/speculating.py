@@ -23,6 +23,9 @@ _BRIEF = 0.003
 """Seconds of a plain step below which looking at its token takes a noticeable part of it: 6 to 9 µs beside
 steps of 0.3 ms on a GPU, 17 to 22 beside 1.3 on a CPU, as little of that is in the processor's caches."""
 
+_BRIEF_WITH_MODEL = 0.012
+"""And where a draft model is asked, too, in 50 to 90 µs."""
+
 _RESTS = 3
 """Such steps that are not looked at, behind one at which nothing was foretold: to look at four tokens at once
 takes little longer than at one."""
@@ -140,9 +143,9 @@ class Speculation:
         """Whether the next tokens need no look at once: nothing is foretold, and steps are brief."""
         if self._step not in (_Step.AHEAD, _Step.LONE) or self._taken is None or self._lookup.match:
             return False
-        if self._model is not None and not self._model.may_rest:
-            return False
-        return self._costs.lookup.plain_seconds < _BRIEF
+        if self._model is None:
+            return self._costs.lookup.plain_seconds < _BRIEF
+        return self._model.may_rest and self._costs.lookup.plain_seconds < _BRIEF_WITH_MODEL
 
     def guess(self, seconds: float | None, steps: int = 1) -> None:
         """Set what the answer's next step is to check, or whether it waits for the token in flight.
