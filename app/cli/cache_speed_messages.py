@@ -22,23 +22,10 @@ FILLED = 0.75
 LEAST = 2 * TURNS * ANSWER
 """Tokens that it has at least."""
 WORDS = (
-    *("the", "a", "chat", "page", "cache", "token", "answer", "model", "window", "memory", "story", "river"),
-    *("mountain", "garden", "winter", "letter", "engine", "number", "question", "light", "paper", "music"),
-    *(
-        "small",
-        "old",
-        "new",
-        "quick",
-        "keeps",
-        "reads",
-        "writes",
-        "finds",
-        "opens",
-        "follows",
-        "with",
-        "under",
-    ),
-)
+    "the a chat page cache token answer model window memory story river mountain garden winter letter "
+    "engine number question light paper music small old new quick keeps reads writes finds opens follows "
+    "with under"
+).split()
 _, AGAIN, EDIT, BRANCH = MOVES
 _KEPT = {EDIT: TURNS * 3 // 4, BRANCH: TURNS // 2}
 """Turns before the one that reads otherwise."""

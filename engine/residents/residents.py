@@ -103,7 +103,7 @@ class Residents:
     def load(self, command: LoadModel) -> None:
         """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
         files = self._beside.open(Path(command.path), self._awake)
-        tenant_at(command, files, self._settings)  # what cannot be loaded, or so, unloads nothing
+        tenant_at(command, files, self._settings)  # what cannot be loaded, or not so, unloads nothing
         if (same := self._all.get(command.path)) is not None:
             self._part_with(same)
         resident = Resident(command)
@@ -272,9 +272,11 @@ class Residents:
         resident.is_wanted = False
         if resident.serving is not None:
             resident.at_work.cancel_all()
-            is_put_away = lambda: self._is_closing() or resident.put_some_away()  # noqa: E731
-            self._beside.until(is_put_away, self._awake, _WRITTEN_BESIDE)
+            self._beside.until(partial(self._is_put_away, resident), self._awake, _WRITTEN_BESIDE)
         self._put_out(resident, reason)
+
+    def _is_put_away(self, resident: Resident) -> bool:
+        return self._is_closing() or resident.put_some_away()
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
         """It is gone from memory, and forgotten where nobody wants it."""
