@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app import text
 from app.amounts import size
 from app.appearance import Appearance
+from app.chat.chat_words import load_problem
 from app.downloads.lanes import Lanes
 from app.hub.client import HubClient
 from app.hub.curated import curated_models
@@ -182,9 +183,8 @@ class ModelsDesk(QObject):
         """Say on the page how opening a model from it goes; the chat says it for itself."""
         if self.page.isHidden():
             return
-        if state.phase == "failed":
-            name = text.model_title(state.name, self._models.is_guide)
-            self.page.say_problem(text.LOAD_FAILED.format(name=name, error=state.error))
+        if problem := load_problem(state, self._models.is_guide):
+            self.page.say_problem(problem)
         elif state.phase == "loading":
             self.page.banner.say("")
 

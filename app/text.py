@@ -33,6 +33,7 @@ MODELS = "Models"
 OPEN_GUIDE = "Open the guide"
 RECENT_MODELS = "Opened before"
 LOAD_FAILED = "{name} could not be opened: {error}"
+RELOAD_FAILED = "{name} stays as it was; it could not be loaded anew: {error}"
 
 PLACEHOLDER = "Message {name}"
 PLACEHOLDER_NONE = "Open a model to chat"

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from app import text
 from app.appearance import Appearance
-from app.chat.chat_words import absence, activity, greeting, hindrance, placeholder
+from app.chat.chat_words import absence, activity, greeting, hindrance, load_problem, placeholder
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.drafts import DraftsViewModel
@@ -211,12 +211,8 @@ class ChatPane(QWidget):
         self.empty_state.show_words(
             words.title, words.text, words.suggestions, offers_models=words.offers_models
         )
-        if state.phase == "failed":
-            name = text.model_title(state.name, is_guide)
-            failed = text.LOAD_FAILED.format(name=name, error=state.error)
-            self.model_banner.say(failed, "" if is_guide else text.OPEN_GUIDE)
-        else:
-            self.model_banner.say("")
+        offers_guide = state.phase == "failed" and not is_guide
+        self.model_banner.say(load_problem(state, is_guide), text.OPEN_GUIDE if offers_guide else "")
         self._show_state()
 
     @Slot()

@@ -52,6 +52,14 @@ def loading_words(model: ModelState, is_guide: bool) -> str:
     return words.format(name=text.model_title(model.name, is_guide))
 
 
+def load_problem(model: ModelState, is_guide: bool) -> str:
+    """Why it could not be opened, or not with other settings; "" where nothing is wrong."""
+    if not model.error:
+        return ""
+    words = text.LOAD_FAILED if model.phase == "failed" else text.RELOAD_FAILED
+    return words.format(name=text.model_title(model.name, is_guide), error=model.error)
+
+
 def absence(model: ModelState, is_guide: bool) -> str:
     """What the status line says while no model is in memory."""
     if model.phase == "loading":

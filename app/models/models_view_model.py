@@ -44,7 +44,8 @@ class ModelState:
         progress: share of the weights that are in memory, 0 to 1, while loading.
         is_trying: they all are, and kernels are tried before the first request.
         info: the loaded model, when ready.
-        error: the one line that says why it failed, when failed.
+        error: the one line that says why it failed, when failed; of a model that is there all the same, why
+            it could not be loaded anew.
     """
 
     phase: ModelPhase = "none"
@@ -64,13 +65,15 @@ class ModelState:
 class _Known:
     """A model that was opened: its state, the id of its load, and what is set for it.
 
-    `loaded_with`: what of that the engine was told; None before it is asked to load it.
+    `loaded_with`: what of that the engine was told; None before it is asked to load it. `before`: as it was,
+    while the engine loads it anew and has it still.
     """
 
     state: ModelState
     load_id: str
     own: ModelSettings = NOTHING_SET
     loaded_with: ModelSettings | None = None
+    before: _Known | None = None
 
     @property
     def takes_requests(self) -> bool:
@@ -83,6 +86,25 @@ class _Known:
         """Whether it is in memory, or on its way there, as it is set now."""
         is_outdated = self.loaded_with is not None and not self.is_loaded_with(self.own)
         return self.state.phase in ("loading", "ready") and not is_outdated
+
+    def anew(self) -> _Known:
+        """It, to be loaded once more."""
+        has_it = self.state.phase in ("ready", "resting")
+        return _Known(
+            ModelState("loading", self.state.path), _new_id(), before=self if has_it else self.before
+        )
+
+    def loading(self, event: LoadProgress) -> _Known:
+        """It, so far; also one that rested, and is loaded again for a request."""
+        progress = event.loaded_bytes / event.total_bytes
+        state = ModelState("loading", self.state.path, progress, event.is_trying)
+        return replace(self, state=state, before=self if self.state.phase == "resting" else self.before)
+
+    def failed(self, error: str) -> _Known:
+        """It, behind a load that was refused: as it was, where the engine has it still."""
+        if self.before is None:
+            return replace(self, state=ModelState("failed", self.state.path, error=error))
+        return replace(self.before, state=replace(self.before.state, error=error), own=self.own)
 
     def is_loaded_with(self, own: ModelSettings) -> bool:
         """Whether the engine would be told the same as it was."""
@@ -171,8 +193,10 @@ class ModelsViewModel(QObject):
     def open(self, path: str) -> None:
         """Choose the model. Unless it is in memory, or being loaded, as it is set now, ask to load it."""
         known = self._known.pop(path, None)
-        if known is None or not known.stays:
+        if known is None:
             known = _Known(ModelState("loading", path), _new_id())
+        elif not known.stays:
+            known = known.anew()
         self._path = path
         self._put(path, known)
         self.chosen.emit(path)
@@ -203,15 +227,15 @@ class ModelsViewModel(QObject):
         """Take in an engine event. Those of a load that a later one of the model replaced are passed over."""
         match event:
             case LoadProgress() if (path := self._loaded_by(event.id)) and event.total_bytes:
-                progress = event.loaded_bytes / event.total_bytes
-                self._set(ModelState("loading", path, progress, event.is_trying))
+                self._put(path, self._known[path].loading(event))
             case ModelReady() if path := self._loaded_by(event.id):
-                self._set(ModelState("ready", path, info=event.model))
+                ready = ModelState("ready", path, info=event.model)
+                self._put(path, replace(self._known[path], state=ready, before=None))
                 self._tell_opened(path)
             case Failed() if path := self._loaded_by(event.id):
-                self._set(ModelState("failed", path, error=event.error))
+                self._put(path, self._known[path].failed(event.error))
             case ModelUnloaded() if (known := self._known.get(event.path)) is not None:
-                self._unloaded(known.state, event)
+                self._unloaded(known, event)
             case _:
                 pass
 
@@ -226,14 +250,18 @@ class ModelsViewModel(QObject):
                 self._tell_opened(path)
             return
         if known.loaded_with is not None:
-            known = _Known(ModelState("loading", path), _new_id())
+            known = known.anew()
         self._submit(load_command(known.load_id, Path(path), own))
         self._put(path, replace(known, own=own, loaded_with=own))
 
-    def _unloaded(self, state: ModelState, event: ModelUnloaded) -> None:
-        if event.reason == "idle" and state.phase == "ready":
-            self._set(ModelState("resting", event.path))
-        elif event.reason != "idle" and state.phase in ("ready", "resting"):
+    def _unloaded(self, known: _Known, event: ModelUnloaded) -> None:
+        phase, resting = known.state.phase, ModelState("resting", event.path)
+        if phase == "loading":  # a later event says what becomes of that
+            rests = known.before and replace(known.before, state=resting)
+            self._known[event.path] = replace(known, before=rests if event.reason == "idle" else None)
+        elif event.reason == "idle" and phase == "ready":
+            self._put(event.path, replace(known, state=resting))
+        elif event.reason != "idle" and phase in ("ready", "resting"):
             del self._known[event.path]
             self.states_changed.emit(self.states)
             if event.path == self._path:
@@ -259,9 +287,6 @@ class ModelsViewModel(QObject):
         known = dict.fromkeys(path for path in paths if path != self._guide)
         self._recent = tuple(known)[:RECENT]
         self.recent_changed.emit(self._recent)
-
-    def _set(self, state: ModelState) -> None:
-        self._put(state.path, replace(self._known[state.path], state=state))
 
     def _put(self, path: str, known: _Known) -> None:
         self._known[path] = known

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app import text
-from app.chat.chat_words import activity, greeting, placeholder
+from app.chat.chat_words import activity, greeting, load_problem, placeholder
 from app.chat.open_chat import ChatState
 from app.models.models_view_model import ModelState
 
@@ -31,6 +31,19 @@ def test_another_model_is_named() -> None:
 def test_without_a_model_it_says_how_to_get_one(model: ModelState) -> None:
     assert greeting(model, is_guide=False).suggestions == ()
     assert "Open a model" in placeholder(ChatState(), model, is_guide=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (READY, ""),
+        (FAILED, "tiny-chat could not be opened: no"),
+        (replace(READY, error="no"), "tiny-chat stays as it was; it could not be loaded anew: no"),
+        (replace(FAILED, phase="resting"), "tiny-chat stays as it was; it could not be loaded anew: no"),
+    ],
+)
+def test_what_is_wrong_with_a_load(model: ModelState, words: str) -> None:
+    assert load_problem(model, is_guide=False) == words
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -48,6 +49,50 @@ def test_a_failed_load_says_why(models: ModelsViewModel, sent: list[Command]) ->
     models.open("/models/tiny")
     models.handle(Failed(load_id(sent), "config.json is missing", "ModelError"))
     assert (models.state.phase, models.state.error) == ("failed", "config.json is missing")
+
+
+def loaded_then_asked_anew(sent: list[Command]) -> tuple[ModelsViewModel, str, str]:
+    """A model that is set otherwise, and the ids of its loads before and behind that."""
+    own = [ModelSettings()]
+    models = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1]))
+    models.open("/models/tiny")
+    first = load_id(sent)
+    models.handle(ModelReady(first, model_info("/models/tiny")))
+    own.append(ModelSettings(context=512))
+    assert models.take_own("/models/tiny", own[-1])
+    models.open("/models/tiny")
+    assert models.state.phase == "loading"
+    return models, first, load_id(sent)
+
+
+@pytest.mark.usefixtures("qtbot")
+def test_a_model_that_cannot_be_loaded_anew_is_there_as_it_was(sent: list[Command]) -> None:
+    models, first, anew = loaded_then_asked_anew(sent)
+    models.handle(Failed(anew, "the context is too small", "EngineError"))
+    assert (models.state.phase, models.state.info) == ("ready", model_info("/models/tiny"))
+    assert models.state.error == "the context is too small"
+    assert models.takes_requests
+    models.handle(ModelUnloaded("/models/tiny", "idle"))
+    models.handle(LoadProgress(first, 1, 4))
+    assert (models.state.phase, models.state.error) == ("loading", "")
+    models.handle(Failed(first, "the disk is gone", "ModelError"))
+    assert (models.state.phase, models.state.error) == ("resting", "the disk is gone")
+    models.open("/models/tiny")  # as it is set now
+    assert load_id(sent) not in (first, anew)
+    models.handle(ModelReady(load_id(sent), model_info("/models/tiny")))
+    assert (models.state.phase, models.state.error) == ("ready", "")
+
+
+@pytest.mark.usefixtures("qtbot")
+@pytest.mark.parametrize(("reason", "phase"), [("asked", "failed"), ("room", "failed"), ("idle", "resting")])
+def test_one_that_left_memory_before_its_load_broke_is_told_so(
+    sent: list[Command], reason: Literal["asked", "room", "idle"], phase: str
+) -> None:
+    models, _, anew = loaded_then_asked_anew(sent)
+    models.handle(ModelUnloaded("/models/tiny", reason))
+    assert models.state.phase == "loading"
+    models.handle(Failed(anew, "the file was cut", "ModelError"))
+    assert (models.state.phase, models.state.error) == (phase, "the file was cut")
 
 
 def test_events_of_an_older_load_are_passed_over(models: ModelsViewModel, sent: list[Command]) -> None:
