@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -17,6 +18,9 @@ from engine.tokenizer.decoders import TokenReader, read_decoder
 from engine.tokenizer.detokenizer import Pieces
 from engine.tokenizer.json_checks import check_decoder, check_source, package_errors
 from engine.tokenizer.markers import CONTEXT, AddedToken, Markers
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+"""The package's threads do not outlast a fork, of which it warns otherwise; batches of one text need none."""
 
 _ANCHOR = "\ufdd3"  # no vocabulary has a piece that begins with it
 
@@ -95,11 +99,13 @@ class JsonModel:
     def encode(self, text: str, *, as_prompt: bool = False) -> list[int]:
         """Ids of `text`; `as_prompt` with the tokens that the file puts around one.
 
+        As a batch, because the package lets other threads, a window's too, go on only then.
+
         Raises InvalidRequest for text that the vocabulary has no token for, not even one for the unknown.
         """
         try:
             with package_errors():
-                return self.backend.encode(text, add_special_tokens=as_prompt).ids
+                return self.backend.encode_batch_fast([text], add_special_tokens=as_prompt)[0].ids
         except ValueError as error:
             raise InvalidRequest(
                 f"{self._where}: this model's tokenizer cannot encode the text: {error}"

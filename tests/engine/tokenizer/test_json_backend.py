@@ -1,7 +1,10 @@
 """tokenizer.json against transformers, which reads the same files by itself."""
 
+import threading
+import time
 import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -170,3 +173,24 @@ def test_truncation_and_padding_of_the_file_are_ignored(llama3: Path, tmp_path: 
 def test_half_a_surrogate_pair_is_refused(llama3: Path) -> None:
     with pytest.raises(InvalidRequest, match="character 3"):
         load(llama3).encode("ab\ud83d")
+
+
+def test_other_threads_go_on_while_a_long_text_is_encoded(json_folder: Path) -> None:
+    """A window's among them: a pasted document takes a good part of a second."""
+    ours, moments, has_ended = load(json_folder), list[float](), threading.Event()
+
+    def tick() -> None:
+        while not has_ended.is_set():
+            moments.append(time.perf_counter())
+            time.sleep(0.001)
+
+    other = threading.Thread(target=tick)
+    other.start()
+    time.sleep(0.05)
+    began = time.perf_counter()
+    ours.encode("A page holds sixteen tokens, and a chat as many pages as it needs. " * 10_000)
+    took = time.perf_counter() - began
+    has_ended.set()
+    other.join()
+    longest = max(two - one for one, two in pairwise(moments))
+    assert longest < max(took / 3, 0.05)
