@@ -28,6 +28,7 @@ from engine.kv.pool_spans import write
 from engine.kv.window import first_seen
 from engine.layers.decoder import Decoder
 from engine.layers.host_math import Floats
+from engine.loading.thread import nothing_is_read
 from engine.machine.processors import ENGINE_THREAD, halves, keep, usable
 
 log = logging.getLogger(__name__)
@@ -204,7 +205,8 @@ class Aside:
             work = ChunkWork(
                 self._decoder, ids, begin, earlier, is_last, memory, gate, self._threads, halves()
             )
-            chunk = AsideChunk(work)
+            with nothing_is_read():
+                chunk = AsideChunk(work)
         except OSError as error:
             self._give_up(f"there was no process for one ({error})")
             raise AsideBroke(f"there was no process for a prompt ({error})") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -28,6 +29,7 @@ from engine.loading.folder import open_folder
 from engine.loading.gguf.files import open_gguf
 from engine.loading.gguf.parts import gguf_file
 from engine.loading.gguf.placement import kernel_types
+from engine.loading.thread import Apart, at_once, reading
 from engine.loading.weights import LoadLedger
 from engine.machine.machine import compute_dtype, device_kind, memory_bytes
 from engine.settings import EngineSettings, ExecutorChoice
@@ -132,22 +134,28 @@ def load_model(
     settings: EngineSettings,
     on_progress: Callable[[int, int], None],
     files: ModelFiles | None = None,
+    apart: Apart = at_once,
 ) -> LoadedModel:
     """Load the model folder or `.gguf` file `path`; `on_progress(loaded, total)` counts bytes of weights.
 
-    `files`: it, where it was opened before. Raises ModelError or TokenizerError with one line that names the
-    file or field, and EngineError where the settings do not go with the model. Whatever `on_progress` raises
-    ends the load.
+    `files`: it, where it was opened before. `apart`: has files read, and `on_progress` called from there.
+    Raises ModelError or TokenizerError with one line that names the file or field, and EngineError where the
+    settings do not go with the model. Whatever `on_progress` raises ends the load.
     """
-    files = files or open_model(path)
+    files = files or apart(partial(open_model, path))
     dtype = compute_dtype(files.stored_dtype)
     config, page_size = _limited(files.config, settings.context), settings.page_size
     arena = Arena(config.layers, config.kv_heads, config.head_dim, page_size, dtype, settings.kv_bits)
     executor = executor_for(settings)
-    with Fingerprinting(files.weights.content(), settings.cache) as fingerprinting:
-        decoder, ledger = _load_decoder(files, dtype, page_size, kernel_types(executor.name), on_progress)
-        total = files.weights.total_bytes()
-        fingerprint = fingerprinting.result(lambda: on_progress(total, total))
+    readable = kernel_types(executor.name)
+
+    def read() -> tuple[Decoder, LoadLedger, str]:
+        with Fingerprinting(files.weights.content(), settings.cache) as fingerprinting:
+            decoder, ledger = _load_decoder(files, dtype, page_size, readable, on_progress)
+            total = files.weights.total_bytes()
+            return decoder, ledger, fingerprinting.result(lambda: on_progress(total, total))
+
+    decoder, ledger, fingerprint = apart(read)
     kernels = open_kernels(executor, decoder, settings)
     pager = Pager(_arena_pages(arena, settings, ledger.weight_bytes), page_size)
     resident = resident_tokens(config.context_length, config.largest_window, settings)
@@ -245,10 +253,12 @@ def _load_decoder(
         nonlocal done
         done += header_bytes
         on_progress(min(done, total), total)
+        between()
 
     on_progress(0, total)
-    weights = files.weights.open(dtype, readable, count)
-    decoder = Decoder(files.config, weights, page_size)
+    with reading() as between:
+        weights = files.weights.open(dtype, readable, count)
+        decoder = Decoder(files.config, weights, page_size)
     if untaken := weights.untaken():
         raise ModelError(
             f"{files.path}: {len(untaken)} tensors do not belong to a {files.config.family} model "

@@ -1,9 +1,9 @@
-"""Other models go on while one is loaded: as its files are opened, and between two of its tensors."""
+"""Other models go on while one is loaded, and before one leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 
 from engine.commands import (
@@ -21,15 +21,10 @@ from engine.commands import (
 )
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
+from engine.loading.thread import Apart, Result, on_thread
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
 from engine.serving import Serving
-
-_LOOK_EVERY = 0.001
-"""Seconds for which a thread is waited for between two looks at others."""
-
-_MOST_OWED = 1.0
-"""Seconds for which others go on at once, at most, behind a tensor that took long."""
 
 _IN_ORDER = Flush | Forget | Generate | Keep | LoadModel | Pin | Release | Share | Shutdown | UnloadModel
 """What a request that comes behind it may hang on."""
@@ -43,39 +38,23 @@ class BesideLoading:
         self._turns, self._hear, self._clock = turns, hear, clock
 
     def open(self, path: Path, others: Sequence[Resident]) -> ModelFiles:
-        """Open a model, on a thread of its own where there are others: that touches no array.
+        """Open a model. Raises as `open_model` does."""
+        return self.apart(others)(partial(open_model, path))
 
-        Raises as `open_model` does.
-        """
-        if not others:
-            return open_model(path)
-        for other in others:
-            other.at_work.neighbour.held_up()
-        with ThreadPoolExecutor(1) as pool:
-            opening = pool.submit(open_model, path)
-            while not wait([opening], _LOOK_EVERY).done:
-                self._hear()
-                self._step(others)
-            return opening.result()
+    def apart(self, others: Sequence[Resident], tell: Callable[[], None] = lambda: None) -> Apart:
+        """Has work done on a thread of its own while `others` go on, and `tell` is called."""
 
-    def sharing(self, others: Sequence[Resident]) -> Callable[[], None]:
-        """To be called as often as it can be while a model is loaded: `others` have half of the time."""
-        owed, ended = 0.0, self._clock()
-
-        def go_on() -> None:
-            nonlocal owed, ended
+        def go_on() -> bool:
+            tell()
             self._hear()
-            began = self._clock()
-            owed = min(owed + began - ended, _MOST_OWED)
-            while owed > 0:
-                has_any = self._step(others)
-                self._hear()
-                ended = self._clock()
-                owed = owed - (ended - began) if has_any else 0.0
-                began = ended
-            ended = began
+            return self._step(others)
 
-        return go_on
+        def run(work: Callable[[], Result], /) -> Result:
+            for other in others:
+                other.at_work.neighbour.held_up()
+            return on_thread(work, go_on)
+
+        return run
 
     def until(self, is_so: Callable[[], bool], others: Sequence[Resident], seconds: float) -> None:
         """Steps of `others` until it is so, none of them has a request, or so many seconds are over."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -15,10 +17,13 @@ from engine.events.models import LoadProgress
 from engine.fitting.fit import Tenant, check_weights, pages_beside_draft
 from engine.loading.files import ModelFiles
 from engine.loading.model import LoadedModel, load_model
+from engine.loading.thread import Apart, at_once
 from engine.machine.machine import limit_kept_memory, memory_bytes
 from engine.serving import Serving
 from engine.settings import EngineSettings
-from engine.speculation.model_drafter import DraftModel
+from engine.speculation.model_drafter import DraftModel, check_vocabulary
+
+Beside = Callable[[Callable[[], None]], Apart]
 
 
 def open_model(
@@ -26,34 +31,40 @@ def open_model(
     settings: EngineSettings,
     emit: Callable[[Event], None],
     is_closing: Callable[[], bool],
-    beside: Callable[[], None] = lambda: None,
+    beside: Beside = lambda tell: at_once,
     files: ModelFiles | None = None,
 ) -> Serving:
     """Load the model, and the one that drafts for it, and try its block kernels; emits LoadProgress.
 
-    `beside`: called behind each tensor. `files`: the model, where it was opened before. Raises EngineError,
-    EngineClosed once `is_closing()`; nothing of the model is in memory then.
+    `beside`: reads files while `tell` is called on this thread. `files`: the model, where it was opened
+    before. Raises EngineError, EngineClosed once `is_closing()`; nothing of the model is in memory then.
     """
 
     def check() -> None:
         if is_closing():
             raise EngineClosed("the engine was shut down while the model was loading")
 
+    news = deque[LoadProgress](maxlen=1)
+
     def progress(done: int, total: int) -> None:
         check()
-        emit(LoadProgress(command.id, done, total))
-        beside()
+        news.append(LoadProgress(command.id, done, total))
+
+    def tell() -> None:
+        while news:
+            emit(news.popleft())
 
     limit_kept_memory()
     try:
         own = own_settings(command, settings)
-        model = load_model(Path(command.path), own, progress, files)
+        model = load_model(Path(command.path), own, progress, files, beside(tell))
+        tell()
         model.tokenizer.longest = model.whole_context
         size = model.info.weight_bytes
         model.prove_block_kernels(
             lambda: emit(LoadProgress(command.id, size, size, is_trying=True)), is_closing
         )
-        draft = _load_draft(model, settings, check)
+        draft = _load_draft(model, settings, check, beside(lambda: None))
     except BaseException:
         mx.clear_cache()
         raise
@@ -61,13 +72,14 @@ def open_model(
 
 
 def _load_draft(
-    target: LoadedModel, settings: EngineSettings, check: Callable[[], None]
+    target: LoadedModel, settings: EngineSettings, check: Callable[[], None], apart: Apart
 ) -> DraftModel | None:
     """`check`: called behind each tensor, and ends the load by what it raises."""
     if settings.draft_model is None:
         return None
     own = replace(settings, ssd=None, kv_bits=None, context=None)
-    draft = load_model(settings.draft_model, own, lambda done, total: check())
+    draft = load_model(settings.draft_model, own, lambda done, total: check(), apart=apart)
+    apart(partial(check_vocabulary, draft, target))
     shares = pages_beside_draft(_tenant(target), _tenant(draft), memory_bytes(), settings)
     names = f"{target.info.name} with {draft.info.name}, which guesses for it"
     check_weights(names, target.info.weight_bytes + draft.info.weight_bytes, memory_bytes())

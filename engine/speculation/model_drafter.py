@@ -39,8 +39,7 @@ class DraftModel:
     """
 
     def __init__(self, model: LoadedModel, target: LoadedModel) -> None:
-        """Raises ModelError when `model` does not have the vocabulary of `target`."""
-        _check_vocabulary(model, target)
+        """Both have passed `check_vocabulary`."""
         self.model, self.rows = model, min(model.config.vocab_size, target.config.vocab_size)
         self.live = LiveRunner(model, lambda event: None, _STEPS)
         self.rates = deque[float](maxlen=_RATES_KEPT)
@@ -125,7 +124,8 @@ class ModelDrafter:
         self._model.memory.free(self._table)
 
 
-def _check_vocabulary(model: LoadedModel, target: LoadedModel) -> None:
+def check_vocabulary(model: LoadedModel, target: LoadedModel) -> None:
+    """Raises ModelError when `model` does not have the vocabulary of `target`."""
     ours, theirs = model.tokenizer, target.tokenizer
     same = ours.vocab_size == theirs.vocab_size and ours.eos_ids == theirs.eos_ids
     if not same or any(ours.decode([token]) != theirs.decode([token]) for token in range(ours.vocab_size)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from engine import (
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
 from engine.loading.weights import LoadLedger
-from engine.residents.beside_loading import BesideLoading, goes_first
+from engine.residents.beside_loading import goes_first
 from tests.engine.residents.two_models import ONE, ask, unloaded
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
@@ -39,6 +38,20 @@ from tests.fakes.random_model import write_random_model
 @pytest.fixture
 def endless(tmp_path: Path) -> Path:
     return write_random_model(tmp_path / "endless", seed=5, max_position_embeddings=1 << 17)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set; while it is not, a tensor is being read."""
+    add, gives = LoadLedger.add, threading.Event()
+    gives.set()
+
+    def slow(ledger: LoadLedger, *given: object) -> None:
+        assert gives.wait(60)
+        add(ledger, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LoadLedger, "add", slow)
+    return gives
 
 
 @pytest.fixture
@@ -57,26 +70,8 @@ def is_chunk(name: str) -> Callable[[Event], bool]:
     return lambda event: isinstance(event, TextChunk) and event.id == name
 
 
-def is_progress(number: int) -> Callable[[Event], bool]:
-    """Whether an event is the load's third, say."""
-    seen = itertools.count(1)
-    return lambda event: isinstance(event, LoadProgress) and next(seen) == number
-
-
-def during_load(listener: Listener, name: str) -> list[Event]:
-    """What is told from the load's first progress to its end."""
-    listener.end_of(name)
-    first = next(
-        place
-        for place, event in enumerate(listener.events)
-        if isinstance(event, LoadProgress) and event.id == name
-    )
-    return listener.events[first:]
-
-
-@pytest.mark.usefixtures("_slow_disk")
-def test_answers_go_on_begin_and_are_cancelled_while_another_model_is_loaded(
-    endless: Path, models: tuple[Path, Path, Path]
+def test_answers_go_on_begin_and_are_cancelled_while_another_model_s_tensor_is_read(
+    endless: Path, models: tuple[Path, Path, Path], disk: threading.Event
 ) -> None:
     with running_engine(EngineSettings(prefill_chunk=64)) as listener:
         listener.load(endless, "endless")
@@ -84,16 +79,20 @@ def test_answers_go_on_begin_and_are_cancelled_while_another_model_is_loaded(
         alone = listener.finished("alone")
         listener.submit(ask("running", endless, 1 << 16, chat="y"))
         listener.wait(is_chunk("running"))
-        listener.submit_at(is_progress(3), ask("begins", endless, 12, chat="z"))
-        listener.submit_at(is_progress(8), Cancel("running"))
+        disk.clear()
         listener.submit(LoadModel("second", str(models[0])))
-        told = during_load(listener, "second")
-        assert isinstance(told[-1], ModelReady)
-        ends = {event.id: event for event in told if isinstance(event, Finished)}
-        assert ends.keys() == {"running", "begins"}
-        assert ends["running"].reason == "cancelled"
-        assert ends["begins"].tokens == alone.tokens
-        assert sum(map(is_chunk("running"), told)) > 3
+        listener.wait(lambda event: isinstance(event, LoadProgress) and event.id == "second")
+        listener.drain()
+        listener.submit(ask("begins", endless, 12, chat="z"))
+        assert listener.finished("begins").tokens == alone.tokens
+        for _ in range(20):
+            listener.wait(is_chunk("running"))
+        listener.submit(Cancel("running"))
+        assert listener.finished("running").reason == "cancelled"
+        told = [event for event in listener.events if isinstance(event, LoadProgress)]
+        assert [event.loaded_bytes for event in told if event.id == "second"] == [0]
+        disk.set()
+        assert isinstance(listener.end_of("second"), ModelReady)
         listener.submit(ask("then", models[0]))
         assert listener.finished("then").tokens
 
@@ -155,66 +154,6 @@ def test_a_request_that_comes_while_its_model_is_loaded_anew_is_answered_by_the_
         assert ends == ["first", "running", "anew", "behind"]
 
 
-class Clock:
-    """Seconds that pass only as it is told."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Busy:
-    """A model whose steps take `seconds`, in the stead of Resident and Turns."""
-
-    def __init__(self, clock: Clock, seconds: float, requests: int) -> None:
-        self.clock, self.seconds, self.left, self.at_work = clock, seconds, requests, self
-        self.spent = 0.0
-
-    @property
-    def busy(self) -> bool:
-        return self.left > 0
-
-    def take(self, busy: list[Busy], *, is_loading: bool) -> None:
-        assert busy == [self]
-        assert is_loading
-        self.clock.now += self.seconds
-        self.spent += self.seconds
-        self.left -= 1
-
-
-@pytest.mark.parametrize(("tensor", "step"), [(0.01, 0.003), (0.003, 0.01), (0.001, 0.2), (0.5, 0.004)])
-def test_others_have_half_of_the_time_whatever_tensors_and_steps_take(tensor: float, step: float) -> None:
-    clock, heard = Clock(), list[float]()
-    other = Busy(clock, step, 1 << 30)
-    beside = BesideLoading(other, lambda: heard.append(clock.now), clock)  # type: ignore[arg-type]
-    go_on = beside.sharing([other])  # type: ignore[list-item]
-    tensors = int(10 / tensor)
-    for _ in range(tensors):
-        clock.now += tensor
-        go_on()
-    assert abs(other.spent - tensors * tensor) <= max(step, tensor)
-    assert len(heard) >= tensors  # also where others have had more than their half
-
-
-def test_who_is_idle_gets_nothing_and_a_long_wait_is_not_made_up_for_at_once() -> None:
-    clock, heard = Clock(), list[float]()
-    other = Busy(clock, 0.01, 0)
-    beside = BesideLoading(other, lambda: heard.append(clock.now), clock)  # type: ignore[arg-type]
-    go_on = beside.sharing([other])  # type: ignore[list-item]
-    clock.now += 5
-    go_on()
-    assert (other.spent, heard[0]) == (0, 5)  # what is asked is heard all the same
-    other.left = 1 << 30
-    clock.now += 0.1
-    go_on()
-    assert 0.1 <= other.spent < 0.12
-    other.spent = 0.0
-    clock.now += 5
-    go_on()
-    assert 0.98 <= other.spent < 1.02
-
-
 @pytest.mark.usefixtures("_slow_disk")
 def test_what_hangs_on_the_load_waits_for_it_in_its_order(
     endless: Path, models: tuple[Path, Path, Path]
@@ -273,9 +212,8 @@ def is_end(event: Event) -> bool:
     return type(event).__name__ in ("Finished", "Failed", "ModelReady")
 
 
-@pytest.mark.usefixtures("_slow_disk")
 def test_a_request_is_cancelled_while_the_model_that_it_asks_is_loaded_again(
-    endless: Path, models: tuple[Path, Path, Path]
+    endless: Path, models: tuple[Path, Path, Path], disk: threading.Event
 ) -> None:
     """Beside another model's answer, which goes on."""
     with running_engine(EngineSettings(prefill_chunk=64, unload_after=0.05)) as listener:
@@ -284,8 +222,14 @@ def test_a_request_is_cancelled_while_the_model_that_it_asks_is_loaded_again(
         listener.load(endless, "endless")
         listener.submit(ask("running", endless, 1 << 16, chat="r"))
         listener.wait(is_chunk("running"))
-        listener.submit_at(is_progress(3), Cancel("woke it"))
+        listener.drain()
+        disk.clear()
         listener.submit(ask("woke it", models[0], 300))
+        listener.wait(lambda event: isinstance(event, LoadProgress) and event.id == "first")
+        listener.submit(Cancel("woke it"))
+        listener.submit(ask("heard", endless, 2))  # so that is, too
+        listener.finished("heard")
+        disk.set()
         assert (listener.finished("woke it").reason, listener.finished("woke it").tokens) == ("cancelled", ())
         listener.submit(Cancel("running"))
         assert listener.finished("running").reason == "cancelled"
