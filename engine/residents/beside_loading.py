@@ -50,8 +50,6 @@ class BesideLoading:
             return self._step(others)
 
         def run(work: Callable[[], Result], /) -> Result:
-            for other in others:
-                other.at_work.neighbour.held_up()
             return on_thread(work, go_on)
 
         return run
@@ -65,8 +63,10 @@ class BesideLoading:
     def _step(self, others: Sequence[Resident]) -> bool:
         """Make a step of one of `others`. Returns whether one had a request."""
         busy = [other for other in others if other.at_work.busy]
+        for other in busy:
+            other.at_work.neighbour.held_up()
         if busy:
-            self._turns.take(busy, is_loading=True)
+            self._turns.take(busy)
         return bool(busy)
 
 

@@ -10,7 +10,7 @@ class Elsewhere:
     """What one model has to know of the others, which have the engine's thread between two of its steps.
 
     Attributes:
-        is_busy: whether any of them has a request, or is being loaded.
+        is_busy: whether any of them has a request.
         answers: that run on them.
         seconds: between tokens of these, without a step of this model's: what one of it may be measured by.
             Where several models read prompts, each one's share; 0 where nobody knows.

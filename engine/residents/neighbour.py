@@ -23,6 +23,6 @@ class Neighbour:
         return self._batcher.chunks.alone(self.answers) or 0.0
 
     def held_up(self) -> None:
-        """Another model has the engine's thread meanwhile: as a whole, no request tells what it takes."""
+        """Another model works meanwhile, or is loaded: as a whole, no request tells what it takes."""
         for sequence in self._batcher:
             sequence.request.came_alone = False

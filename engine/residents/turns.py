@@ -24,12 +24,9 @@ class Turns:
         self._numbers = count(1)
         self._spent = dict[Resident, float]()  # while all read, since the one that had least
 
-    def take(self, busy: Sequence[Resident], *, is_loading: bool = False) -> None:
-        """Make a step of one of these, that have a request: one at least.
-
-        `is_loading`: another model is being loaded, so that none has the thread to itself.
-        """
-        if len(busy) > 1 or is_loading:
+    def take(self, busy: Sequence[Resident]) -> None:
+        """Make a step of one of these, that have a request: one at least."""
+        if len(busy) > 1:
             for each in busy:
                 each.at_work.neighbour.held_up()
         readers = [resident for resident in busy if not resident.at_work.neighbour.answers]
@@ -37,7 +34,7 @@ class Turns:
         resident = self._reader(busy) if do_all_read else min(busy, key=lambda each: each.turn)
         resident.turn = next(self._numbers)
         resident.used = began = self._clock()
-        resident.at_work.work(_elsewhere(resident, busy, len(readers), is_loading=is_loading))
+        resident.at_work.work(_elsewhere(resident, busy, len(readers)))
         if do_all_read:
             self._spent[resident] += max(_LEAST, self._clock() - began)
 
@@ -49,11 +46,11 @@ class Turns:
         return min(readers, key=lambda resident: (self._spent[resident], resident.turn))
 
 
-def _elsewhere(resident: Resident, busy: Sequence[Resident], readers: int, *, is_loading: bool) -> Elsewhere:
+def _elsewhere(resident: Resident, busy: Sequence[Resident], readers: int) -> Elsewhere:
     """What that one is told of the others; so many of all read prompts only."""
     others = [other.at_work.neighbour for other in busy if other is not resident]
     if not others:
-        return Elsewhere(is_busy=True) if is_loading else NOBODY
+        return NOBODY
     answers = sum(other.answers for other in others)
     seconds = sum(other.answer_seconds for other in others if other.answers)
     return Elsewhere(is_busy=True, answers=answers, seconds=seconds / max(1, readers))
