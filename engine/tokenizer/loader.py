@@ -64,7 +64,7 @@ def _load_json(path: Path, files: TokenizerFiles, model: _Model) -> Tokenizer:
             mended += [] if token.special else [replace(token, special=True)]
     tokenizer.add(mended)
     added = tokenizer.added_tokens()
-    texts = {token_id: text for text, token_id in tokenizer.backend.get_vocab(with_added_tokens=True).items()}
+    texts = tokenizer.texts()
     leading = tokenizer.leading_token()
     bos = _first(_named_id(files, "bos_token", tokenizer.backend.token_to_id), leading, model.bos)
     wants_bos = leading is not None if files.add_bos is None else files.add_bos

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
@@ -15,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from engine.commands import Message
 from engine.errors import InvalidRequest
 from engine.tokenizer import Tokenizer, load_tokenizer
+from engine.tokenizer.json_backend import JsonModel
 
 MARKED = "<s>a</s> b <|im_start|>user\nhi<|im_end|><|eot_id|>\n<think> x </think><|begin_of_text|>tail</s>"
 
@@ -194,3 +196,12 @@ def test_other_threads_go_on_while_a_long_text_is_encoded(json_folder: Path) -> 
     other.join()
     longest = max(two - one for one, two in pairwise(moments))
     assert longest < max(took / 3, 0.05)
+
+
+@pytest.mark.parametrize("vocab", [{"a": 0, "b": 1}, {"a": 0, "b": 5}, {"a": 3}, {}])
+def test_every_token_is_known_also_where_ids_are_left_out(vocab: dict[str, int]) -> None:
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="a"))
+    backend.add_special_tokens(["<s>"])
+    texts = JsonModel(backend, "here").texts()
+    assert {text: token for token, text in texts.items()} == backend.get_vocab(with_added_tokens=True)
+    assert len(texts) == len(vocab) + 1
