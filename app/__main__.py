@@ -135,7 +135,8 @@ def _parser(argv: list[str]) -> tuple[argparse.ArgumentParser, Subcommand | None
     parser = _Parser(
         prog="mlxr",
         description="A private chat with a language model on this machine.",
-        epilog="`mlxr FILE` opens a .gguf model or a .mlxrchat chat in the window, `mlxr mlxr://…` a link.",
+        epilog="`mlxr FILE` opens a .gguf model or a .mlxrchat chat in the window, `mlxr ./FOLDER` a model's "
+        "folder, `mlxr mlxr://…` a link.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"mlxr {VERSION}")

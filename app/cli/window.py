@@ -78,12 +78,12 @@ def _asked(args: Namespace) -> tuple[str | None, str | None]:
     if wanted is None or is_link(wanted):
         return model, wanted
     path = path_of(wanted).expanduser().absolute()
-    if path.suffix.lower() == GGUF:
+    if path.suffix.lower() == GGUF or path.is_dir():
         if model is not None:
             raise UsageError(f"--model {model} and {path.name} are two models; give one")
         return str(path), None
     if not path.is_file():
-        raise AppError(f"{path}: no such file; give a .gguf model, a .mlxrchat chat or an mlxr:// link")
+        raise AppError(f"{path}: no such file; give a model, a .mlxrchat chat or an mlxr:// link")
     return model, str(path)
 
 

@@ -35,7 +35,8 @@ Target = ChatFile | ModelFile | ModelLink | ChatLink
 def is_openable(text: str) -> bool:
     """Whether `text` looks like something to open and not like a command, without asking the disk."""
     lower = text.lower()
-    return is_link(text) or lower.startswith(_FILE) or lower.endswith((SUFFIX, GGUF))
+    is_path = "/" in text and "://" not in text  # as a model's folder is
+    return is_path or is_link(text) or lower.startswith(_FILE) or lower.endswith((SUFFIX, GGUF))
 
 
 def path_of(text: str) -> Path:

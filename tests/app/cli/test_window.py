@@ -51,6 +51,7 @@ def test_links_and_files_are_left_to_the_app_that_runs(
     chat, model = tmp_path / "Über.mlxrchat", tmp_path / "a b.gguf"
     chat.write_text("{}")
     model.write_bytes(b"GGUF")
+    (folder := tmp_path / "model").mkdir()
     for arguments, opening in (
         (["mlxr://model/lab/tiny"], Opening(wanted="mlxr://model/lab/tiny")),
         (["mlxr://nonsense"], Opening(wanted="mlxr://nonsense")),
@@ -60,6 +61,8 @@ def test_links_and_files_are_left_to_the_app_that_runs(
         (["--model", model, chat], Opening(str(model), str(chat))),
         ([model], Opening(str(model))),
         ([model.as_uri()], Opening(str(model))),
+        ([folder], Opening(str(folder))),
+        ([f"{os.path.relpath(folder)}/"], Opening(str(Path.cwd() / os.path.relpath(folder)))),
     ):
         assert mlxr_here(*arguments).returncode == 0
         assert told.get(timeout=PATIENCE) == opening
@@ -71,7 +74,9 @@ def test_links_and_files_are_left_to_the_app_that_runs(
         (["/nowhere/a.mlxrchat"], 1, "no such file"),
         (["file://server/a.mlxrchat"], 1, "not the address of a file on this machine"),
         (["/nowhere/a.gguf"], 1, "no such file"),
+        (["/nowhere/model"], 1, "no such file"),
         (["--model", "b", "a.gguf"], 2, "two models"),
+        (["--model", "b", "/"], 2, "two models"),
         (["a.gguf", "b.mlxrchat"], 2, "invalid choice"),
     ],
 )
