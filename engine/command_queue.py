@@ -31,6 +31,16 @@ class CommandQueue(Generic[T]):
         self.latest = self._put_off.popleft() if self._put_off else self._items.get(block, timeout)
         return self.latest
 
+    def withdraw(self, is_it: Callable[[T], bool]) -> T | None:
+        """The first of those that stayed in their order for which `is_it`; None where there is none.
+
+        It waits no longer.
+        """
+        found = next((item for item in self._put_off if is_it(item)), None)
+        if found is not None:
+            self._put_off.remove(found)
+        return found
+
     def take_all(self) -> list[T]:
         """All that wait, in their order."""
         items = list[T]()

@@ -43,8 +43,8 @@ from engine.machine.processors import ENGINE_THREAD, name_thread
 from engine.requests.accepting import accept_command
 from engine.requests.ended import Awaited, refusal
 from engine.requests.failure import failure
-from engine.residents.beside_loading import goes_first
 from engine.residents.cache_commands import handle_cache
+from engine.residents.hearing import Hearing
 from engine.residents.residents import Residents
 from engine.settings import EngineSettings
 
@@ -97,8 +97,9 @@ class Engine:
             self._emit,
             self._closing.is_set,
             settled=lambda: self._commands.put((_Settled(), 0)),
-            hear=self._hear,
+            hear=lambda: self._hearing.hear(),
         )
+        self._hearing = Hearing(self._commands, self._models.find, self._do, self._emit)
         self._profiling = Profiling(self._emit)
 
     def start(self) -> None:
@@ -200,17 +201,6 @@ class Engine:
                 self._do(command, arrived)
             wait = False
 
-    def _hear(self) -> None:
-        """While a model is loaded: begin and cancel requests of those that are there."""
-
-        now, find = self._commands.latest, self._models.find
-        early = self._commands.take_early(
-            lambda item, before: goes_first(item[0], now and now[0], [other for other, _ in before], find)
-        )
-        for command, arrived in early:
-            if isinstance(command, Generate | Cancel):  # nothing else goes first
-                self._do(command, arrived)
-
     def _rest(self) -> None:
         """There is nothing to do: what trials have chosen is taken into use, what waits for one is tried."""
         self._models.rest()
@@ -269,10 +259,15 @@ class Engine:
             self._emit(failure(request_id, error))
 
     def _begin(self, command: Generate, arrived: float) -> None:
-        serving = self._models.wanted(command.model)
-        serving.add(
-            accept_command(command, serving.model, partial(serving.chats.capacity, command.chat), arrived)
-        )
+        try:
+            serving = self._models.wanted(command.model)
+        except Exception:
+            if self._hearing.is_withdrawn(command):  # it has had its end
+                return
+            raise
+        if not self._hearing.is_withdrawn(command):
+            capacity = partial(serving.chats.capacity, command.chat)
+            serving.add(accept_command(command, serving.model, capacity, arrived))
 
     def _predict(self, command: Generate, arrived: float) -> None:
         serving = self._models.wanted(command.model)

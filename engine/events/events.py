@@ -120,7 +120,7 @@ class Finished:
         reason: "stop" (end token or stop string), "length" (max_tokens or context) or "cancelled".
         text: the whole answer, stop string and end token left out.
         tokens: every generated id, the end token included.
-        prompt_tokens: the prompt's exact ids.
+        prompt_tokens: the prompt's exact ids; () where it was cancelled before its turn came.
         logprobs: one per generated token when asked for, else None.
         launches: of the decode steps while it was served, by name: our kernels, MLX's own operations with
             "mlx." before their names, and what the host computes with "host.".

@@ -1,4 +1,4 @@
-"""What becomes of commands behind the engine's end: whoever waits for one hears of it."""
+"""What becomes of commands that are never begun: whoever waits for one hears of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.commands import (
 )
 from engine.errors import EngineClosed
 from engine.events.cache import Flushed, Freed
-from engine.events.events import Event
+from engine.events.events import Event, Finished, Sample, Timing
 from engine.events.pages import Bandwidth
 from engine.requests.failure import failure
 
@@ -49,3 +49,10 @@ def refusal(command: Command, why: Exception | None = None) -> Event | None:
         case _:
             pass
     return None
+
+
+def withdrawn(command: Generate) -> Finished:
+    """The event that ends a request which nobody wants any more before its turn has come."""
+    none = Sample("cancelled", "", (), None)
+    others = (none,) * (command.n - 1)
+    return Finished(command.id, none.reason, "", (), (), None, Timing(0.0, 0, 0, 0.0, 0.0), others=others)

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from engine.commands import (
-    Cancel,
-    Flush,
-    Forget,
-    Generate,
-    Keep,
-    LoadModel,
-    Pin,
-    Release,
-    Share,
-    Shutdown,
-    UnloadModel,
-)
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
 from engine.loading.thread import Apart, Result, on_thread
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
-from engine.serving import Serving
-
-_IN_ORDER = Flush | Forget | Generate | Keep | LoadModel | Pin | Release | Share | Shutdown | UnloadModel
-"""What a request that comes behind it may hang on."""
 
 
 class BesideLoading:
@@ -68,21 +51,3 @@ class BesideLoading:
         if busy:
             self._turns.take(busy)
         return bool(busy)
-
-
-def goes_first(
-    command: object, now: object, before: Iterable[object], find: Callable[[str], Serving | None]
-) -> bool:
-    """Whether a command need not wait for those `before` it: it cancels none of them, or asks a model.
-
-    Args:
-        now: what the load is for: a request, too, that has not begun. Others wait for a model loaded anew.
-        find: the model of that path, if it is in memory.
-    """
-    if isinstance(command, Cancel):
-        requests = (other for other in (now, *before) if isinstance(other, Generate))
-        return all(other.id != command.id for other in requests)
-    if not isinstance(command, Generate) or not command.model or find(command.model) is None:
-        return False
-    is_anew = isinstance(now, LoadModel) and now.path == command.model
-    return not is_anew and not any(isinstance(other, _IN_ORDER) for other in before)

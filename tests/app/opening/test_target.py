@@ -52,7 +52,9 @@ def test_anything_else_is_refused(text: str) -> None:
     assert str(raised.value).isprintable()
 
 
-@pytest.mark.parametrize("text", ["mlxr://x", "MLXR:", "a.gguf", "b/C.MLXRCHAT", "file:///a.gguf", "./a", "b/a/", "/a"])
+@pytest.mark.parametrize(
+    "text", ["mlxr://x", "MLXR:", "a.gguf", "b/C.MLXRCHAT", "file:///a.gguf", "./a", "b/a/", "/a"]
+)
 def test_what_looks_openable_is_no_command(text: str) -> None:
     assert is_openable(text)
 

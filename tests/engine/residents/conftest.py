@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from engine import EngineSettings, SsdSettings
+from engine.loading.weights import LoadLedger
 from tests.engine.residents.two_models import ONE
 from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
@@ -22,6 +24,26 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
         write_random_model(folder / name, seed=seed, max_position_embeddings=512)
         for seed, name in enumerate("abc")
     )  # type: ignore[return-value]
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """One whose context an answer does not come to the end of."""
+    return write_random_model(tmp_path / "endless", seed=5, max_position_embeddings=1 << 17)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is not set, a load waits for a tensor."""
+    add, gives = LoadLedger.add, threading.Event()
+    gives.set()
+
+    def slow(ledger: LoadLedger, *given: object) -> None:
+        assert gives.wait(60)
+        add(ledger, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LoadLedger, "add", slow)
+    return gives
 
 
 @pytest.fixture
