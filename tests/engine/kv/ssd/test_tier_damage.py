@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from engine.kv.page_data import ROOT_KEY
 from engine.kv.ssd.folder import SsdFolder
 from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, pages, read, spilled
-from tests.engine.kv.ssd.tiers import chain, file_size, found, opened, page_files, stored
+from tests.engine.kv.ssd.tiers import chain, file_size, found, opened, page_files, refused, stored
 
 
 def test_what_is_not_ours_by_name_is_left_alone(tmp_path: Path) -> None:
@@ -129,10 +128,6 @@ def test_a_file_that_can_be_neither_read_nor_removed_still_counts(
     assert tier.usage.total_bytes == path.stat().st_size
     stored(tier, other)
     assert tier.usage.total_bytes == sum(file.stat().st_size for file in page_files(tmp_path))
-
-
-def refused(*args: object, **kwargs: object) -> None:
-    raise PermissionError(errno.EACCES, "Permission denied", "disk")
 
 
 def test_a_file_that_cannot_be_looked_at_any_more_is_no_error(

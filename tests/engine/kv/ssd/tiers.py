@@ -1,7 +1,8 @@
-"""SSD tiers in a folder, runs to store in them, and a clock that a test sets."""
+"""SSD tiers in a folder, runs to store in them, a clock that a test sets, and what a disk may refuse."""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections import namedtuple
@@ -81,3 +82,11 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading
 
     monkeypatch.setattr(os, "fsync", slow)
     return has_begun, may_end
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def refused(*args: object, **kwargs: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", "disk")
