@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,12 @@ from engine import (
     ModelReady,
     Predict,
     Predicted,
-    TextChunk,
     UnloadModel,
 )
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
 from engine.loading.weights import LoadLedger
-from tests.engine.residents.two_models import ONE, ask, unloaded
+from tests.engine.residents.two_models import ONE, ask, is_chunk, unloaded
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -40,10 +38,6 @@ def _slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         add(ledger, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LoadLedger, "add", slow)
-
-
-def is_chunk(name: str) -> Callable[[Event], bool]:
-    return lambda event: isinstance(event, TextChunk) and event.id == name
 
 
 def test_answers_go_on_begin_and_are_cancelled_while_another_model_s_tensor_is_read(

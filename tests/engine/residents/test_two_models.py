@@ -20,7 +20,7 @@ from engine import (
 )
 from engine.prediction.foresight import Foresight
 from tests.engine.cold import Cold
-from tests.engine.residents.two_models import ONE, PROMPT, ask, unloaded
+from tests.engine.residents.two_models import ONE, PROMPT, ask, is_chunk, unloaded
 from tests.fakes.listener import Listener, running_engine
 
 
@@ -110,7 +110,7 @@ def test_while_another_works_no_time_is_foretold_and_none_learned(
     taught.clear()
     assert foretold(listener, ask("p", second, prompt=prompts[3])) is not None
     listener.submit(ask("endless", first, 300))
-    listener.wait(lambda event: isinstance(event, TextChunk) and event.id == "endless")
+    listener.wait(is_chunk("endless"))
     assert foretold(listener, ask("q", second, prompt=prompts[3])) is None
     listener.submit(ask("beside", second, prompt=prompts[3]))
     listener.finished("beside")

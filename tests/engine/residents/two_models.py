@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from engine import Event, Generate, ModelUnloaded, SamplingParams, Stats
+from engine import Event, Generate, ModelUnloaded, SamplingParams, Stats, TextChunk
 from tests.fakes.listener import Listener
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
@@ -22,6 +23,10 @@ def ask(
     return Generate(
         name, tokens=prompt, max_tokens=answer, sampling=greedy, ignore_eos=True, chat=chat, model=path
     )
+
+
+def is_chunk(name: str) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, TextChunk) and event.id == name
 
 
 def unloaded(events: list[Event]) -> list[ModelUnloaded]:
