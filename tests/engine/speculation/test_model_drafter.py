@@ -1,0 +1,155 @@
+"""What a draft model reads, when, and what it keeps of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence as Many
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine import EngineSettings, Finished, Forget, Generate
+from engine.loading.model import load_model
+from engine.runner import Runner
+from engine.speculation.model_drafter import DraftModel, ModelDrafter
+from engine.speculation.model_guesses import Lengths, ModelGuesses
+from engine.speculation.speculating import Speculation
+from engine.steps.parts import Part
+from tests.engine.speculation.guide import GUIDE, SAMPLINGS, TEXT, wrong_draft
+from tests.engine.watched import guess_always, warm_always
+from tests.fakes.listener import Listener, running_engine
+from tests.fakes.random_model import write_random_model
+
+
+def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
+    model = load_model(GUIDE, EngineSettings(), lambda done, total: None)
+    drafter = ModelDrafter(DraftModel(model, model))
+    drafter.add(model.tokenizer.encode(TEXT), "c")
+    while drafter.is_behind:
+        drafter.read(1.0)
+    first = drafter.draft(3)
+    for _ in range(2):
+        drafter.add((), "c")
+        assert drafter.draft(3) == first
+    drafter.add(first.tokens, "c")
+    drafter.add((), "c")
+    assert drafter.draft(1).tokens
+    drafter.close("c")
+    model.memory.check([])
+
+
+class Reading:
+    """What the draft model read in one go, and how many tokens of the answer there were before each time.
+
+    Nothing is looked up meanwhile.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, always: bool = True) -> None:
+        """`always`: whether it pays or not."""
+        if always:
+            guess_always(monkeypatch)
+        warm_always(monkeypatch)
+        monkeypatch.setattr(Speculation, "_match", 0)
+        self.tokens, self.behind = list[int](), list[int]()
+        read, reads_on = ModelDrafter.read, ModelGuesses.reads_on
+
+        def noted(drafter: ModelDrafter, seconds: float) -> None:
+            before = drafter._table.length
+            read(drafter, seconds)
+            self.tokens.append(drafter._table.length - before)
+
+        def asked(guesses: ModelGuesses, most: int, lengths: Lengths) -> bool:
+            is_reading = reads_on(guesses, most, lengths)
+            self.behind += [len(guesses._sequence.generated)] * is_reading
+            return is_reading
+
+        monkeypatch.setattr(ModelDrafter, "read", noted)
+        monkeypatch.setattr(ModelGuesses, "reads_on", asked)
+
+
+def turns(listener: Listener, prompt: tuple[int, ...], chat: str = "c") -> Finished:
+    greedy = SAMPLINGS["greedy"]
+    name = f"{len(listener.drain())}"
+    listener.submit(Generate(name, tokens=prompt, max_tokens=60, ignore_eos=True, chat=chat, sampling=greedy))
+    return listener.finished(name)
+
+
+def test_a_draft_model_reads_a_long_text_between_tokens_and_each_turn_only_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, rng = Reading(monkeypatch), random.Random(2)
+    text = tuple(rng.randrange(300, 3000) for _ in range(1500))
+    with running_engine(EngineSettings(draft_model=GUIDE)) as listener:
+        listener.load(GUIDE)
+        first = turns(listener, text)
+        assert 1400 < sum(reading.tokens) < 1560
+        assert max(reading.tokens) <= 512
+        assert len(set(reading.behind)) == len(reading.behind) > 2  # a token of the answer between any two
+        assert first.drafted_tokens > 0
+        read = len(reading.tokens)
+        second = turns(listener, (*text, *first.tokens, *text[:20]))
+        assert sum(reading.tokens[read:]) < 60
+        assert second.drafted_tokens > 0
+        listener.submit(Forget("c"))
+        read = len(reading.tokens)
+        turns(listener, (*text, *first.tokens), "another")
+        assert sum(reading.tokens[read:]) > 1400
+
+
+def test_a_draft_model_that_was_never_right_does_not_read_the_next_long_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.speculation.model_drafter._SLICES", (32, 32))  # a GPU reads 512 in no time
+    reading, rng = Reading(monkeypatch, always=False), random.Random(3)
+    with running_engine(EngineSettings(draft_model=wrong_draft(tmp_path / "draft"))) as listener:
+        listener.load(GUIDE)
+        for number in range(4):
+            ids = tuple(rng.randrange(300, 3000) for _ in range(10))
+            ended = turns(listener, ids, f"short {number}")
+        assert ended.accepted_tokens == 0
+        reading.tokens.clear()
+        turns(listener, tuple(rng.randrange(300, 3000) for _ in range(3000)), "long")
+        assert sum(reading.tokens) < 2000
+
+
+def test_a_draft_model_gives_back_pages_that_its_window_has_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has no more pages than its window and a chunk take."""
+    Reading(monkeypatch)
+    model = write_random_model(tmp_path / "m", "mistral", sliding_window=21, max_position_embeddings=4096)
+    text = tuple(random.Random(3).randrange(3, 300) for _ in range(2500))
+    with running_engine(EngineSettings(draft_model=model, cache=tmp_path / "cache")) as listener:
+        listener.load(model)
+        first = turns(listener, text)
+        assert 0 < first.drafted_tokens == first.accepted_tokens
+        next_turn = (*text, *first.tokens, *text[:50])
+        second = turns(listener, next_turn)
+        assert 0 < second.drafted_tokens == second.accepted_tokens
+    with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
+        listener.load(model)
+        assert turns(listener, next_turn).tokens == second.tokens
+
+
+def test_behind_a_step_that_broke_a_draft_model_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, broken = Reading(monkeypatch), list[int]()
+    text, step = tuple(300 + 7 * place % 2700 for place in range(700)), Runner.step
+
+    def breaks_once(runner: Runner, parts: Many[Part], tokens: mx.array) -> mx.array:
+        if not broken and parts[0].table.length > 710:
+            broken.append(1)
+            raise RuntimeError("the device is gone")
+        return step(runner, parts, tokens)
+
+    with running_engine(EngineSettings(draft_model=GUIDE)) as listener:
+        listener.load(GUIDE)
+        plain = turns(listener, text, "plain")
+        reading.tokens.clear()
+        monkeypatch.setattr(Runner, "step", breaks_once)
+        listener.submit(Generate("breaks", tokens=text, max_tokens=60, ignore_eos=True, chat="d"))
+        assert "the device is gone" in listener.failed("breaks").error
+        reading.tokens.clear()
+        again = turns(listener, text, "plain")
+        assert sum(reading.tokens) > 600
+        assert again.tokens == plain.tokens
