@@ -86,6 +86,7 @@ class Selection:
         stop: Callable[[], bool] = lambda: False,
         keys: Container[str] | None = None,
         after: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> tuple[OpRecord, ...]:
         """Tries the pending cases in child processes; returns those that got their verdicts.
 
@@ -94,6 +95,7 @@ class Selection:
             stop: asked often; once it is true the trial ends, and its case stays pending.
             keys: of the cases to try, of those that are pending; None for all.
             after: called when a case has got its verdict.
+            meanwhile: see TrialRunner.run.
 
         Where trials cannot be made (the folder cannot be written, the process does not start, another
         process is at it) nothing is launched, and `problem` says why. A case for which memory ran out stays
@@ -107,7 +109,7 @@ class Selection:
             with self._cache.trial() as is_ours:
                 if is_ours:
                     self._refresh()
-                    self._try_pending(done, monotonic() + budget_s, stop, keys, after)
+                    self._try_pending(done, monotonic() + budget_s, stop, keys, after, meanwhile)
                 else:
                     self.problem = "another MLXR is trying kernels now"
         except TrialError as error:
@@ -138,13 +140,14 @@ class Selection:
         stop: Callable[[], bool],
         keys: Container[str] | None,
         after: Callable[[], None],
+        meanwhile: Callable[[], bool],
     ) -> None:
         with self._lock:
             cases = [case for key, case in self._pending.items() if keys is None or key in keys]
             records = [self._records[case.key] for case in cases]
         tasks = [verdict.task(case, record) for case, record in zip(cases, records, strict=True)]
         trial = _Trial(records, self._put)
-        outcomes = self._runner.run(tasks, before=trial.begin, stop=stop)
+        outcomes = self._runner.run(tasks, before=trial.begin, stop=stop, meanwhile=meanwhile)
         try:
             for outcome in outcomes:
                 if isinstance(outcome, Postponed):

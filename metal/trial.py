@@ -72,8 +72,7 @@ class _Worker:
         """Checks and times one case; False when this process should do no more."""
         agreed = list(task.proven)
         for name in task.check:
-            self._say(Line("check", index, name))
-            if self._orders.readline() != "go\n":
+            if not self._may(Line("check", index, name)):
                 return False
             line, is_sound = _check(index, case, name)
             self._say(line)
@@ -96,9 +95,14 @@ class _Worker:
                 TimingPlan(),
                 is_lazy=is_lazy,
                 keep_busy=self._device_work() if is_lazy else None,
-                before=lambda name: self._say(Line("time", index, name)),
+                before=lambda name: self._may(Line("time", index, name)) or sys.exit(),
             )
         self._say(Line("times", index, times=times))
+
+    def _may(self, line: Line) -> bool:
+        """Tells what comes next, and waits; whether that is wanted still."""
+        self._say(line)
+        return self._orders.readline() == "go\n"
 
     def _say(self, line: Line) -> None:
         """Tells, and gives what comes next its time: an orphan that hangs ends by itself."""

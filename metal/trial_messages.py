@@ -68,8 +68,8 @@ class Line:
 
     Attributes:
         event: "ready" once; "case" before a case is built, or "no case" when it cannot be; "check" before a
-            candidate's first run (the process then waits for "go"), "checked" or "no memory" after; "time"
-            before each chain, "times" at the end of a case.
+            candidate's first run, "checked" or "no memory" after; "time" before each chain, "times" at a
+            case's end. Behind "check" and "time" the process waits for "go".
         index: the task's, from 0.
         candidate: its name.
         status: the verdict; "" where the candidate agreed.

@@ -91,6 +91,7 @@ class TrialRunner:
         *,
         before: Callable[[int, str], None] = lambda _index, _name: None,
         stop: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Generator[Outcome, None, None]:
         """Runs tasks in order and yields what happens, as it does. Closing the iterator ends the trial.
 
@@ -98,6 +99,8 @@ class TrialRunner:
             before: called with the task's index and a candidate's name before that candidate is launched for
                 the first time.
             stop: asked often; once it is true nothing more is launched.
+            meanwhile: called again and again, but not while something is timed; whether it had anything to
+                do, and so is called again at once.
 
         Raises:
             TrialError: the process cannot be started.
@@ -106,7 +109,7 @@ class TrialRunner:
         while left and not stop():
             indices = list(left)
             work = Work(self.executor, str(self.cache_folder), self.limit_s, tuple(left.values()))
-            with _Child(self.command, work, self.start_s, stop) as child:
+            with _Child(self.command, work, self.start_s, stop, meanwhile) as child:
                 for outcome in child.outcomes(before=lambda at, name, of=indices: before(of[at], name)):
                     mapped = replace(outcome, index=indices[outcome.index])
                     _settle(left, mapped)
@@ -131,10 +134,17 @@ def _settle(left: dict[int, Task], outcome: Outcome) -> None:
 class _Child:
     """One trial process. Leaving the context ends it."""
 
-    def __init__(self, command: Sequence[str], work: Work, start_s: float, stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        work: Work,
+        start_s: float,
+        stop: Callable[[], bool],
+        meanwhile: Callable[[], bool],
+    ) -> None:
         self._work = work
         self._start_s = start_s
-        self._stop = stop
+        self._stop, self._meanwhile, self._is_timing = stop, meanwhile, False
         self._noise = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
         providers = sorted({task.spec.provider for task in work.tasks})
         arguments = [argument for name in providers for argument in ("--provider", name)]
@@ -178,6 +188,10 @@ class _Child:
             if line.event == "check":
                 before(line.index, line.candidate)
                 self._tell("go\n")
+            elif line.event == "time":
+                self._meanwhile()
+                self._is_timing = True
+                self._tell("go\n")
             elif line.event == "checked":
                 yield Checked(line.index, line.candidate, line.status, line.reason, line.error)
             elif line.event == "times":
@@ -215,8 +229,9 @@ class _Child:
         while b"\n" not in self._buffer:
             if self._stop():
                 return None
+            had_any = not self._is_timing and self._meanwhile()
             is_late = monotonic() > deadline  # what has come by then was said in time, however late we look
-            if self._selector.select(0 if is_late else _POLL_S):
+            if self._selector.select(0 if is_late or had_any else _POLL_S):
                 data = os.read(self._process.stdout.fileno(), 65536)
                 if not data:
                     return None
@@ -224,6 +239,7 @@ class _Child:
             elif is_late:
                 self._is_late = True
                 return None
+        self._is_timing = False
         text, _, self._buffer = self._buffer.partition(b"\n")
         try:
             return decode(text.decode("utf-8"))

@@ -90,7 +90,9 @@ class LoadedModel:
         context = _usable_context(self.config, self.pager, self.most_resident)
         self.info = replace(self.info, total_pages=pages, context_length=context)
 
-    def prove_block_kernels(self, begin: Callable[[], None], stop: Callable[[], bool]) -> None:
+    def prove_block_kernels(
+        self, begin: Callable[[], None], stop: Callable[[], bool], meanwhile: Callable[[], bool]
+    ) -> None:
         """Try the kernels without which products make floats of their blocks at each use, and choose.
 
         Chat can do without other kernels until the engine rests; without these it is slower many times over.
@@ -98,12 +100,14 @@ class LoadedModel:
         Args:
             begin: called if there is anything to try, which takes seconds, once for this kind of model here.
             stop: asked often; ends it.
+            meanwhile: called again and again while nothing is timed; whether it had anything to do.
         """
         if self.kernels is None or self.kernels.choice.is_forced or not self.kernels.ops.unpacking:
             return
         begin()
         selection = self.kernels.choice.selection
-        if selection.run_pending(TRIAL_SECONDS, stop=stop, keys=self.kernels.ops.unpacking):
+        keys = self.kernels.ops.unpacking
+        if selection.run_pending(TRIAL_SECONDS, stop=stop, keys=keys, meanwhile=meanwhile):
             self.choose_kernels()
         elif selection.problem:
             log.warning("%s: kernels stay untried: %s", self.info.name, selection.problem)

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
 from engine.loading.thread import Apart, Result, on_thread
+from engine.residents.opening import Beside
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
 
@@ -29,13 +30,21 @@ class BesideLoading:
 
         def go_on() -> bool:
             tell()
-            self._hear()
-            return self._step(others)
+            return self._go_on(others)
 
         def run(work: Callable[[], Result], /) -> Result:
             return on_thread(work, go_on)
 
         return run
+
+    def of(self, others: Sequence[Resident]) -> Beside:
+        """What goes on beside a load: they do."""
+        return Beside(partial(self.apart, others), partial(self._go_on, others))
+
+    def _go_on(self, others: Sequence[Resident]) -> bool:
+        """Take in what is asked, and make a step of one of `others`. Returns whether one had a request."""
+        self._hear()
+        return self._step(others)
 
     def until(self, is_so: Callable[[], bool], others: Sequence[Resident], seconds: float) -> None:
         """Steps of `others` until it is so, none of them has a request, or so many seconds are over."""

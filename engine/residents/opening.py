@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,18 @@ from engine.serving import Serving
 from engine.settings import EngineSettings
 from engine.speculation.model_drafter import DraftModel, check_vocabulary
 
-Beside = Callable[[Callable[[], None]], Apart]
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What goes on beside a load.
+
+    Attributes:
+        apart: has files read while what it is given is called on this thread.
+        go_on: called on this thread where it only waits; whether there was anything to do.
+    """
+
+    apart: Callable[[Callable[[], None]], Apart] = lambda tell: at_once
+    go_on: Callable[[], bool] = lambda: False
 
 
 def open_model(
@@ -31,13 +42,13 @@ def open_model(
     settings: EngineSettings,
     emit: Callable[[Event], None],
     is_closing: Callable[[], bool],
-    beside: Beside = lambda tell: at_once,
+    beside: Beside = Beside(),
     files: ModelFiles | None = None,
 ) -> Serving:
     """Load the model, and the one that drafts for it, and try its block kernels; emits LoadProgress.
 
-    `beside`: reads files while `tell` is called on this thread. `files`: the model, where it was opened
-    before. Raises EngineError, EngineClosed once `is_closing()`; nothing of the model is in memory then.
+    `files`: the model, where it was opened before. Raises EngineError, EngineClosed once `is_closing()`;
+    nothing of the model is in memory then.
     """
 
     def check() -> None:
@@ -57,14 +68,13 @@ def open_model(
     limit_kept_memory()
     try:
         own = own_settings(command, settings)
-        model = load_model(Path(command.path), own, progress, files, beside(tell))
+        model = load_model(Path(command.path), own, progress, files, beside.apart(tell))
         tell()
         model.tokenizer.longest = model.whole_context
         size = model.info.weight_bytes
-        model.prove_block_kernels(
-            lambda: emit(LoadProgress(command.id, size, size, is_trying=True)), is_closing
-        )
-        draft = _load_draft(model, settings, check, beside(lambda: None))
+        trying = LoadProgress(command.id, size, size, is_trying=True)
+        model.prove_block_kernels(lambda: emit(trying), is_closing, beside.go_on)
+        draft = _load_draft(model, settings, check, beside.apart(lambda: None))
     except BaseException:
         mx.clear_cache()
         raise

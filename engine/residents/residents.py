@@ -233,7 +233,7 @@ class Residents:
         tell = partial(self._tell, resident.path)
         try:
             pages = self._make_room(resident.command, files, seconds)
-            beside = partial(self._beside.apart, self._awake)
+            beside = self._beside.of(self._awake)
             resident.serving = open_model(
                 resident.command, self._settings, tell, self._is_closing, beside, files
             )

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from metal import trial_runner
 from metal.trial_case import CaseSpec
 from metal.trial_messages import Line, Task, Work, encode
 from metal.trial_runner import Checked, Dropped, Outcome, Timed, TrialError, TrialRunner
-from tests.metal.trial_provider import CLOCKED, HERE, LONG, over_at, spec
+from tests.metal.trial_provider import CLOCKED, HERE, LONG, NOTED, over_at, spec
 
 Verdicts = dict[str, tuple[str, str]]
 
@@ -68,12 +69,33 @@ def test_what_was_said_in_time_counts_however_late_one_looks(
 ) -> None:
     """MLXR itself may stand still for longer than a candidate may take."""
     says = f"import os; os.write(1, {encode(Line('ready')).encode()!r}); input()"
-    work = Work("emulated", str(tmp_path), LONG, ())
-    with trial_runner._Child((sys.executable, "-c", says), work, LONG, lambda: False) as child:
+    work, nothing = Work("emulated", str(tmp_path), LONG, ()), (lambda: False,) * 2
+    with trial_runner._Child((sys.executable, "-c", says), work, LONG, *nothing) as child:
         assert select.select([child._process.stdout], [], [], 60)[0]
         monkeypatch.setattr("metal.trial_runner.monotonic", itertools.count(0.0, 2 * LONG).__next__)
         line = child._next(LONG)
     assert line == Line("ready")
+
+
+def test_who_waits_has_something_else_to_do_but_not_while_something_is_timed(
+    runner: TrialRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
+    done: list[tuple[float, float]] = []
+
+    def meanwhile() -> bool:
+        began = time.monotonic()
+        time.sleep(0.005)
+        done.append((began, time.monotonic()))
+        return True
+
+    list(runner.run([Task(spec("noted"), ("mlx", "noted"))], meanwhile=meanwhile))
+    runs = [tuple(map(float, line.split())) for line in (tmp_path / "noted").read_text().splitlines()]
+    assert len(runs) > 3
+    assert len(done) > 3
+    timed = runs[1:]  # the first one showed whether it is right
+    assert not [run for run in timed for other in done if run[0] < other[1] and other[0] < run[1]]
+    assert [other for other in done if timed[0][0] < other[0] < timed[-1][0]], "between two chains"
 
 
 def test_nobody_runs_before_he_is_written_down(runner: TrialRunner, tmp_path: Path) -> None:

@@ -68,6 +68,22 @@ def _slowly(seconds: float) -> Callable[[Arrays], Step]:
     return lambda _: step
 
 
+NOTED = "MLXR_NOTED"
+"""Names a file, in the environment, that has a line for each run: when it began and ended, by the system."""
+
+
+def _noted(_: Arrays) -> Step:
+    def step(x: mx.array) -> list[mx.array]:
+        began = time.monotonic()
+        time.sleep(0.002)
+        _clock[0] += 0.002
+        with Path(os.environ[NOTED]).open("a") as file:
+            file.write(f"{began} {time.monotonic()}\n")
+        return [x + x]
+
+    return step
+
+
 COMPILED = "MLXR_COMPILED"
 """Names a file, in the environment, in which there is a line for each time that something was compiled."""
 
@@ -175,6 +191,7 @@ BEHAVIOURS: Mapping[str, Callable[[Arrays], Step]] = {
     "fast": _twice,
     "as fast": _slowly(0.00297),
     "slow": _slowly(0.006),
+    "noted": _noted,
     "compiles once": _compiled_once,
     "aborts": _abort,
     "strays": _stray,

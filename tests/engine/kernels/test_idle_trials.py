@@ -16,6 +16,7 @@ import pytest
 from app.cli.engine_checks import check_kernels
 from app.paths import Paths
 from engine import (
+    Cancel,
     EngineSettings,
     Finished,
     Generate,
@@ -27,6 +28,7 @@ from engine import (
     ModelReady,
     PutOffTrials,
     Stats,
+    TextChunk,
 )
 from engine.kernels.idle_trials import IdleTrials, _Progress
 from engine.kernels.launch_names import launcher
@@ -184,6 +186,29 @@ def test_kernels_for_blocks_are_tried_before_the_model_is_ready(
         listener.load(file, "again")
         trying = [event.is_trying for event in listener.events if isinstance(event, LoadProgress)]
         assert trying.count(True) == 1
+
+
+def test_another_model_s_answer_goes_on_while_kernels_for_blocks_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.loading.model.TRIAL_SECONDS", PATIENCE)
+    file = tmp_path / "blocks.gguf"
+    sizes = {"head_dim": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    write_gguf_model(file, **sizes)
+    with resting_engine(tmp_path, monkeypatch, matvec="fast", embed="fast") as listener:
+        endless = {"head_dim": 64, "num_hidden_layers": 1, "max_position_embeddings": 1 << 16}
+        listener.load(write_random_model(tmp_path / "endless", eos_token_id=None, **endless), "first")
+        listener.submit(PutOffTrials(True))
+        listener.submit(Generate("runs", tokens=(1, 40, 50), max_tokens=1 << 15, ignore_eos=True))
+        listener.wait(lambda event: isinstance(event, TextChunk))
+        listener.submit(LoadModel("blocks", str(file)))
+        assert isinstance(listener.end_of("blocks"), ModelReady)
+        listener.submit(Cancel("runs"))
+        assert listener.finished("runs").reason == "cancelled"
+        is_tried = [isinstance(event, LoadProgress) and event.is_trying for event in listener.events]
+        ready = [isinstance(event, ModelReady) for event in listener.events]
+        tried = listener.events[is_tried.index(True) : len(ready) - ready[::-1].index(True)]
+        assert sum(isinstance(event, TextChunk) for event in tried) > 3
 
 
 def test_kernels_in_whose_first_runs_the_process_ended_twice_are_off(
