@@ -95,7 +95,7 @@ class _Worker:
                 TimingPlan(),
                 is_lazy=is_lazy,
                 keep_busy=self._device_work() if is_lazy else None,
-                before=lambda name: self._may(Line("time", index, name)) or sys.exit(),
+                before=lambda name: self._must(Line("time", index, name)),
             )
         self._say(Line("times", index, times=times))
 
@@ -103,6 +103,11 @@ class _Worker:
         """Tells what comes next, and waits; whether that is wanted still."""
         self._say(line)
         return self._orders.readline() == "go\n"
+
+    def _must(self, line: Line) -> None:
+        """The same, but the process ends where that is not wanted any more."""
+        if not self._may(line):
+            sys.exit()
 
     def _say(self, line: Line) -> None:
         """Tells, and gives what comes next its time: an orphan that hangs ends by itself."""
