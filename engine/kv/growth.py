@@ -21,6 +21,9 @@ _BESIDE = mx.new_thread_local_stream(mx.cpu)
 _NAME = "mlxr-arena"
 """Of the thread that builds on a CPU while the engine's computes."""
 
+_builder = ThreadPoolExecutor(1, _NAME)
+"""One for all arenas: MLX keeps for good a thread of its own for each that had it compute something."""
+
 _begun = WeakSet[Future[list[mx.array]]]()
 """What such threads were asked for."""
 
@@ -39,7 +42,6 @@ class GrowingPools:
         self.arrays = {name: list[mx.array]() for name in makers}
         self.pages = 0
         self._ahead: _Growth | None = None
-        self._beside = ThreadPoolExecutor(1, _NAME)
         self.release()
 
     def pages_for(self, pages: int, limit: int) -> int:
@@ -107,21 +109,15 @@ class GrowingPools:
             return self._ahead
         size = self.pages_for(pages, limit)
         makers = [partial(make, size * self._page_size) for make in self._makers.values()]
-        return _Growth(size, self._layers, makers, self._beside)
+        return _Growth(size, self._layers, makers)
 
 
 class _Growth:
     """Arrays of `pages`, built one at a time."""
 
-    def __init__(
-        self,
-        pages: int,
-        layers: int,
-        makers: Sequence[Callable[[], mx.array]],
-        beside: ThreadPoolExecutor,
-    ) -> None:
+    def __init__(self, pages: int, layers: int, makers: Sequence[Callable[[], mx.array]]) -> None:
         self.pages = pages
-        self._makers, self._whole, self._beside = makers, layers * len(makers), beside
+        self._makers, self._whole = makers, layers * len(makers)
         self._built = deque[mx.array]()
         self._coming: tuple[int, Future[list[mx.array]]] | None = None
 
@@ -133,7 +129,7 @@ class _Growth:
         if len(self._built) < self._whole:
             make = self._makers[len(self._built) % len(self._makers)]
             if device_kind() == "CPU":
-                self._coming = make().nbytes, self._beside.submit(_made, [make])
+                self._coming = make().nbytes, _builder.submit(_made, [make])
                 _begun.add(self._coming[1])
             else:
                 self._built += _made([make])

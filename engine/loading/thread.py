@@ -28,6 +28,9 @@ another thread held then."""
 _asked_for = Lock()
 """Held by who wants that next, so that who reads tensor by tensor does not take it again at once."""
 
+_loader = ThreadPoolExecutor(1, NAME, step_back, (NAME, NICER))
+"""One for all loads: MLX keeps for good a thread of its own for each that had it compute something."""
+
 Result = TypeVar("Result")
 
 
@@ -45,17 +48,19 @@ def at_once(work: Callable[[], Result], /) -> Result:
 
 
 def on_thread(work: Callable[[], Result], look: Callable[[], bool]) -> Result:
-    """`work` on a thread of its own. Raises what it does.
+    """`work` on the thread that loads. Raises what it does.
 
     Args:
         look: called on this thread until then, again and again; whether there was something to do.
     """
-    with ThreadPoolExecutor(1, NAME, step_back, (NAME, NICER)) as pool:
-        working = pool.submit(work)
+    working = _loader.submit(work)
+    try:
         had_any = False
         while not wait([working], 0 if had_any else _LOOK_EVERY).done:
             had_any = look()
-        return working.result()
+    finally:
+        wait([working])
+    return working.result()
 
 
 @contextmanager

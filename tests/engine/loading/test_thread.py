@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -33,6 +35,16 @@ def test_work_is_done_on_another_thread_while_this_one_looks_at_others() -> None
     assert len(looked) >= 5
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's threads, MLX's too")
+def test_many_loads_leave_no_more_threads_than_one() -> None:
+    """MLX ends none of its own, of which each thread that has it compute has one."""
+    threads = list[int]()
+    for _ in range(8):
+        on_thread(lambda: mx.eval(mx.arange(4) * 2), lambda: False)
+        threads.append(sum(1 for _ in Path("/proc/self/task").iterdir()))
+    assert threads[-1] <= threads[0]
+
+
 def test_who_has_nothing_to_do_waits() -> None:
     looks = list[float]()
 
@@ -45,12 +57,19 @@ def test_who_has_nothing_to_do_waits() -> None:
 
 
 @pytest.mark.parametrize("is_here", [True, False])
-def test_what_either_raises_ends_it(*, is_here: bool) -> None:
+def test_what_either_raises_ends_it_once_nothing_is_loaded_any_more(*, is_here: bool) -> None:
+    ended = list[bool]()
+
+    def slow() -> None:
+        time.sleep(0.05)
+        ended.append(True)
+
     def broken() -> bool:
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        on_thread((lambda: time.sleep(0.05)) if is_here else broken, broken if is_here else lambda: False)
+        on_thread(slow if is_here else broken, broken if is_here else lambda: False)
+    assert ended == [True] * is_here
 
 
 def test_who_forks_waits_for_one_tensor_and_not_for_all() -> None:
