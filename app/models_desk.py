@@ -23,11 +23,12 @@ from app.models.background import Background, Post
 from app.models.discover_pane import DiscoverPane
 from app.models.downloads_strip import DownloadsStrip
 from app.models.downloads_view_model import DownloadState, DownloadsViewModel, open_queue
+from app.models.known_model import ModelState
 from app.models.library_pane import LibraryPane
 from app.models.library_view_model import LibraryViewModel
 from app.models.model_words import short_list
 from app.models.models_page import ModelsPage
-from app.models.models_view_model import ModelState, ModelsViewModel
+from app.models.models_view_model import ModelsViewModel
 from app.models.offers import OffersViewModel
 from app.models.own_settings import OwnSettings
 from app.models.repo_view_model import RepoViewModel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app import text
 from app.chat.cache_words import reading_words
 from app.chat.open_chat import ChatState
-from app.models.models_view_model import ModelState
+from app.models.known_model import ModelState
 
 
 @dataclass(frozen=True, slots=True)

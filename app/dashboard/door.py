@@ -15,7 +15,8 @@ from app.dashboard.cache_view_model import CacheViewModel
 from app.dashboard.live_view_model import LiveViewModel
 from app.first_run.trials_view_model import TrialsViewModel
 from app.models.background import Background, Post
-from app.models.models_view_model import ModelState, ModelsViewModel
+from app.models.known_model import ModelState
+from app.models.models_view_model import ModelsViewModel
 from app.onlookers import Onlookers
 from app.paths import Paths
 from app.window import MainWindow

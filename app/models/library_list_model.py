@@ -11,9 +11,9 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 from app import text
 from app.library.library import real_place
 from app.library.records import Model
+from app.models.known_model import ModelState
 from app.models.library_view_model import Shelf
 from app.models.model_words import fit_words, joined, model_details, model_line
-from app.models.models_view_model import ModelState
 from app.widgets.index import Index
 
 MODEL_ROLE = Qt.ItemDataRole.UserRole + 1

@@ -13,10 +13,10 @@ from app.appearance import Appearance
 from app.icons import icon
 from app.library.records import Model
 from app.library.updates import can_be_newer
+from app.models.known_model import ModelState
 from app.models.library_list_model import LibraryListModel
 from app.models.library_row import LibraryRow
 from app.models.library_view_model import Shelf
-from app.models.models_view_model import ModelState
 from app.widgets.row_list import RowList
 
 FORGET = "Take off the list"

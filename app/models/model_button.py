@@ -12,7 +12,7 @@ from app import text
 from app.appearance import Appearance
 from app.icons import icon
 from app.model_location import model_title
-from app.models.models_view_model import ModelState
+from app.models.known_model import ModelState
 from app.theme import Theme
 from app.widgets.button_menu import give_menu
 

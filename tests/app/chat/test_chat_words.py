@@ -9,7 +9,7 @@ import pytest
 from app import text
 from app.chat.chat_words import activity, greeting, load_problem, placeholder
 from app.chat.open_chat import ChatState
-from app.models.models_view_model import ModelState
+from app.models.known_model import ModelState
 
 READY = ModelState("ready", "/models/tiny-chat")
 LOADING = ModelState("loading", "/models/tiny-chat")

@@ -7,8 +7,8 @@ from pytestqt.qtbot import QtBot
 
 from app import text
 from app.appearance import Appearance
+from app.models.known_model import ModelState
 from app.models.model_button import ModelButton
-from app.models.models_view_model import ModelState
 
 
 @pytest.fixture

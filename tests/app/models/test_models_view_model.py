@@ -95,6 +95,49 @@ def test_one_that_left_memory_before_its_load_broke_is_told_so(
     assert (models.state.phase, models.state.error) == (phase, "the file was cut")
 
 
+@pytest.mark.usefixtures("qtbot")
+@pytest.mark.parametrize("first_breaks", [False, True])
+def test_one_that_was_set_otherwise_while_it_loaded_is_there_as_the_engine_has_it(
+    sent: list[Command], *, first_breaks: bool
+) -> None:
+    """Each change asks the engine to load it once more, behind what it was asked before."""
+    own = [ModelSettings()]
+    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1])), list[str]()
+    opened = list[str]()
+    models.opened.connect(opened.append)
+    for context in (512, 256, 128):
+        own.append(ModelSettings(context=context))
+        models.open("/models/tiny")
+        ids.append(load_id(sent))
+    if first_breaks:
+        models.handle(Failed(ids[0], "the disk was gone", "ModelError"))
+    else:
+        models.handle(ModelReady(ids[0], model_info("/models/tiny")))
+        models.handle(ModelUnloaded("/models/tiny", "asked"))  # for the second
+    assert models.state.phase == "loading"
+    models.handle(ModelReady(ids[1], model_info("/models/tiny")))
+    assert models.state.phase == "loading"
+    assert not opened
+    models.handle(Failed(ids[2], "the file is gone", "ModelError"))
+    assert (models.state.phase, models.state.info) == ("ready", model_info("/models/tiny"))
+    assert models.state.error == "the file is gone"
+    models.handle(ModelUnloaded("/models/tiny", "asked"))
+    assert models.state.phase == "none"
+
+
+@pytest.mark.usefixtures("qtbot")
+def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> None:
+    own = [ModelSettings()]
+    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1])), list[str]()
+    for context in (512, 256):
+        own.append(ModelSettings(context=context))
+        models.open("/models/tiny")
+        ids.append(load_id(sent))
+    for number, load in enumerate(ids):
+        models.handle(Failed(load, f"refused {number}", "ModelError"))
+    assert (models.state.phase, models.state.error) == ("failed", "refused 1")
+
+
 def test_events_of_an_older_load_are_passed_over(models: ModelsViewModel, sent: list[Command]) -> None:
     models.open("/models/first")
     first = load_id(sent)
@@ -152,6 +195,23 @@ def test_when_the_chosen_one_is_unloaded_the_last_opened_of_the_others_is_chosen
     assert models.state.path == "/models/a", "not before the engine says so"
     models.handle(ModelUnloaded("/models/a"))
     assert (models.state.path, models.state.phase) == ("/models/c", "ready")
+
+
+def test_one_that_is_opened_again_before_it_has_left_is_loaded_again(
+    models: ModelsViewModel, sent: list[Command]
+) -> None:
+    """It may be a while until its pages are on SSD, beside others' answers."""
+    ready(models, sent, "/models/b", "/models/a")
+    models.unload("/models/a")
+    models.open("/models/a")
+    assert sent[-1] == LoadModel(load_id(sent), "/models/a")
+    models.handle(ModelUnloaded("/models/a"))
+    assert (models.state.path, models.state.phase) == ("/models/a", "loading")
+    models.handle(ModelReady(load_id(sent), model_info("/models/a")))
+    assert models.state.phase == "ready"
+    asked = len(sent)
+    models.open("/models/a")
+    assert len(sent) == asked
 
 
 def test_one_that_made_room_is_told_of(models: ModelsViewModel, sent: list[Command]) -> None:
@@ -222,7 +282,11 @@ def test_a_model_that_rests_takes_requests_and_comes_back(
     assert models.state.phase == "ready"
     models.handle(ModelUnloaded("/models/tiny", "idle"))
     models.handle(Failed(load, "the disk is gone", "ModelError"))
-    assert (models.state.phase, models.state.error) == ("failed", "the disk is gone")
+    assert (models.state.phase, models.state.error) == ("resting", "the disk is gone")
+    assert models.takes_requests, "the disk may come back"
+    models.handle(LoadProgress(load, 1, 4))
+    models.handle(ModelReady(load, model_info("/models/tiny")))
+    assert (models.state.phase, models.state.error) == ("ready", "")
 
 
 def test_one_that_rests_can_be_let_go_of(models: ModelsViewModel, sent: list[Command]) -> None:
