@@ -47,6 +47,7 @@ from engine.residents.cache_commands import handle_cache
 from engine.residents.hearing import Hearing
 from engine.residents.residents import Residents
 from engine.settings import EngineSettings
+from engine.worker import end_workers
 
 log = logging.getLogger(__name__)
 
@@ -147,14 +148,13 @@ class Engine:
             log.exception("the engine's thread broke")
             self._fail_all(error)
         self._trials.close(_TRIALS_SECONDS)
+        end_workers()
 
     def _work(self) -> None:
-        running = True
-        while running:
-            running = self._drain()
-            if running and self._models.busy:
+        while self._drain():
+            if self._models.busy:
                 self._models.take_turn()
-            elif running:
+            else:
                 self._profiling.go_on()
         self._profiling.stop("the engine ends")
         self._models.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from functools import partial
 from weakref import WeakSet
@@ -14,6 +14,7 @@ import mlx.core as mx
 from engine.cpu.host_view import host_view
 from engine.kv.pool_spans import bits
 from engine.machine.machine import device_kind
+from engine.worker import Worker
 
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
 """A thread of MLX's on a CPU, beside the one that computes."""
@@ -21,8 +22,7 @@ _BESIDE = mx.new_thread_local_stream(mx.cpu)
 _NAME = "mlxr-arena"
 """Of the thread that builds on a CPU while the engine's computes."""
 
-_builder = ThreadPoolExecutor(1, _NAME)
-"""One for all arenas: MLX keeps for good a thread of its own for each that had it compute something."""
+_builder = Worker(_NAME)
 
 _begun = WeakSet[Future[list[mx.array]]]()
 """What such threads were asked for."""
@@ -129,7 +129,7 @@ class _Growth:
         if len(self._built) < self._whole:
             make = self._makers[len(self._built) % len(self._makers)]
             if device_kind() == "CPU":
-                self._coming = make().nbytes, _builder.submit(_made, [make])
+                self._coming = make().nbytes, _builder.submit(partial(_made, [make]))
                 _begun.add(self._coming[1])
             else:
                 self._built += _made([make])

@@ -7,12 +7,14 @@ leaves this one is.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import Protocol, TypeVar
 
 from engine.machine.processors import step_back
+from engine.worker import Worker
 
 NAME = "mlxr-load"
 NICER = 5
@@ -28,8 +30,7 @@ another thread held then."""
 _asked_for = Lock()
 """Held by who wants that next, so that who reads tensor by tensor does not take it again at once."""
 
-_loader = ThreadPoolExecutor(1, NAME, step_back, (NAME, NICER))
-"""One for all loads: MLX keeps for good a thread of its own for each that had it compute something."""
+_loader = Worker(NAME, partial(step_back, NAME, NICER))
 
 Result = TypeVar("Result")
 
@@ -53,14 +54,14 @@ def on_thread(work: Callable[[], Result], look: Callable[[], bool]) -> Result:
     Args:
         look: called on this thread until then, again and again; whether there was something to do.
     """
-    working = _loader.submit(work)
+    working, had_any = _loader.submit(work), False
     try:
-        had_any = False
         while not wait([working], 0 if had_any else _LOOK_EVERY).done:
             had_any = look()
+        return working.result()
     finally:
         wait([working])
-    return working.result()
+        del working  # an error has this frame, and those that hold what was read until then
 
 
 @contextmanager

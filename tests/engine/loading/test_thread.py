@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
+import weakref
+from contextlib import suppress
 from pathlib import Path
 
 import mlx.core as mx
@@ -70,6 +73,28 @@ def test_what_either_raises_ends_it_once_nothing_is_loaded_any_more(*, is_here: 
     with pytest.raises(OSError, match="gone"):
         on_thread(slow if is_here else broken, broken if is_here else lambda: False)
     assert ended == [True] * is_here
+
+
+def test_what_was_read_is_gone_as_soon_as_the_load_broke() -> None:
+    """And not when Python looks for rings the next time: it may be a whole model."""
+    read = list[weakref.ref[Array]]()
+
+    def work() -> None:
+        array = Array()
+        read.append(weakref.ref(array))
+        raise OSError("gone")
+
+    gc.disable()
+    try:
+        with suppress(OSError):
+            on_thread(work, lambda: False)
+        assert read[0]() is None
+    finally:
+        gc.enable()
+
+
+class Array:
+    """Some of a model."""
 
 
 def test_who_forks_waits_for_one_tensor_and_not_for_all() -> None:
