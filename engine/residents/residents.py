@@ -118,7 +118,6 @@ class Residents:
         if resident is None:
             return
         if resident.serving is None:
-            self._emit(ModelUnloaded(resident.path))
             self._part_with(resident)
         else:
             resident.at_work.cancel_all()
@@ -279,10 +278,10 @@ class Residents:
         return self._is_closing() or resident.put_some_away()
 
     def _put_out(self, resident: Resident, reason: UnloadReason) -> None:
-        """It is gone from memory, and forgotten where nobody wants it."""
+        """It is gone from memory, and forgotten where nobody wants it, also where it rested."""
         if resident.serving is not None:
             self._forgetting.take(resident.leave())
-            self._emit(ModelUnloaded(resident.path, reason))
+        self._emit(ModelUnloaded(resident.path, reason))
         if not resident.is_wanted:
             del self._all[resident.path]
             if self._all and self._chats.pop(resident.path, None):  # the last's are told until another comes

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from engine import (
     CacheReport,
@@ -167,6 +169,21 @@ def test_one_that_cannot_come_back_says_why_and_is_tried_again(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("forgotten_on_the_spot")
+def test_one_that_rests_and_cannot_be_loaded_anew_is_said_to_be_gone(tmp_path: Path) -> None:
+    """As one that is at work then: what asks it is refused."""
+    folder = write_random_model(tmp_path / "model")
+    with running_engine(settings(tmp_path)) as listener:
+        listener.load(folder)
+        listener.wait(is_idle)
+        weights = folder / "model.safetensors"
+        save_file({**load_file(weights), "model.layers.77.more": np.zeros(3, np.float32)}, weights)
+        listener.submit(LoadModel("anew", str(folder), context=128))
+        assert "model.layers.77.more" in listener.failed("anew").error
+        assert ModelUnloaded(str(folder), "asked") in listener.events
+        listener.submit(ask("later"))
+        assert listener.failed("later").kind == "NoModel"
+
+
 def test_a_chat_that_is_forgotten_while_it_rests_leaves_no_page(resting: Listener, tmp_path: Path) -> None:
     assert owners_in(tmp_path / "kv") == {"c"}
     resting.submit(Forget("c"))
