@@ -27,12 +27,13 @@ class Worker:
         _all.add(self)
 
     def submit(self, work: Callable[[], Result]) -> Future[Result]:
-        """Have `work` done behind what was given before."""
+        """Have `work` done behind what was given before. Raises RuntimeError if the system has no thread."""
         future = Future[Result]()
         with self._lock:
             if self._given is None:
-                self._given = SimpleQueue[_Given | None]()
-                Thread(target=self._run, args=(self._given,), name=self._name, daemon=True).start()
+                given = SimpleQueue[_Given | None]()
+                Thread(target=self._run, args=(given,), name=self._name, daemon=True).start()
+                self._given = given
             self._given.put((work, future))
         return future
 

@@ -38,6 +38,22 @@ def test_it_does_all_on_one_thread_in_order_and_another_one_what_comes_behind_it
     assert not third.is_alive()
 
 
+def test_where_there_is_no_thread_for_it_that_is_said_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    worker = Worker("mlxr-test")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", full)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start"):
+                worker.submit(lambda: 1)
+    assert worker.submit(lambda: 2).result(60) == 2
+    worker.end()
+
+
 @pytest.mark.parametrize("breaks", [False, True])
 def test_nothing_of_what_was_done_is_kept(*, breaks: bool) -> None:
     """It may be a model's weights, which would be in memory until Python looks for rings."""
