@@ -38,7 +38,7 @@ class Predicted:
         id: of the request asked about.
         prompt_tokens, cached_tokens, restored_tokens, missed_from, reason: as CacheReport would have them.
         seconds: from sending to the first token; None until this machine's rate has been measured, and while
-            another model has requests.
+            another model has requests, or is loaded.
     """
 
     id: str

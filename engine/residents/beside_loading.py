@@ -15,11 +15,16 @@ from engine.residents.turns import Turns
 
 
 class BesideLoading:
-    """Steps of other models while one is loaded, or leaves."""
+    """Steps of other models while one is loaded, or leaves.
+
+    Attributes:
+        is_on: whether a thread loads one.
+    """
 
     def __init__(self, turns: Turns, hear: Callable[[], None], clock: Callable[[], float]) -> None:
         """`hear`: takes in what is asked meanwhile."""
         self._turns, self._hear, self._clock = turns, hear, clock
+        self.is_on = False
 
     def open(self, path: Path, others: Sequence[Resident]) -> ModelFiles:
         """Open a model. Raises as `open_model` does."""
@@ -33,7 +38,11 @@ class BesideLoading:
             return self._go_on(others)
 
         def run(work: Callable[[], Result], /) -> Result:
-            return on_thread(work, go_on)
+            self.is_on = True
+            try:
+                return on_thread(work, go_on)
+            finally:
+                self.is_on = False
 
         return run
 

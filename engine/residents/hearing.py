@@ -15,6 +15,7 @@ from engine.commands import (
     Keep,
     LoadModel,
     Pin,
+    Predict,
     Release,
     Share,
     Shutdown,
@@ -37,7 +38,7 @@ class Hearing(Generic[Notice]):
         self,
         commands: CommandQueue[tuple[Command | Notice, float]],
         find: Callable[[str], Serving | None],
-        do: Callable[[Generate | Cancel, float], None],
+        do: Callable[[Generate | Predict | Cancel, float], None],
         emit: Callable[[Event], None],
     ) -> None:
         """`find`: a model by its path, if it is in memory; `do`: does a command that arrived then."""
@@ -53,7 +54,7 @@ class Hearing(Generic[Notice]):
         for command, arrived in early:
             if isinstance(command, Cancel) and self._withdraws(command):
                 continue
-            if isinstance(command, Generate | Cancel):  # nothing else goes first
+            if isinstance(command, Generate | Predict | Cancel):  # nothing else goes first
                 self._do(command, arrived)
 
     def is_withdrawn(self, command: Generate) -> bool:
@@ -90,7 +91,8 @@ def goes_first(
     if isinstance(command, Cancel):
         requests = (other for other in (now, *before) if isinstance(other, Generate))
         return command.sample is None or all(other.id != command.id for other in requests)
-    if not isinstance(command, Generate) or not command.model or find(command.model) is None:
+    asked = command.request if isinstance(command, Predict) else command
+    if not isinstance(asked, Generate) or not asked.model or find(asked.model) is None:
         return False
-    is_anew = isinstance(now, LoadModel) and now.path == command.model
+    is_anew = isinstance(now, LoadModel) and now.path == asked.model
     return not is_anew and not any(isinstance(other, _IN_ORDER) for other in before)

@@ -81,8 +81,8 @@ class Residents:
         return any(resident.at_work.busy for resident in self._awake)
 
     def is_alone(self, serving: Serving) -> bool:
-        """Whether no other model has a request to work on."""
-        return not any(other.busy for other in self.servings if other is not serving)
+        """Whether no other model is loaded, or has a request to work on."""
+        return not (self._beside.is_on or any(one.busy for one in self.servings if one is not serving))
 
     def find(self, path: str) -> Serving | None:
         """The model named by its path, or with "" the newest one; None while it rests, or is not there."""

@@ -23,7 +23,7 @@ from engine import (
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
 from engine.loading.weights import LoadLedger
-from tests.engine.residents.two_models import ONE, ask, is_chunk, unloaded
+from tests.engine.residents.two_models import ONE, PROMPT, ask, is_chunk, unloaded
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -55,6 +55,9 @@ def test_answers_go_on_begin_and_are_cancelled_while_another_model_s_tensor_is_r
         listener.drain()
         listener.submit(ask("begins", endless, 12, chat="z"))
         assert listener.finished("begins").tokens == alone.tokens
+        listener.submit(Predict(ask("asked about", endless, chat="z")))
+        found = listener.wait(lambda event: isinstance(event, Predicted))
+        assert (found.cached_tokens, found.seconds) == (len(PROMPT) - 1, None)  # type: ignore[union-attr]
         for _ in range(20):
             listener.wait(is_chunk("running"))
         listener.submit(Cancel("running"))

@@ -119,7 +119,10 @@ LOAD, MINE, OTHERS = LoadModel("l", "new"), Generate("g", model="here"), Generat
         (Cancel("o", sample=0), LOAD, (LOAD, OTHERS), False),
         (UnloadModel("here"), LOAD, (), False),
         (Forget("c"), LOAD, (), False),
-        (Predict(MINE), LOAD, (), False),
+        (Predict(MINE), LOAD, (), True),
+        (Predict(MINE), LOAD, (Forget("c"),), False),
+        (Predict(MINE), LoadModel("l", "here"), (), False),
+        (Predict(Generate("g", model="new")), LOAD, (), False),
     ],
 )
 def test_only_what_hangs_on_nothing_goes_first(
