@@ -75,8 +75,10 @@ def test_one_that_cannot_come_back_says_why_and_keeps_the_question(
     desktop = open_desktop()
     rest(qtbot, desktop).fail_loads = "/models/tiny-chat is gone"
     assert desktop.conversation.send("What is a page?")
-    qtbot.waitUntil(lambda: desktop.models.state.phase == "failed")
+    qtbot.waitUntil(lambda: desktop.models.state.error != "")
     qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
+    assert desktop.models.state.phase == "resting"  # the next message tries again
+    assert desktop.conversation.can_send
     question, answer = desktop.conversation.messages
     assert question.text == "What is a page?"
     assert (answer.status, answer.error) == ("failed", "/models/tiny-chat is gone")
