@@ -155,8 +155,8 @@ def watch_memory(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
     load = engine.residents.opening.load_model
 
-    def load_and_note(*args: object) -> LoadedModel:
-        watch.models.append(load(*args))  # pyright: ignore[reportArgumentType]
+    def load_and_note(*args: object, **named: object) -> LoadedModel:
+        watch.models.append(load(*args, **named))  # pyright: ignore[reportArgumentType]
         return watch.models[-1]
 
     monkeypatch.setattr("engine.serving.Batcher", WatchedBatcher)
