@@ -18,7 +18,7 @@ class BesideLoading:
     """Steps of other models while one is loaded, or leaves.
 
     Attributes:
-        is_on: whether a thread loads one.
+        is_on: whether what is heard now comes while one is loaded, or its kernels are tried.
     """
 
     def __init__(self, turns: Turns, hear: Callable[[], None], clock: Callable[[], float]) -> None:
@@ -38,11 +38,7 @@ class BesideLoading:
             return self._go_on(others)
 
         def run(work: Callable[[], Result], /) -> Result:
-            self.is_on = True
-            try:
-                return on_thread(work, go_on)
-            finally:
-                self.is_on = False
+            return on_thread(work, go_on)
 
         return run
 
@@ -52,7 +48,11 @@ class BesideLoading:
 
     def _go_on(self, others: Sequence[Resident]) -> bool:
         """Take in what is asked, and make a step of one of `others`. Returns whether one had a request."""
-        self._hear()
+        self.is_on = True
+        try:
+            self._hear()
+        finally:
+            self.is_on = False
         return self._step(others)
 
     def until(self, is_so: Callable[[], bool], others: Sequence[Resident], seconds: float) -> None:
