@@ -65,9 +65,9 @@ def _bytes(choice: SsdCap | KvMemory) -> int | None:
     return None if choice == "automatic" else int(choice) * GB
 
 
-def load_command(request: str, path: Path, own: ModelSettings) -> LoadModel:
-    """How to load the model at `path`, with what is set for it alone."""
+def load_command(request: str, path: Path, own: ModelSettings, draft: Path | None = None) -> LoadModel:
+    """How to load the model at `path`, with what is set for it alone; the one at `draft` guesses for it."""
     bits = AS_SET
     if own.kv_cache is not None:
         bits = kv_bits(own.kv_cache)
-    return LoadModel(request, str(path), own.context, bits)
+    return LoadModel(request, str(path), own.context, bits, "" if draft is None else str(draft))

@@ -27,12 +27,13 @@ class LoadModel:
 
     They fit where their weights do and each has room for a chat of its whole context in its share of what KV
     pages may take. Until they do, those that were used least recently are unloaded, "room" being the reason.
-    The model itself, when it is loaded already, is loaded anew. A draft model drafts for one: with it, there
-    is never another in memory.
+    The model itself, when it is loaded already, is loaded anew.
 
     Attributes:
         context: most tokens of one chat with it; None is what the engine's settings say.
         kv_bits: of a stored key or value element: None as computed, 8, 4, or AS_SET.
+        draft_model: folder or file of a smaller model of the same vocabulary, which guesses where text does
+            not repeat: in memory for as long as this one; "" is none.
 
     Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. What cannot be loaded by its headers
     unloads nothing.
@@ -42,6 +43,7 @@ class LoadModel:
     path: str
     context: int | None = None
     kv_bits: int | None = AS_SET
+    draft_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from engine.cache.finding import Finding
 from engine.errors import EngineError
 from engine.events.cache import Predicted
 from engine.events.events import Event
+from engine.fitting.fit import Tenant
+from engine.fitting.pair import limit_pages, tenant_of
 from engine.kv.pager import OutOfPages
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
@@ -74,8 +76,8 @@ class Serving:
         self._broken = BrokenSteps(self._batcher, self._live)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
         self._tell = Teller(model, self._batcher, self._live, self._warming, emit, self._finding.left)
-        draft = draft_model.model if draft_model else None
-        self._tidying = Tidying(model, self._finding.make_ready, draft)
+        self._draft = draft_model.model if draft_model else None
+        self._tidying = Tidying(model, self._finding.make_ready, self._draft)
         self._expecting = Expecting(self._batcher, self._finding, self._room, self._warming, self._tidying)
         self._sent: Sent | None = None
         self._speculations = Speculations(
@@ -123,6 +125,16 @@ class Serving:
         self._finding.save()
         self._memory.drop()
         self._tell.chats()
+
+    @property
+    def tenant(self) -> Tenant:
+        """What it takes of the memory; an arena can be made smaller only while nobody needs what is in it."""
+        return tenant_of(self.model, self._draft, is_held=self.busy or self.chats.holds_pinned)
+
+    @property
+    def held_pages(self) -> int:
+        """Pages of `tenant` with which nothing that is cached has to go."""
+        return tenant_of(self.model, self._draft).held_pages
 
     @property
     def next_tidying(self) -> float | None:
@@ -192,9 +204,9 @@ class Serving:
             self._tell.stats()
 
     def limit_pages(self, pages: int, seconds: float) -> None:
-        """KV memory may grow to `pages` pages from here on (see LoadedModel.limit_pages)."""
+        """KV memory may grow to `pages` pages of `tenant` from here on (see LoadedModel.limit_pages)."""
         before = self.model.pager.total_pages
-        self.model.limit_pages(pages, seconds)
+        limit_pages(self.model, self._draft, pages, seconds)
         if self.model.pager.total_pages != before:
             self._tell.stats()
 

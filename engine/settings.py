@@ -37,7 +37,6 @@ class EngineSettings:
         kv_bits: bits of a stored key or value element: None as computed, or 8 or 4, quantised.
         ssd: pages spill there, and come back; None switches that off.
         speculation: guess tokens ahead where text repeats, and check several at once.
-        draft_model: folder of a small model of the same vocabulary that guesses where text does not repeat.
         unload_after: seconds without a request until a model leaves memory, up to the next one; None: never.
         prefill_chunk: most prompt tokens computed at once; three times as many beside answers, where a chunk
             goes through some layers at a time (not with a sliding window). Commands are heard between steps.
@@ -54,7 +53,6 @@ class EngineSettings:
     kv_bits: int | None = None
     ssd: SsdSettings | None = None
     speculation: bool = True
-    draft_model: Path | None = None
     unload_after: float | None = None
     prefill_chunk: int = 2048
     executor: str | None = None

@@ -14,7 +14,7 @@ from app.cli.cache_speed_speculation import FLAT, PIECES, PROMPT, rates_of
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient
 from app.measure.pairs import interleave, prompt_tokens
-from engine import SHAPES, EngineSettings, Generate, SamplingParams
+from engine import SHAPES, Generate, SamplingParams
 
 GROUP = "a draft model"
 SHAPE = replace(SHAPES["guide-like"], layers=12)
@@ -68,12 +68,13 @@ def measure_draft(scene: Scene) -> Iterator[Row]:
     length, count = min(scene.plan.context, LONG), 4 * scene.plan.decoded
     with TemporaryDirectory(prefix="draft-", dir=scene.scratch) as parent:
         models = _written(scene, Path(parent), length + 2 * count + ROOM)
-        with EngineClient(_with_draft(scene, models.right)) as client:
-            _make_ready(client, models.target)
+        settings = replace(scene.settings, speculation=True)
+        with EngineClient(settings) as client:
+            _make_ready(client, models.target, models.right)
             yield from _reading_rows(scene, client, length, count)
             yield from _speed_rows(scene, client, _Text("right guesses", _greedy, PROMPT, 1), count)
-        with EngineClient(_with_draft(scene, models.wrong)) as client:
-            _make_ready(client, models.target)
+        with EngineClient(settings) as client:
+            _make_ready(client, models.target, models.wrong)
             yield from _speed_rows(scene, client, _Text("wrong guesses", _drawing, PROMPT, PIECES), count)
             behind = f"wrong guesses, behind {length} unread tokens"
             yield from _speed_rows(scene, client, _Text(behind, _drawing, length, 1), count)
@@ -89,13 +90,9 @@ def _written(scene: Scene, parent: Path, context: int) -> _Models:
     )
 
 
-def _with_draft(scene: Scene, draft: Path) -> EngineSettings:
-    return replace(scene.settings, speculation=True, draft_model=draft)
-
-
-def _make_ready(client: EngineClient, model: Path) -> None:
+def _make_ready(client: EngineClient, model: Path, draft: Path) -> None:
     """Load it with what guesses for it, and compile what both need."""
-    client.load(model)
+    client.load(model, draft)
     client.run(_greedy(prompt_tokens(PROMPT, 0, 7), 0, 1))
     client.wait_until_warm(REST_S)
 

@@ -35,14 +35,14 @@ def open_session(
         terminal.say(loaded.problem)
     path = locate(getattr(args, "model", None), loaded.settings.last_model, terminal.say).absolute()
     settings = engine_settings(paths, loaded.settings)
-    if (draft := getattr(args, "draft_model", None)) is not None:
-        settings = replace(settings, draft_model=locate(draft, None, terminal.say))
+    named = getattr(args, "draft_model", None)
+    draft = None if named is None else locate(named)
     if is_measured:
         settings = replace(settings, speculation=False, ssd=None)
     cache = None if settings.ssd is None else settings.ssd.folder
     with _engine(args, paths, settings, terminal, is_measured) as make, Session(make, cache) as session:
         own = NOTHING_SET if is_measured else settings_at(path, paths)
-        model = session.load(path, lambda event: show_progress(event, terminal), own)
+        model = session.load(path, lambda event: show_progress(event, terminal), own, draft)
         if not is_measured and (problem := note_use(path, paths)):
             terminal.note(problem)
         yield session, replace(model, name=model_title(path))

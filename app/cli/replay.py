@@ -85,8 +85,9 @@ def run(args: Namespace) -> int:
     steps = read_steps(args.file)
     terminal = Terminal(sys.stdout, sys.stderr)
     path = _model_path(args, terminal)
+    draft = None if args.draft_model is None else locate(args.draft_model)
     with Player(lambda emit: Engine(emit, settings)) as player:
-        loaded = player.load(path, lambda event: show_progress(event, terminal))
+        loaded = player.load(path, lambda event: show_progress(event, terminal), draft)
         model = replace(loaded, name=model_title(path))
         _check_cap(args.ssd_cap, model)
         totals = _play(player, steps, model, terminal, args.json)
@@ -112,7 +113,6 @@ def engine_settings(args: Namespace) -> EngineSettings:
         kv_bits=args.kv_bits,
         ssd=ssd,
         speculation=not args.no_speculation,
-        draft_model=None if args.draft_model is None else locate(args.draft_model),
         cache=default_paths().kernels,
         **{name: value for name, value in sizes.items() if value is not None},
     )

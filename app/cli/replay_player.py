@@ -79,9 +79,9 @@ class Player:
     ) -> None:
         self._engine.close(CLOSE_SECONDS)
 
-    def load(self, path: Path, on_event: OnEvent) -> ModelInfo:
-        """Load a model; `on_event` gets its progress. Raises RequestFailed."""
-        self._engine.submit(LoadModel(_LOAD, str(path)))
+    def load(self, path: Path, on_event: OnEvent, draft: Path | None = None) -> ModelInfo:
+        """Load a model, and what drafts for it; `on_event` gets the progress. Raises RequestFailed."""
+        self._engine.submit(LoadModel(_LOAD, str(path), draft_model="" if draft is None else str(draft)))
         while True:
             _, event = self._inbox.get()
             if isinstance(event, Failed) and event.id == _LOAD:

@@ -64,10 +64,19 @@ class Session:
         self._engine.close(CLOSE_SECONDS)
         self._leases.close()
 
-    def load(self, path: Path, on_event: OnEvent, own: ModelSettings = NOTHING_SET) -> ModelInfo:
-        """Load a model with its `own` settings; `on_event` gets its LoadProgress. Raises RequestFailed."""
+    def load(
+        self,
+        path: Path,
+        on_event: OnEvent,
+        own: ModelSettings = NOTHING_SET,
+        draft: Path | None = None,
+    ) -> ModelInfo:
+        """Load a model with its `own` settings, and the one at `draft` to guess for it.
+
+        `on_event` gets its LoadProgress. Raises RequestFailed.
+        """
         request = f"load-{next(self._numbers)}"
-        self._engine.submit(load_command(request, path, own))
+        self._engine.submit(load_command(request, path, own, draft))
         ready = self._follow(request, on_event)
         if not isinstance(ready, ModelReady):
             raise TypeError(f"a load ended in {type(ready).__name__}")

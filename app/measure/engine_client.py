@@ -123,10 +123,10 @@ class EngineClient:
     ) -> None:
         self._engine.close(CLOSE_SECONDS)
 
-    def load(self, path: Path) -> ModelInfo:
-        """Load a model. Raises RequestFailed."""
+    def load(self, path: Path, draft: Path | None = None) -> ModelInfo:
+        """Load a model, and the one that is to draft for it. Raises RequestFailed."""
         name = f"load-{next(self._numbers)}"
-        self._engine.submit(LoadModel(name, str(path)))
+        self._engine.submit(LoadModel(name, str(path), draft_model="" if draft is None else str(draft)))
         while not (isinstance(event := self._next(), ModelReady) and event.id == name):
             pass
         return event.model

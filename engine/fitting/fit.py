@@ -71,6 +71,28 @@ class Tenant:
     needed_pages: int
     held_pages: int = 0
 
+    def with_draft(self, draft: Tenant) -> Tenant:
+        """It and the model that drafts for it, as one tenant: each page stands for one of either."""
+        page_bytes = self.page_bytes + draft.page_bytes
+        beside_all_of_draft = self.held_pages * self.page_bytes + draft.needed_pages * draft.page_bytes
+        held = min(self.held_pages, -(-beside_all_of_draft // page_bytes))
+        return Tenant(
+            self.weight_bytes + draft.weight_bytes,
+            page_bytes,
+            self.needed_pages,
+            max(held, draft.held_pages),  # `beside_draft` leaves both what they hold then
+        )
+
+    def beside_draft(self, draft: Tenant, pages: int) -> tuple[int, int]:
+        """Of so many pages of `with_draft`, its own and the draft's.
+
+        A draft goes along with one answer, so that it has as many as that has, and no more than a chat of its
+        whole context takes; the model has the rest.
+        """
+        drafts = min(pages, draft.needed_pages)
+        spare = (pages - drafts) * draft.page_bytes
+        return pages + spare // self.page_bytes, drafts
+
 
 def model_fit(
     model: Sizes, memory: int, *, context: int | None = None, settings: EngineSettings | None = None
@@ -119,6 +141,11 @@ def budget_pages(budget: int, page_bytes: int, settings: EngineSettings) -> int:
     return pages if settings.kv_pages is None else min(pages, settings.kv_pages)
 
 
+def pages_alone(tenant: Tenant, memory: int, settings: EngineSettings) -> int:
+    """The most KV pages of a model that is alone in memory; 0: not one goes into what its weights leave."""
+    return budget_pages(kv_budget(tenant.weight_bytes, memory, settings), tenant.page_bytes, settings)
+
+
 def page_shares(tenants: Sequence[Tenant], memory: int, settings: EngineSettings) -> list[int] | None:
     """The most KV pages of each of these models when all of them are in memory; None: they do not fit.
 
@@ -141,21 +168,6 @@ def page_shares(tenants: Sequence[Tenant], memory: int, settings: EngineSettings
         return None
     shares = [least + spare * need / sum(needs) for least, need in zip(least, needs, strict=True)]
     return [int(share * pages) for share, pages in zip(shares, alone, strict=True)]
-
-
-def pages_beside_draft(
-    target: Tenant, draft: Tenant, memory: int, settings: EngineSettings
-) -> tuple[int, int] | None:
-    """The most KV pages of a model and of the one that drafts for it; None: the budget has not one for each.
-
-    A draft goes along with one answer, so that it has as many pages as that has, and no more than a chat of
-    its whole context takes; the model has the rest.
-    """
-    budget = kv_budget(target.weight_bytes + draft.weight_bytes, memory, settings)
-    together = budget // (target.page_bytes + draft.page_bytes)
-    drafts = budget_pages(min(together, draft.needed_pages) * draft.page_bytes, draft.page_bytes, settings)
-    pages = budget_pages(budget - drafts * draft.page_bytes, target.page_bytes, settings)
-    return (pages, drafts) if drafts >= 1 and pages >= 1 else None
 
 
 def resident_tokens(context: int, largest_window: int | None, settings: EngineSettings) -> int:

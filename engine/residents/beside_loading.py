@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
-from engine.loading.files import ModelFiles
-from engine.loading.model import open_model
+from engine.commands import LoadModel
 from engine.loading.thread import Apart, Result, on_thread
+from engine.residents.opened import Opened, open_both
 from engine.residents.opening import Beside
 from engine.residents.resident import Resident
 from engine.residents.turns import Turns
+from engine.settings import EngineSettings
 
 
 class BesideLoading:
@@ -26,9 +26,9 @@ class BesideLoading:
         self._turns, self._hear, self._clock = turns, hear, clock
         self.is_on = False
 
-    def open(self, path: Path, others: Sequence[Resident]) -> ModelFiles:
-        """Open a model. Raises as `open_model` does."""
-        return self.apart(others)(partial(open_model, path))
+    def open(self, command: LoadModel, settings: EngineSettings, others: Sequence[Resident]) -> Opened:
+        """Open a model, and the one that drafts for it. Raises as `open_both` does."""
+        return open_both(command, settings, self.apart(others))
 
     def apart(self, others: Sequence[Resident], tell: Callable[[], None] = lambda: None) -> Apart:
         """Has work done on a thread of its own while `others` go on, and `tell` is called."""

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.commands import AS_SET, LoadModel
-from engine.errors import EngineClosed, ModelError
+from engine.errors import EngineClosed
 from engine.events.events import Event
 from engine.events.models import LoadProgress
-from engine.fitting.fit import Tenant, check_weights, pages_beside_draft
-from engine.loading.files import ModelFiles
+from engine.fitting.fit import pages_alone
+from engine.fitting.pair import limit_pages
 from engine.loading.model import LoadedModel, load_model
 from engine.loading.thread import Apart, at_once
 from engine.machine.machine import limit_kept_memory, memory_bytes
+from engine.residents.opened import Opened
 from engine.serving import Serving
-from engine.settings import EngineSettings
-from engine.speculation.model_drafter import DraftModel, check_vocabulary
+from engine.speculation.model_drafter import DraftModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,77 +35,51 @@ class Beside:
 
 
 def open_model(
-    command: LoadModel,
-    settings: EngineSettings,
+    load_id: str,
+    opened: Opened,
     emit: Callable[[Event], None],
     is_closing: Callable[[], bool],
     beside: Beside = Beside(),
-    files: ModelFiles | None = None,
 ) -> Serving:
     """Load the model, and the one that drafts for it, and try its block kernels; emits LoadProgress.
 
-    `files`: the model, where it was opened before. Raises EngineError, EngineClosed once `is_closing()`;
-    nothing of the model is in memory then.
+    `load_id`: of the LoadModel. Raises EngineError, EngineClosed once `is_closing()`; nothing of the model is
+    in memory then.
     """
-
-    def check() -> None:
-        if is_closing():
-            raise EngineClosed("the engine was shut down while the model was loading")
-
-    news = deque[LoadProgress](maxlen=1)
-
-    def progress(done: int, total: int) -> None:
-        check()
-        news.append(LoadProgress(command.id, done, total))
+    total, news = opened.total_bytes, deque[LoadProgress](maxlen=1)
 
     def tell() -> None:
         while news:
             emit(news.popleft())
 
+    def progress(before: int) -> Callable[[int, int], None]:
+        def add(done: int, _: int) -> None:
+            if is_closing():
+                raise EngineClosed("the engine was shut down while the model was loading")
+            news.append(LoadProgress(load_id, before + done, total))
+
+        return add
+
     limit_kept_memory()
     try:
-        own = own_settings(command, settings)
-        model = load_model(Path(command.path), own, progress, files, beside.apart(tell))
-        tell()
+        files, apart = opened.files, beside.apart(tell)
+        model = load_model(files.path, opened.settings, progress(0), files, apart)
         model.tokenizer.longest = model.whole_context
-        size = model.info.weight_bytes
-        trying = LoadProgress(command.id, size, size, is_trying=True)
+        draft = _load_draft(model, opened, progress(files.weights.total_bytes()), apart)
+        tell()
+        trying = LoadProgress(load_id, total, total, is_trying=True)
         model.prove_block_kernels(lambda: emit(trying), is_closing, beside.go_on)
-        draft = _load_draft(model, settings, check, beside.apart(lambda: None))
     except BaseException:
         mx.clear_cache()
         raise
-    return Serving(model, own, emit, draft)
+    return Serving(model, opened.settings, emit, draft)
 
 
 def _load_draft(
-    target: LoadedModel, settings: EngineSettings, check: Callable[[], None], apart: Apart
+    target: LoadedModel, opened: Opened, on_progress: Callable[[int, int], None], apart: Apart
 ) -> DraftModel | None:
-    """`check`: called behind each tensor, and ends the load by what it raises."""
-    if settings.draft_model is None:
+    if opened.draft is None:
         return None
-    own = replace(settings, ssd=None, kv_bits=None, context=None)
-    draft = load_model(settings.draft_model, own, lambda done, total: check(), apart=apart)
-    apart(partial(check_vocabulary, draft, target))
-    shares = pages_beside_draft(_tenant(target), _tenant(draft), memory_bytes(), settings)
-    names = f"{target.info.name} with {draft.info.name}, which guesses for it"
-    check_weights(names, target.info.weight_bytes + draft.info.weight_bytes, memory_bytes())
-    if shares is None:
-        raise ModelError(f"{names}: their KV pages do not fit together; leave the draft model out")
-    for model, pages in zip((target, draft), shares, strict=True):
-        model.limit_pages(pages, seconds=0.0)
+    draft = load_model(opened.draft.path, opened.draft_settings, on_progress, opened.draft, apart)
+    limit_pages(target, draft, pages_alone(opened.tenant(), memory_bytes(), opened.settings), seconds=0.0)
     return DraftModel(draft, target)
-
-
-def _tenant(model: LoadedModel) -> Tenant:
-    needed = model.pager.pages_for(model.most_resident)
-    return Tenant(model.info.weight_bytes, model.arena.page_bytes, needed)
-
-
-def own_settings(command: LoadModel, settings: EngineSettings) -> EngineSettings:
-    """The engine's settings with those of one model. Raises EngineError for what makes no sense."""
-    if command.context is not None:
-        settings = replace(settings, context=command.context)
-    if command.kv_bits != AS_SET:
-        settings = replace(settings, kv_bits=command.kv_bits)
-    return settings

@@ -13,11 +13,11 @@ from engine.errors import NoModel
 from engine.events.cache import ChatMemory, ChatsCached
 from engine.events.events import Event
 from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
-from engine.fitting.sharing import chats_of_all, tenant_at
 from engine.kv.ssd.tier import SsdTier
-from engine.loading.files import ModelFiles
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
+from engine.residents.chats import chats_of_all
+from engine.residents.opened import Opened
 from engine.residents.opening import open_model
 from engine.residents.resident import Resident
 from engine.residents.shares import Shares
@@ -102,12 +102,12 @@ class Residents:
 
     def load(self, command: LoadModel) -> None:
         """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
-        files = self._beside.open(Path(command.path), self._awake)
-        tenant_at(command, files, self._settings)  # what cannot be loaded, or not so, unloads nothing
+        opened = self._beside.open(command, self._settings, self._awake)
+        opened.tenant()  # what cannot be loaded, or not so, unloads nothing
         if (same := self._all.get(command.path)) is not None:
             self._part_with(same)
         resident = Resident(command)
-        self._open(resident, files, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
+        self._open(resident, opened, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
         self._chats = {path: chats for path, chats in self._chats.items() if path in self._all}
         self._ready(resident)
@@ -220,27 +220,25 @@ class Residents:
 
     def _wake(self, resident: Resident) -> None:
         try:
-            files = self._beside.open(Path(resident.path), self._awake)
-            self._open(resident, files, _WRITTEN_WITHIN)
+            opened = self._beside.open(resident.command, self._settings, self._awake)
+            self._open(resident, opened, _WRITTEN_WITHIN)
         except Exception as error:  # it rests on: a disk may come back
             self._emit(failure(resident.command.id, error))
             raise
         self._ready(resident)
 
-    def _open(self, resident: Resident, files: ModelFiles, seconds: float) -> None:
+    def _open(self, resident: Resident, opened: Opened, seconds: float) -> None:
         """Load it; what others have to give up for it is written to SSD within `seconds`."""
         tell = partial(self._tell, resident.path)
         try:
-            pages = self._make_room(resident.command, files, seconds)
+            pages = self._make_room(opened, seconds)
             beside = self._beside.of(self._awake)
-            resident.serving = open_model(
-                resident.command, self._settings, tell, self._is_closing, beside, files
-            )
+            resident.serving = open_model(resident.command.id, opened, tell, self._is_closing, beside)
         except BaseException:
             self._shares.divide(self._awake, _WRITTEN_WITHIN)
             raise
         if pages is not None:
-            resident.serving.model.limit_pages(pages, seconds)
+            resident.serving.limit_pages(pages, seconds)
         resident.used = self._clock()
 
     def _ready(self, resident: Resident) -> None:
@@ -252,11 +250,11 @@ class Residents:
         if self._are_pages_watched:
             serving.watch_pages(True)
 
-    def _make_room(self, command: LoadModel, files: ModelFiles, seconds: float) -> int | None:
+    def _make_room(self, opened: Opened, seconds: float) -> int | None:
         """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""
         if not self._awake:
             return None
-        newcomer = tenant_at(command, files, self._settings)  # what cannot be loaded sends nobody away
+        newcomer = opened.tenant()  # what cannot be loaded sends nobody away
         while others := self._awake:
             if shares := self._shares.of(others, newcomer):
                 for other, pages in zip(others, shares, strict=False):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.fitting.fit import Tenant, page_shares
-from engine.fitting.sharing import tenant_of
 from engine.machine.machine import memory_bytes
 from engine.residents.resident import Resident
 from engine.settings import EngineSettings
@@ -19,9 +18,7 @@ class Shares:
 
     def of(self, residents: Sequence[Resident], *newcomer: Tenant) -> list[int] | None:
         """The most pages of each when a newcomer is in memory, too; None: they do not fit."""
-        if self._settings.draft_model is not None:
-            return None  # it drafts for one, which has what the draft leaves
-        tenants = [*(tenant_of(resident.at_work) for resident in residents), *newcomer]
+        tenants = [*(resident.at_work.tenant for resident in residents), *newcomer]
         return page_shares(tenants, memory_bytes(), self._settings)
 
     def divide(self, residents: Sequence[Resident], seconds: float) -> None:
@@ -36,6 +33,6 @@ class Shares:
         A model that came while another was at work had what that one's arena left, until this is given back.
         """
         shares = self.of(residents) if len(residents) > 1 else None
-        held = [resident.at_work.model.arena.pages for resident in residents]
+        held = [resident.at_work.held_pages for resident in residents]
         if shares and all(pages >= has for pages, has in zip(shares, held, strict=True)):
             self.divide(residents, 0.0)

@@ -12,6 +12,7 @@ import mlx.core as mx
 from engine.errors import ModelError
 from engine.kv.page_table import PageTable
 from engine.live_runner import LiveRunner
+from engine.loading.files import ModelFiles
 from engine.loading.model import LoadedModel
 from engine.speculation.draft import MOST_DRAFTED, Draft
 
@@ -124,12 +125,12 @@ class ModelDrafter:
         self._model.memory.free(self._table)
 
 
-def check_vocabulary(model: LoadedModel, target: LoadedModel) -> None:
+def check_vocabulary(model: ModelFiles, target: ModelFiles) -> None:
     """Raises ModelError when `model` does not have the vocabulary of `target`."""
     ours, theirs = model.tokenizer, target.tokenizer
     same = ours.vocab_size == theirs.vocab_size and ours.eos_ids == theirs.eos_ids
     if not same or any(ours.decode([token]) != theirs.decode([token]) for token in range(ours.vocab_size)):
         raise ModelError(
-            f"{model.info.name} cannot guess for {target.info.name}: their vocabularies differ; "
+            f"{model.name} cannot guess for {target.name}: their vocabularies differ; "
             "choose a smaller model of the same family"
         )

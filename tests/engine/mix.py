@@ -71,8 +71,9 @@ class Mix:
         watch: Watch,
         seed: int,
         chances: Chances | None = None,
+        draft: object = "",
     ) -> None:
-        self.model, self.settings, self.watch = model, settings, watch
+        self.model, self.settings, self.watch, self._draft = model, settings, watch, draft
         self.seen = Counter[str]()
         self.counts = CacheCounts()
         self.asked: dict[str, Asked] = {}
@@ -115,8 +116,9 @@ class Mix:
 
     def _load(self) -> None:
         self._ready += 1
-        self.context = self._listener.load(self.model.folder, f"load {self._ready}").model.context_length
-        self._served = self.watch.models[-1 if self.settings.draft_model is None else -2]
+        ready = self._listener.load(self.model.folder, f"load {self._ready}", self._draft)
+        self.context = ready.model.context_length
+        self._served = self.watch.models[-2 if self._draft else -1]
         self._resident = self._served.most_resident
 
     def _unload(self) -> None:

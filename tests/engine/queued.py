@@ -7,8 +7,10 @@ from pathlib import Path
 
 from engine.commands import Generate, Lane, LoadModel
 from engine.events.events import Event, Failed, Finished
+from engine.loading.thread import at_once
 from engine.requests.accepting import accept_command
 from engine.requests.request import Request
+from engine.residents.opened import open_both
 from engine.residents.opening import open_model
 from engine.sampling.params import SamplingParams
 from engine.serving import Serving
@@ -37,13 +39,11 @@ class Queue:
         self.path = (
             model.folder if model else write_random_model(folder / "model", max_position_embeddings=1024)
         )
-        if draft:
-            settings["draft_model"] = write_random_model(folder / "draft", max_position_embeddings=1024)
+        guesses = str(write_random_model(folder / "draft", max_position_embeddings=1024)) if draft else ""
         made = EngineSettings(kv_pages=pages, cache=folder / "cache", **settings)  # type: ignore[arg-type]
+        opened = open_both(LoadModel("load", str(self.path), draft_model=guesses), made, at_once)
         self.events: list[Event] = []
-        self.serving: Serving = open_model(
-            LoadModel("load", str(self.path)), made, self.events.append, lambda: False
-        )
+        self.serving: Serving = open_model("load", opened, self.events.append, lambda: False)
         self.asked: dict[str, Request] = {}
 
     def request(

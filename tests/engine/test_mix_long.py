@@ -121,12 +121,12 @@ def test_five_hundred_requests_with_a_draft_model(
         kv_bytes=pages * 2 * 12_288,
         prefill_chunk=16,
         ssd=SsdSettings(tmp_path / "kv", 1 << 30, 0),
-        draft_model=model.folder if is_right else write_random_model(tmp_path / "other", seed=9),
     )
+    draft = model.folder if is_right else write_random_model(tmp_path / "other", seed=9)
     restore_always(monkeypatch)
     guess_always(monkeypatch)
     watch = watch_memory(monkeypatch)
-    mix = Mix(model, settings, watch, pages, Chances(reload=0.02)).play(REQUESTS, at_once=3)
+    mix = Mix(model, settings, watch, pages, Chances(reload=0.02), draft).play(REQUESTS, at_once=3)
     drafts = watch.models[-1]
     print(f"\n{kind}, {drafts.pager.total_pages} pages of drafts, {watch.steps} steps: {dict(mix.seen)}")
     drafts.memory.check([])

@@ -99,9 +99,9 @@ class Listener:
         assert isinstance(end, Failed), end
         return end
 
-    def load(self, path: object, request_id: str = "load") -> ModelReady:
-        """Load a model and wait for it."""
-        self.submit(LoadModel(request_id, str(path)))
+    def load(self, path: object, request_id: str = "load", draft: object = "") -> ModelReady:
+        """Load a model, and the one that drafts for it, and wait for it."""
+        self.submit(LoadModel(request_id, str(path), draft_model=str(draft)))
         end = self.end_of(request_id)
         assert isinstance(end, ModelReady), end
         return end

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import EngineSettings, ModelError, inspect_model, model_fit
-from engine.fitting.fit import Tenant, page_shares, pages_beside_draft
+from engine.fitting.fit import Tenant, page_shares, pages_alone
 from engine.loading import model as loading
 from engine.loading.model import load_model
 from engine.machine import machine
@@ -185,18 +185,42 @@ def test_shares_never_exceed_the_budget_and_cover_what_is_needed_and_held(
 @pytest.mark.parametrize(
     ("memory", "settings", "shares"),
     [
-        (6_000 + 2 * 10**6, EngineSettings(), ((10**6 - 20 * 10) // 20, 20)),
+        (6_000 + 2 * 10**6, EngineSettings(), (33_333 + 33_313 * 10 // 20, 20)),
         (6_000 + 2 * 900, EngineSettings(), (30, 30)),  # not a whole context: both reach as far
         (10**5, EngineSettings(kv_bytes=900), (30, 30)),
         (10**5, EngineSettings(kv_bytes=10_000, kv_pages=7), (7, 7)),
         (10**5, EngineSettings(kv_bytes=30), (1, 1)),
-        (10**5, EngineSettings(kv_bytes=29), None),
+        (10**5, EngineSettings(kv_bytes=29), (0, 0)),
     ],
 )
 def test_a_draft_model_has_pages_for_one_answer_out_of_the_same_budget(
-    memory: int, settings: EngineSettings, shares: tuple[int, int] | None
+    memory: int, settings: EngineSettings, shares: tuple[int, int]
 ) -> None:
     target, draft = Tenant(5_000, 20, 500), Tenant(1_000, 10, 20 if memory > 10**6 else 500)
-    assert pages_beside_draft(target, draft, memory, settings) == shares
-    if shares and settings.kv_bytes:
+    both = target.with_draft(draft)
+    assert (both.weight_bytes, both.needed_pages, both.held_pages) == (6_000, 500, 0)
+    assert target.beside_draft(draft, pages_alone(both, memory, settings)) == shares
+    if settings.kv_bytes:
         assert shares[0] * 20 + shares[1] * 10 <= settings.kv_bytes
+
+
+_SIZES = st.integers(1, 50)
+
+
+@given(_SIZES, _SIZES, st.integers(0, 300), st.integers(1, 300), st.integers(0, 300), st.integers(0, 300))
+def test_a_model_and_its_draft_are_left_what_they_hold(
+    page: int, draft_page: int, holds: int, draft_needs: int, draft_holds: int, more: int
+) -> None:
+    """Found by trying each number of pages, as many as both hold and one less."""
+    target = Tenant(0, page, 1, holds)
+    draft = Tenant(0, draft_page, draft_needs, min(draft_holds, draft_needs))
+    held = target.with_draft(draft).held_pages
+
+    def leaves(pages: int) -> bool:
+        own, drafts = target.beside_draft(draft, pages)
+        assert own * page + drafts * draft_page <= pages * (page + draft_page)
+        return own >= holds and drafts >= draft.held_pages
+
+    assert leaves(held)
+    assert leaves(held + more)
+    assert not held or not leaves(held - 1)

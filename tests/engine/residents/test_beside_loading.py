@@ -85,7 +85,7 @@ def test_answers_go_on_and_are_cancelled_while_another_model_s_files_are_opened(
         listener.load(endless, "endless")
         listener.submit(ask("running", endless, 1 << 16))
         listener.wait(is_chunk("running"))
-        monkeypatch.setattr("engine.residents.beside_loading.open_model", slow)
+        monkeypatch.setattr("engine.residents.opened.open_model", slow)
         monkeypatch.setattr("engine.loading.model.open_model", slow)
         listener.submit(LoadModel("second", str(models[0])))
         while not opened:
@@ -115,7 +115,7 @@ def test_a_request_that_comes_while_its_model_is_loaded_anew_is_answered_by_the_
         listener.load(models[0], "first")
         listener.submit(ask("running", models[0], 300))
         listener.wait(is_chunk("running"))
-        monkeypatch.setattr("engine.residents.beside_loading.open_model", slow)
+        monkeypatch.setattr("engine.residents.opened.open_model", slow)
         listener.submit(LoadModel("anew", str(models[0]), context=256))
         listener.submit(ask("behind", models[0], 56))
         for _ in range(20):

@@ -20,10 +20,10 @@ SAMPLINGS = {
 }
 
 
-def answered(settings: EngineSettings, **asked: object) -> tuple[Finished, Stats]:
-    """How the guide's model answers what is asked, and what is told behind it."""
+def answered(settings: EngineSettings, draft: object = "", **asked: object) -> tuple[Finished, Stats]:
+    """How the guide's model answers what is asked, with `draft` guessing, and what is told behind it."""
     with running_engine(settings) as listener:
-        listener.load(GUIDE)
+        listener.load(GUIDE, draft=draft)
         listener.submit(Generate("a", **asked))  # type: ignore[arg-type]
         end = listener.finished("a")
         stats = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+from math import inf
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
 from engine import EngineClosed, EngineSettings, Finished, Generate, LoadModel, Message, Stats
-from engine.loading.files import ModelFiles
-from engine.loading.model import open_model as open_files
+from engine.loading.thread import at_once
 from engine.machine.machine import compute_dtype
+from engine.residents.opened import open_both
 from engine.residents.opening import open_model
 from tests.engine.speculation.guide import GUIDE, SAMPLINGS, answered, wrong_draft
 from tests.engine.watched import guess_always, warm_always
@@ -21,7 +22,7 @@ from tests.fakes.random_model import write_random_model
 
 def without_repetition(draft: Path | None, **asked: object) -> tuple[Finished, Stats]:
     question = (Message("user", "What is a page, and where are my chats kept?"),)
-    return answered(EngineSettings(draft_model=draft), messages=question, max_tokens=80, **asked)
+    return answered(EngineSettings(), draft or "", messages=question, max_tokens=80, **asked)
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
@@ -53,8 +54,8 @@ def test_rows_that_only_one_of_both_has_break_no_answer(
     own, draft = (write_random_model(tmp_path / str(each), vocab_size=each) for each in rows)
     ends = list[Finished]()
     for model in (None, draft):
-        with running_engine(EngineSettings(draft_model=model, cache=tmp_path / "cache")) as listener:
-            listener.load(own)
+        with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
+            listener.load(own, draft=model or "")
             for number in range(3):
                 ids = tuple(random.Random(number).sample(range(3, 300), 8))
                 listener.submit(
@@ -71,8 +72,9 @@ def test_rows_that_only_one_of_both_has_break_no_answer(
 @pytest.mark.parametrize("budget", [7_000_000, 700_000])
 def test_a_model_and_its_draft_model_share_one_budget(budget: int, tmp_path: Path) -> None:
     models = [write_random_model(tmp_path / name, max_position_embeddings=4096) for name in ("own", "draft")]
-    settings = EngineSettings(draft_model=models[1], kv_bytes=budget, cache=tmp_path / "cache")
-    serving = open_model(LoadModel("load", str(models[0])), settings, lambda event: None, lambda: False)
+    settings = EngineSettings(kv_bytes=budget, cache=tmp_path / "cache")
+    opened = open_both(LoadModel("load", str(models[0]), draft_model=str(models[1])), settings, at_once)
+    serving = open_model("load", opened, lambda event: None, lambda: False)
     draft = serving._speculations._model
     assert draft is not None
     both = (serving.model, draft.model)
@@ -83,25 +85,28 @@ def test_a_model_and_its_draft_model_share_one_budget(budget: int, tmp_path: Pat
     serving.close()
 
 
-def test_who_quits_does_not_wait_for_a_draft_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_who_quits_does_not_wait_for_a_draft_model(tmp_path: Path) -> None:
     own, draft = (write_random_model(tmp_path / name) for name in ("own", "draft"))
-    opened = list[Path]()
+    asked = list[int]()
 
-    def noted(path: Path) -> ModelFiles:
-        opened.append(path)
-        return open_files(path)
+    def load(guesses: object, most: float) -> None:
+        """It asks `most` times and once more; from then on the engine closes."""
+        command = LoadModel("load", str(own), draft_model=str(guesses))
+        opened = open_both(command, EngineSettings(cache=tmp_path / "cache"), at_once)
+        asked.clear()
+        open_model("load", opened, lambda event: None, lambda: asked.append(1) or len(asked) > most)
 
-    monkeypatch.setattr("engine.loading.model.open_model", noted)
-    settings = EngineSettings(draft_model=draft, cache=tmp_path / "cache")
+    load("", inf)
+    alone = len(asked)
     with pytest.raises(EngineClosed):
-        open_model(LoadModel("load", str(own)), settings, lambda event: None, lambda: draft in opened)
-    assert opened == [own, draft]
+        load(draft, alone)
+    assert len(asked) == alone + 1
 
 
 def test_a_budget_that_has_no_page_for_a_draft_model_is_refused_in_one_line(tmp_path: Path) -> None:
     own, draft = (write_random_model(tmp_path / name) for name in ("own", "draft"))
-    with running_engine(EngineSettings(draft_model=draft, kv_bytes=20_000)) as listener:
-        listener.submit(LoadModel("load", str(own)))
+    with running_engine(EngineSettings(kv_bytes=20_000)) as listener:
+        listener.submit(LoadModel("load", str(own), draft_model=str(draft)))
         error = listener.failed("load").error
         assert "leave the draft model out" in error
         assert "\n" not in error
@@ -109,8 +114,8 @@ def test_a_budget_that_has_no_page_for_a_draft_model_is_refused_in_one_line(tmp_
 
 def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Path) -> None:
     other = write_random_model(tmp_path / "draft")
-    with running_engine(EngineSettings(draft_model=other)) as listener:
-        listener.submit(LoadModel("load", str(GUIDE)))
+    with running_engine() as listener:
+        listener.submit(LoadModel("load", str(GUIDE), draft_model=str(other)))
         failed = listener.failed("load")
         assert "their vocabularies differ" in failed.error
         assert failed.kind == "ModelError"

@@ -80,8 +80,8 @@ def test_a_draft_model_reads_a_long_text_between_tokens_and_each_turn_only_what_
 ) -> None:
     reading, rng = Reading(monkeypatch), random.Random(2)
     text = tuple(rng.randrange(300, 3000) for _ in range(1500))
-    with running_engine(EngineSettings(draft_model=GUIDE)) as listener:
-        listener.load(GUIDE)
+    with running_engine() as listener:
+        listener.load(GUIDE, draft=GUIDE)
         first = turns(listener, text)
         assert 1400 < sum(reading.tokens) < 1560
         assert max(reading.tokens) <= 512
@@ -102,8 +102,8 @@ def test_a_draft_model_that_was_never_right_does_not_read_the_next_long_text(
 ) -> None:
     monkeypatch.setattr("engine.speculation.model_drafter._SLICES", (32, 32))  # a GPU reads 512 in no time
     reading, rng = Reading(monkeypatch, always=False), random.Random(3)
-    with running_engine(EngineSettings(draft_model=wrong_draft(tmp_path / "draft"))) as listener:
-        listener.load(GUIDE)
+    with running_engine() as listener:
+        listener.load(GUIDE, draft=wrong_draft(tmp_path / "draft"))
         for number in range(4):
             ids = tuple(rng.randrange(300, 3000) for _ in range(10))
             ended = turns(listener, ids, f"short {number}")
@@ -120,8 +120,8 @@ def test_a_draft_model_gives_back_pages_that_its_window_has_left(
     Reading(monkeypatch)
     model = write_random_model(tmp_path / "m", "mistral", sliding_window=21, max_position_embeddings=4096)
     text = tuple(random.Random(3).randrange(3, 300) for _ in range(2500))
-    with running_engine(EngineSettings(draft_model=model, cache=tmp_path / "cache")) as listener:
-        listener.load(model)
+    with running_engine(EngineSettings(cache=tmp_path / "cache")) as listener:
+        listener.load(model, draft=model)
         first = turns(listener, text)
         assert 0 < first.drafted_tokens == first.accepted_tokens
         next_turn = (*text, *first.tokens, *text[:50])
@@ -142,8 +142,8 @@ def test_behind_a_step_that_broke_a_draft_model_reads_anew(monkeypatch: pytest.M
             raise RuntimeError("the device is gone")
         return step(runner, parts, tokens)
 
-    with running_engine(EngineSettings(draft_model=GUIDE)) as listener:
-        listener.load(GUIDE)
+    with running_engine() as listener:
+        listener.load(GUIDE, draft=GUIDE)
         plain = turns(listener, text, "plain")
         reading.tokens.clear()
         monkeypatch.setattr(Runner, "step", breaks_once)

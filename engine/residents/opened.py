@@ -1,0 +1,90 @@
+"""What a LoadModel names, as far as it is known before weights are read, and what it takes of the memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from engine.commands import AS_SET, LoadModel
+from engine.errors import ModelError
+from engine.fitting.fit import Tenant, check_weights, pages_alone, resident_tokens
+from engine.fitting.inspection import summary_of
+from engine.loading.files import ModelFiles
+from engine.loading.model import open_model
+from engine.loading.thread import Apart
+from engine.machine.machine import memory_bytes
+from engine.settings import EngineSettings
+from engine.speculation.model_drafter import check_vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model and the one that drafts for it, where there is one, each with the settings that it gets."""
+
+    files: ModelFiles
+    settings: EngineSettings
+    draft: ModelFiles | None
+
+    @property
+    def draft_settings(self) -> EngineSettings:
+        """Its pages are not kept, and as exact as it computes them; its chats are as long as it allows."""
+        return replace(self.settings, ssd=None, kv_bits=None, context=None)
+
+    @property
+    def name(self) -> str:
+        """Of the model, or of both."""
+        return self.files.name if self.draft is None else f"{self.files.name} with {self.draft.name}"
+
+    @property
+    def total_bytes(self) -> int:
+        """Of their tensors on disk."""
+        return sum(files.weights.total_bytes() for files in (self.files, self.draft) if files is not None)
+
+    def tenant(self) -> Tenant:
+        """What they are going to take of the memory.
+
+        Raises EngineError where they cannot be loaded, as far as headers tell, even with no other beside.
+        """
+        own = _tenant(self.files, self.settings)
+        draft = None if self.draft is None else _tenant(self.draft, self.draft_settings)
+        tenant = own if draft is None else own.with_draft(draft)
+        check_weights(self.name, tenant.weight_bytes, memory_bytes())
+        if draft is not None and not pages_alone(tenant, memory_bytes(), self.settings):
+            raise ModelError(f"{self.name}: their KV pages do not fit together; leave the draft model out")
+        return tenant
+
+
+def open_both(command: LoadModel, settings: EngineSettings, apart: Apart) -> Opened:
+    """Open the model that `command` names, and the one that drafts for it if anything is to be guessed.
+
+    `settings`: the engine's. `apart` has files read. Raises EngineError for what makes no sense or cannot be
+    read, one line; ModelError also for a draft model that cannot guess for this one.
+    """
+    own = own_settings(command, settings)
+    files = apart(partial(open_model, Path(command.path)))
+    if not command.draft_model or not own.speculation:
+        return Opened(files, own, None)
+    draft = apart(partial(open_model, Path(command.draft_model)))
+    apart(partial(check_vocabulary, draft, files))
+    return Opened(files, own, draft)
+
+
+def own_settings(command: LoadModel, settings: EngineSettings) -> EngineSettings:
+    """The engine's settings with those of one model. Raises EngineError for what makes no sense."""
+    if command.context is not None:
+        settings = replace(settings, context=command.context)
+    if command.kv_bits != AS_SET:
+        settings = replace(settings, kv_bits=command.kv_bits)
+    return settings
+
+
+def _tenant(files: ModelFiles, settings: EngineSettings) -> Tenant:
+    summary = summary_of(files, settings.kv_bits)
+    context = min(settings.context or summary.context_length, summary.context_length)
+    resident = resident_tokens(context, summary.largest_window, settings)
+    return Tenant(
+        weight_bytes=summary.weight_bytes,
+        page_bytes=summary.kv_bytes_per_token * settings.page_size,
+        needed_pages=-(-resident // settings.page_size),
+    )
