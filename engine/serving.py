@@ -75,9 +75,9 @@ class Serving:
         self._room = ArenaRoom(model, self._batcher)
         self._broken = BrokenSteps(self._batcher, self._live)
         self._finding = Finding(model, settings, self._batcher.prompts.steps)
-        self._tell = Teller(model, self._batcher, self._live, self._warming, emit, self._finding.left)
-        self._draft = draft_model.model if draft_model else None
-        self._tidying = Tidying(model, self._finding.make_ready, self._draft)
+        self._draft = draft = draft_model.model if draft_model else None
+        self._tell = Teller(model, self._batcher, self._live, self._warming, emit, self._finding.left, draft)
+        self._tidying = Tidying(model, self._finding.make_ready, draft)
         self._expecting = Expecting(self._batcher, self._finding, self._room, self._warming, self._tidying)
         self._sent: Sent | None = None
         self._speculations = Speculations(

@@ -16,6 +16,7 @@ from engine.events.cache import CacheCounts, ChatMemory, ChatsCached
 from engine.events.events import Event, PrefillProgress, Stats, TextChunk
 from engine.events.stat_values import MemoryUse, RequestStats
 from engine.kernels.launch_names import launches_of
+from engine.kv.arena import Arena
 from engine.kv.page_map import PageWatch
 from engine.kv.page_table import NO_PAGE
 from engine.kv.ssd.files import SsdUsage
@@ -42,9 +43,11 @@ class Teller:
         warming: Warming,
         emit: Callable[[Event], None],
         left: Callable[[Request, int], float | None],
+        draft: LoadedModel | None = None,
     ) -> None:
         """`left`: seconds that a prompt's tokens behind so many are expected to take; None: not known."""
         self._model, self._batcher, self._live, self._emit = model, batcher, live, emit
+        self._draft = draft
         self._warming, self._left = warming, left
         self._pulse = Pulse()
         self._look = MemoryLook()
@@ -150,12 +153,13 @@ class Teller:
 
     def _memory_use(self, now: float) -> MemoryUse:
         self._look.look(now)
-        arena = self._model.arena
+        draft = self._draft
         return MemoryUse(
-            arena_bytes=arena.pages * arena.page_bytes + arena.growing.ahead_bytes,
+            arena_bytes=_built(self._model.arena),
             allocator_bytes=mx.get_cache_memory(),
             process_bytes=self._look.process_bytes,
             is_short=self._look.is_short,
+            draft_bytes=draft.info.weight_bytes + _built(draft.arena) if draft else 0,
         )
 
     def _cache_counts(self) -> CacheCounts:
@@ -176,6 +180,11 @@ class Teller:
             quarantined_files=tier.quarantined_files if tier else 0,
             ssd_problem=tier.reason if tier else "",
         )
+
+
+def _built(arena: Arena) -> int:
+    """Bytes of its pages, of those too that are built ahead."""
+    return arena.pages * arena.page_bytes + arena.growing.ahead_bytes
 
 
 def _requests(running: Many[Sequence]) -> tuple[RequestStats, ...]:

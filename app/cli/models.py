@@ -110,8 +110,7 @@ def _change(args: Namespace, library: Library, terminal: Terminal) -> None:
                 f"--set {name} {setting}: a setting is NAME KEY=VALUE, such as guide context=4096"
             )
         model = library.named(name)
-        changed = with_setting(model.settings, what, value)
-        library.save_settings(model, changed)
+        changed = library.save_settings(model, with_setting(model.settings, what, value))
         terminal.note(f"{model.name}: {_settings_words(changed) or 'nothing is set for it alone'}")
     if args.favourite is not None:
         library.set_favourite(library.named(args.favourite), True)

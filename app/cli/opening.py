@@ -12,8 +12,9 @@ from app.cli.session import Session
 from app.cli.terminal import Terminal
 from app.engine_like import MakeEngine
 from app.engine_settings import engine_settings
-from app.library.lookup import note_use, settings_at
-from app.library.records import NOTHING_SET
+from app.errors import ModelNotFound
+from app.library.lookup import note_use, own_at
+from app.library.records import Own
 from app.model_location import locate, model_title
 from app.paths import Paths, default_paths
 from app.settings import SettingsFile
@@ -37,12 +38,16 @@ def open_session(
     settings = engine_settings(paths, loaded.settings)
     named = getattr(args, "draft_model", None)
     draft = None if named is None else locate(named)
+    own = Own() if is_measured else own_at(path, paths)
+    if draft is None and own.problem:
+        raise ModelNotFound(f"{model_title(path)}: {own.problem}")
     if is_measured:
         settings = replace(settings, speculation=False, ssd=None)
     cache = None if settings.ssd is None else settings.ssd.folder
     with _engine(args, paths, settings, terminal, is_measured) as make, Session(make, cache) as session:
-        own = NOTHING_SET if is_measured else settings_at(path, paths)
-        model = session.load(path, lambda event: show_progress(event, terminal), own, draft)
+        model = session.load(
+            path, lambda event: show_progress(event, terminal), own.settings, draft or own.draft
+        )
         if not is_measured and (problem := note_use(path, paths)):
             terminal.note(problem)
         yield session, replace(model, name=model_title(path))

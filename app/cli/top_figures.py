@@ -145,6 +145,7 @@ def _guesses(cache: dict[str, Any]) -> str:
 def _memory(stats: dict[str, Any], weights: int) -> str:
     use = stats["memory"]
     parts = [f"weights {size(weights)}", f"pages {size(use['arena_bytes'])}"]
+    parts += [f"draft model {size(use['draft_bytes'])}"] if use["draft_bytes"] else []
     parts += [f"process {size(use['process_bytes'])}"] if use["process_bytes"] else []
     parts += ["the machine is short of memory"] if use["is_short"] else []
     return ", ".join(parts)

@@ -127,9 +127,11 @@ def _memory(figures: LiveFigures) -> Face:
         return Face(NONE, about="Memory of the whole app")
     memory = stats.memory
     total = memory.process_bytes or stats.memory_bytes
+    draft = [("of the model that drafts for it", memory.draft_bytes)] if memory.draft_bytes else []
     parts = (
         ("weights", model.weight_bytes),
         ("KV pages that are built", memory.arena_bytes),
+        *draft,
         ("kept by MLX for reuse", memory.allocator_bytes),
         ("in arrays, of all models", stats.memory_bytes),
     )

@@ -152,15 +152,24 @@ class Library:
             raise LibraryError(
                 f"another model is called {name}; choose another name, or rename that one first"
             )
+        for other in self.models():
+            if folded(other.settings.draft_model) == folded(model.name):
+                self._registry.save_settings(other.key, replace(other.settings, draft_model=name))
         return name
 
     def set_favourite(self, model: Model, favourite: bool) -> None:
         """Note whether it stands in front."""
         self._registry.set_favourite(model.key, favourite)
 
-    def save_settings(self, model: Model, settings: ModelSettings) -> None:
-        """Keep what a person set for `model`."""
+    def save_settings(self, model: Model, settings: ModelSettings) -> ModelSettings:
+        """Keep what a person set for `model`, and return it with its draft model by the name that this has.
+
+        Raises LibraryError for another draft model than before that is not there.
+        """
+        if settings.draft_model and settings.draft_model != model.settings.draft_model:
+            settings = replace(settings, draft_model=self.named(settings.draft_model).name)
         self._registry.save_settings(model.key, settings)
+        return settings
 
     def settings_at(self, path: Path) -> ModelSettings:
         """What is set for the model at `path`; nothing where the library does not know it."""

@@ -41,6 +41,7 @@ def look(path: Path) -> Facts:
         largest_window=outline.largest_window,
         kv_bytes_per_token=outline.kv_bytes_per_token,
         fingerprint=outline.fingerprint,
+        vocab_size=outline.vocab_size,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.library.library import Library, open_library
-from app.library.records import NOTHING_SET, LibraryError, Model, ModelSettings
+from app.library.records import NOTHING_SET, LibraryError, Model, ModelSettings, Own
 from app.paths import Paths
 from app.settings import KvCache
 
@@ -39,6 +39,18 @@ def settings_at(path: Path, paths: Paths) -> ModelSettings:
         return NOTHING_SET
     with open_library(paths) as library:
         return library.settings_at(path)
+
+
+def own_at(path: Path, paths: Paths) -> Own:
+    """The same, and where the model is that guesses ahead for it. Raises LibraryError."""
+    settings = settings_at(path, paths)
+    if not settings.draft_model:
+        return Own(settings)
+    draft = find_model(settings.draft_model, paths)
+    if draft is not None and draft.state == "here" and draft.path.exists():
+        return Own(settings, draft.path)
+    gone = f"its draft model {settings.draft_model} is not there any more"
+    return Own(settings, problem=f"{gone}; choose another one in its settings, or none")
 
 
 def models_after(change: Callable[[Library], object], paths: Paths) -> tuple[Model, ...]:

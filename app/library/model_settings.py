@@ -13,6 +13,8 @@ from app.library.records import LibraryError, ModelSettings
 MOST_SYSTEM = 100_000
 """Characters of a system prompt."""
 
+_MOST_NAME = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -39,6 +41,9 @@ ENTRIES: Mapping[str, Entry] = {
     "kv_cache": Entry(str, lambda value: value in ("full", "8", "4"), "full, 8 or 4"),
     "system": Entry(
         _unicode, lambda value: len(value) <= MOST_SYSTEM, f"UTF-8 text of at most {MOST_SYSTEM:,} characters"
+    ),
+    "draft_model": Entry(
+        _unicode, lambda value: len(value) <= _MOST_NAME, "the name of a model that `mlxr models` lists"
     ),
     "temperature": Entry(float, _real(0), "0 or more"),
     "top_k": Entry(int, lambda value: value >= 0, "a whole number, 0 or more (0: all)"),

@@ -96,6 +96,7 @@ class Facts:
     largest_window: int | None = None
     kv_bytes_per_token: int = 0
     fingerprint: str = ""
+    vocab_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class ModelSettings:
         context: most tokens of one chat.
         kv_cache: bits of an element of the KV cache, "full" as computed.
         system: what it is told before each chat; "" is nothing.
+        draft_model: the name of a smaller model that guesses ahead for it; "" is none.
         temperature, top_k, top_p, min_p, repetition_penalty: how words are drawn; see the engine's
             SamplingParams.
     """
@@ -113,6 +115,7 @@ class ModelSettings:
     context: int | None = None
     kv_cache: KvCache | None = None
     system: str = ""
+    draft_model: str = ""
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
@@ -126,6 +129,21 @@ class ModelSettings:
 
 
 NOTHING_SET = ModelSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is set for a model that is to be opened.
+
+    Attributes:
+        settings: as they are kept.
+        draft: where the model is that they name to guess for it.
+        problem: why that is not there, one line that says what to do; "" otherwise.
+    """
+
+    settings: ModelSettings = NOTHING_SET
+    draft: Path | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,14 @@ def _no_dates(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE models DROP COLUMN added")
 
 
+def _vocabularies(connection: sqlite3.Connection) -> None:
+    # Which models have about as many tokens; it is read with the next look.
+    connection.execute("ALTER TABLE facts ADD COLUMN vocab_size INTEGER NOT NULL DEFAULT 0")
+    connection.execute("UPDATE facts SET read_by = ''")
+
+
 LIBRARY = Kind(
-    (_tables, _settings, _no_dates), "names of models", "UPDATE places SET added = added WHERE path = ''"
+    (_tables, _settings, _no_dates, _vocabularies),
+    "names of models",
+    "UPDATE places SET added = added WHERE path = ''",
 )

@@ -100,10 +100,14 @@ class Known:
         if isinstance(event, ModelReady):
             state = ModelState("ready", self.state.path, info=event.model)
             return replace(self, state=state, before=None)
+        return self.refused(event.error)
+
+    def refused(self, error: str) -> Known:
+        """It, as it cannot be loaded: as it was, if the engine has it still."""
         was = self if self.is_there else self.before
         if was is None or not was.is_there:
-            return replace(self, state=ModelState("failed", self.state.path, error=event.error), before=None)
-        return replace(was, state=replace(was.state, error=event.error), own=self.own)
+            return replace(self, state=ModelState("failed", self.state.path, error=error), before=None)
+        return replace(was, state=replace(was.state, error=error), own=self.own)
 
     def left(self, event: ModelUnloaded) -> Known | None:
         """It, behind this; None where nothing is left of it."""
@@ -114,7 +118,12 @@ class Known:
     def is_loaded_with(self, own: ModelSettings) -> bool:
         """Whether the engine would be told the same as it was."""
         told = self.loaded_with
-        return told is not None and (own.context, own.kv_cache) == (told.context, told.kv_cache)
+        return told is not None and _of_load(own) == _of_load(told)
+
+
+def _of_load(own: ModelSettings) -> tuple[object, ...]:
+    """What of it holds from a load on."""
+    return own.context, own.kv_cache, own.draft_model
 
 
 def new_id() -> str:

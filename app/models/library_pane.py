@@ -78,6 +78,7 @@ class LibraryPane(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
+        self._appearance = appearance
         self._library = library
         self._models = models
         self._updates = updates
@@ -193,7 +194,7 @@ class LibraryPane(QWidget):
 
     def show_settings(self, model: Model, field: str = "") -> None:
         """Open the settings of a model, with the cursor in one of the fields."""
-        dialog = ModelSettingsDialog(model, self)
+        dialog = ModelSettingsDialog(self._appearance, model, self._library.shelf.models, self)
         dialog.saved.connect(lambda changes: self._library.save_settings(model, changes))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()

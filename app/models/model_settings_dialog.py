@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from PySide6.QtCore import Signal, Slot
@@ -18,21 +19,28 @@ from PySide6.QtWidgets import (
 )
 
 from app import text
+from app.appearance import Appearance
 from app.chat_sampling import chat_sampling
 from app.library.model_settings import with_setting
 from app.library.records import LibraryError, Model, ModelSettings
+from app.models.draft_choices import draft_choices
+from app.widgets.choice_menu import ChoiceMenu
 from app.widgets.choice_row import ChoiceRow
 from app.widgets.plain_label import plain_label
 
 TITLE = "Settings of {name}"
 WHEN = (
     "An empty field holds what is usual. How words are drawn holds from the next answer on, what the model "
-    "is told from the next chat on; the most tokens and the KV cache when the model is opened again."
+    "is told from the next chat on; the most tokens, the KV cache and the draft model when the model is "
+    "opened again."
 )
 SYSTEM = "What it is told before each chat"
 SYSTEM_HINT = "Nothing. For example: Answer in French, in at most three sentences."
 KV_CACHE = "KV cache"
 KV_CHOICES = (("", "Usual"), ("full", "Full"), ("8", "8 bits"), ("4", "4 bits"))
+DRAFT_MODEL = "Draft model"
+DRAFT_TIP = "A smaller model of the same family that guesses ahead: answers stay the same and come sooner"
+NO_DRAFT = "There is no smaller model of its family here"
 SAVE = "Save"
 FIELDS = (
     ("context", "Most tokens of a chat"),
@@ -49,7 +57,10 @@ class ModelSettingsDialog(QDialog):
 
     saved = Signal(object)
 
-    def __init__(self, model: Model, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, appearance: Appearance, model: Model, models: Iterable[Model], parent: QWidget | None = None
+    ) -> None:
+        """`models`: all that there are, of which one may guess ahead for `model`."""
         super().__init__(parent)
         self.setWindowTitle(TITLE.format(name=model.name))
         self.setFixedWidth(520)
@@ -57,6 +68,10 @@ class ModelSettingsDialog(QDialog):
         usual = asdict(chat_sampling(model.path)) | {"context": f"{model.context_length:,}"}
         self._fields = {name: _field(words, own[name], usual[name]) for name, words in FIELDS}
         self._kv_cache = ChoiceRow(KV_CACHE, KV_CHOICES, model.settings.kv_cache or "")
+        drafts = draft_choices(model, models)
+        self.draft_model = ChoiceMenu(appearance, DRAFT_MODEL, drafts, model.settings.draft_model)
+        self.draft_model.setToolTip(DRAFT_TIP)
+        self._has_drafts = len(drafts) > 1
         self._system = QPlainTextEdit(model.settings.system)
         self._system.setObjectName("systemPrompt")
         self._system.setAccessibleName(SYSTEM)
@@ -93,6 +108,8 @@ class ModelSettingsDialog(QDialog):
         for name, words in FIELDS:
             form.addRow(words, self._fields[name])
         form.insertRow(1, KV_CACHE, self._kv_cache)
+        draft = self.draft_model if self._has_drafts else plain_label(NO_DRAFT, "muted")
+        form.insertRow(2, DRAFT_MODEL, draft)
         cancel = QPushButton(text.CANCEL)
         cancel.setAutoDefault(False)
         cancel.clicked.connect(self.reject)
@@ -115,6 +132,7 @@ class ModelSettingsDialog(QDialog):
         words = {name: field.text() for name, field in self._fields.items()}
         words["context"] = words["context"].replace(",", "")
         words |= {"kv_cache": self._kv_cache.current, "system": self._system.toPlainText().strip()}
+        words["draft_model"] = self.draft_model.current
         settings = ModelSettings()
         for name, value in words.items():
             settings = with_setting(settings, name, value)

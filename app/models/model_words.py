@@ -97,6 +97,7 @@ def model_details(model: Model, fit: Fit | None) -> str:
         f"Format: {facts.format}" if facts.format else "",
         f"Licence: {facts.licence}" if facts.licence else "",
         f"{fit_words(fit)}: {fit_reason(fit)}" if fit else "",
+        f"Draft model: {model.settings.draft_model}" if model.settings.draft_model else "",
         used_words(model.last_used),
         facts.problem,
     ]

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app import text
 from app.chat_sampling import chat_sampling
 from app.engine_settings import load_command
-from app.library.records import NOTHING_SET, ModelSettings
+from app.library.records import NOTHING_SET, ModelSettings, Own
 from app.model_location import model_title
 from app.models.known_model import Known, ModelState, new_id
 from engine import (
@@ -25,7 +25,7 @@ from engine import (
     UnloadModel,
 )
 
-FindOwn = Callable[[str, Callable[[ModelSettings], None]], None]
+FindOwn = Callable[[str, Callable[[Own], None]], None]
 
 RECENT = 8
 
@@ -49,7 +49,7 @@ class ModelsViewModel(QObject):
         self,
         submit: Callable[[Command], None],
         guide: Path,
-        find_own: FindOwn = lambda path, then: then(NOTHING_SET),
+        find_own: FindOwn = lambda path, then: then(Own()),
         parent: QObject | None = None,
     ) -> None:
         """`find_own` tells, now or later on this thread, what is set for a model alone."""
@@ -158,9 +158,9 @@ class ModelsViewModel(QObject):
             case _:
                 pass
 
-    def _found(self, path: str, load_id: str, own: ModelSettings) -> None:
+    def _found(self, path: str, load_id: str, found: Own) -> None:
         """What is set for a model that was opened: load it, if it is not there, or was loaded otherwise."""
-        known = self._known.get(path)
+        known, own = self._known.get(path), found.settings
         if known is None or known.load_id != load_id:
             return
         if known.is_loaded_with(own):
@@ -170,7 +170,10 @@ class ModelsViewModel(QObject):
             return
         if known.loaded_with is not None:
             known = known.anew()
-        self._submit(load_command(known.load_id, Path(path), own))
+        if found.problem:
+            self._put(path, replace(known, own=own).refused(found.problem))
+            return
+        self._submit(load_command(known.load_id, Path(path), own, found.draft))
         self._put(path, replace(known, own=own, loaded_with=own, is_leaving=False))
 
     def _unloaded(self, known: Known, event: ModelUnloaded) -> None:

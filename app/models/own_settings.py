@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.library.records import NOTHING_SET, Model, ModelSettings
+from app.library.records import Model, ModelSettings, Own
 from app.models.background import Background, Post
 from app.paths import Paths
 from app.settings import KvCache
@@ -28,17 +28,17 @@ class OwnSettings:
         self._paths = paths
         self._background = Background("mlxr-own-settings", post)
 
-    def find(self, path: str, then: Callable[[ModelSettings], None]) -> None:
+    def find(self, path: str, then: Callable[[Own], None]) -> None:
         """What is set for the model at `path`; nothing where the library cannot be read."""
 
-        def work() -> ModelSettings:
-            from app.library.lookup import settings_at
+        def work() -> Own:
+            from app.library.lookup import own_at
 
-            return settings_at(Path(path), self._paths)
+            return own_at(Path(path), self._paths)
 
         def without(problem: str) -> None:
             log.warning("%s is opened without settings of its own: %s", path, problem)
-            then(NOTHING_SET)
+            then(Own())
 
         self._background.ask(work, then, without)
 

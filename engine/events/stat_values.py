@@ -51,9 +51,11 @@ class MemoryUse:
         allocator_bytes: freed arrays that MLX keeps for reuse, of all models.
         process_bytes: physical memory of the whole process, as the system counts it; 0 where it does not say.
         is_short: whether the system is short of memory.
+        draft_bytes: weights, and KV pages that are built, of the model that drafts for this one.
     """
 
     arena_bytes: int = 0
     allocator_bytes: int = 0
     process_bytes: int = 0
     is_short: bool = False
+    draft_bytes: int = 0

@@ -42,8 +42,9 @@ class ModelOutline:
         largest_window: tokens that some layer may still look back on; None when a layer sees everything.
         kv_bytes_per_token: KV memory per token over all layers, as computed.
         fingerprint: equal for the same weights wherever they lie; see `sampled_fingerprint`.
+        vocab_size: rows of its embedding: its tokens, and what pads them.
 
-    The last five are 0, None or "" in a model that is not run here.
+    The last six are 0, None or "" in a model that is not run here.
     """
 
     format: str
@@ -58,6 +59,7 @@ class ModelOutline:
     largest_window: int | None = None
     kv_bytes_per_token: int = 0
     fingerprint: str = ""
+    vocab_size: int = 0
 
 
 def outline_model(path: Path) -> ModelOutline:
@@ -132,6 +134,7 @@ def _runnable(
         * config.kv_heads
         * head_bytes(coding(config.head_dim, dtype, None)),
         fingerprint=sampled_fingerprint(stored.content()),
+        vocab_size=config.vocab_size,
     )
 
 

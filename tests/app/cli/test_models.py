@@ -303,9 +303,32 @@ def test_settings_of_one_model_hold_in_the_chat(mlxr: Run, mlxr_here: Run, mine:
     assert short.returncode == 0, short.stderr
 
 
+def test_a_draft_model_that_is_set_guesses_in_the_chat(mlxr: Run, mlxr_here: Run, mine: Path) -> None:
+    asked = ("--model", "random", "--prompt", "hello", "--temperature", "0", "--max-tokens", "4")
+    shutil.copytree(mine / "Random", mine / "Small")
+    assert mlxr_here("models", "--set", "random", "draft-model=SMALL").returncode == 0
+    assert "set for it  draft-model=small" in mlxr_here("models", "random").stdout
+    done = mlxr("generate", *asked)
+    assert done.returncode == 0, done.stderr
+    assert mlxr_here("models", "--set", "random", "draft-model=guide").returncode == 0
+    other = mlxr("generate", *asked)
+    assert other.returncode == 1
+    assert "cannot guess for Random: their vocabularies differ" in other.stderr
+    again = mlxr("generate", *asked, "--draft-model", "small")
+    assert (again.returncode, again.stdout) == (0, done.stdout), again.stderr
+    assert mlxr_here("models", "--set", "random", "draft-model=small").returncode == 0
+    shutil.rmtree(mine / "Small")
+    gone = mlxr("generate", *asked)
+    assert gone.returncode == 1
+    assert "its draft model small is not there any more" in gone.stderr
+    assert mlxr_here("models", "--set", "random", "draft-model=").returncode == 0
+    assert mlxr("generate", *asked).stdout == done.stdout
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
+        ("draft-model=nobody", "the library has no model of this name"),
         ("context=0", "must be a whole number of tokens"),
         ("context", "KEY=VALUE"),
         ("x=1", "no such setting"),

@@ -58,7 +58,7 @@ BUSY = Stats(
         RequestStats("s", "d", 500, 100, 0, 0.0, 900.0, 0.0),
     ),
     gaps=TokenGaps(100, 3.21, 4.56, 7.89),
-    memory=MemoryUse(arena_bytes=33_000_000, process_bytes=180_000_000, is_short=True),
+    memory=MemoryUse(33_000_000, process_bytes=180_000_000, is_short=True, draft_bytes=9_900_000),
 )
 SHOWN = {
     "decode": "61.5 tok/s",
@@ -70,7 +70,8 @@ SHOWN = {
     "context": "1,234 of 2,048 tokens",
     "reused": "75% of 1,000 prompt tokens",
     "guesses": "75% of 80 right",
-    "memory": "weights 6.4 MB, pages 33.0 MB, process 180 MB, the machine is short of memory",
+    "memory": "weights 6.4 MB, pages 33.0 MB, draft model 9.9 MB, process 180 MB, "
+    "the machine is short of memory",
     "disk cache": "2.5 MB of 17.2 GB, 1.5 MB written today",
 }
 

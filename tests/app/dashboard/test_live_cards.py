@@ -99,6 +99,13 @@ def test_a_system_short_of_memory_is_told() -> None:
     assert faces(ModelReady("", INFO), short)["memory"].detail == "the system is short of memory"
 
 
+def test_what_a_draft_model_takes_is_told_on_hover() -> None:
+    drafting = replace(BUSY, memory=replace(BUSY.memory, draft_bytes=9_900_000))
+    without, about = (faces(ModelReady("", INFO), stats)["memory"].about for stats in (BUSY, drafting))
+    assert about.splitlines()[3] == "9.9 MB of the model that drafts for it"
+    assert "drafts" not in without
+
+
 def test_the_formula_is_worked_out_on_hover() -> None:
     about = faces(ModelReady("", INFO), BUSY, bandwidth=1e9)["bandwidth"].about
     assert "1.0 GB/s × 2 ÷ 2.0 MB = 1,000 tok/s" in about

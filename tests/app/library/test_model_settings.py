@@ -10,11 +10,12 @@ import pytest
 from app.library.importing import take_in
 from app.library.library import open_library
 from app.library.look import look
-from app.library.lookup import choose_kv_cache, settings_at
+from app.library.lookup import choose_kv_cache, own_at, settings_at
 from app.library.model_settings import ENTRIES, from_json, to_json, with_setting
-from app.library.records import NOTHING_SET, LibraryError, ModelSettings
+from app.library.records import NOTHING_SET, LibraryError, ModelSettings, Own
 from app.library.schema import LIBRARY
 from app.store.schema import migrate
+from engine import outline_model
 from tests.app.library.conftest import Account
 
 
@@ -25,6 +26,7 @@ from tests.app.library.conftest import Account
         ("kv-cache", "8", "8"),
         ("kv_cache", "full", "full"),
         ("system", "Be brief.\nAlways.", "Be brief.\nAlways."),
+        ("draft-model", "tiny", "tiny"),
         ("temperature", "0", 0.0),
         ("top-k", "40", 40),
         ("top-p", "0.95", 0.95),
@@ -46,6 +48,7 @@ def test_words_become_settings_and_no_words_set_them_back(name: str, words: str,
         ("context", "many"),
         ("kv-cache", "16"),
         ("system", "x" * 100_001),
+        ("draft-model", "x" * 1001),
         ("system", "Sei h\udcf6flich"),
         ("temperature", "-1"),
         ("temperature", "nan"),
@@ -95,6 +98,52 @@ def test_a_kv_cache_of_its_own_is_changed_and_nothing_is_set_where_there_is_none
         library.save_settings(library.named("m"), ModelSettings(context=64, kv_cache="full"))
     assert choose_kv_cache(place, account.paths, "8") == ModelSettings(context=64, kv_cache="8")
     assert settings_at(place, account.paths) == ModelSettings(context=64, kv_cache="8")
+
+
+def test_a_draft_model_is_kept_by_its_name_and_found_by_it(
+    account: Account, gguf_bytes: bytes, tmp_path: Path
+) -> None:
+    large, small = tmp_path / "large.gguf", tmp_path / "small.gguf"
+    with open_library(account.paths) as library:
+        for place in (large, small):
+            place.write_bytes(gguf_bytes)
+            take_in(library, place, look)
+        with pytest.raises(LibraryError, match="did you mean small"):
+            library.save_settings(library.named("large"), ModelSettings(draft_model="smal"))
+        assert library.settings_at(large) == NOTHING_SET
+        library.save_settings(library.named("large"), ModelSettings(draft_model=str(small)))
+        assert library.settings_at(large).draft_model == "small"
+        assert own_at(large, account.paths) == Own(ModelSettings(draft_model="small"), small)
+        library.rename(library.named("small"), "tiny")
+        assert own_at(large, account.paths) == Own(ModelSettings(draft_model="tiny"), small)
+        small.unlink()
+        gone = own_at(large, account.paths)
+        assert gone.draft is None
+        assert "its draft model tiny is not there any more" in gone.problem
+        library.refresh(look)
+        assert own_at(large, account.paths) == gone
+        kept = ModelSettings(draft_model="tiny", context=64)  # what is set beside it can be kept
+        assert library.save_settings(library.named("large"), kept) == kept
+    assert own_at(tmp_path / "other.gguf", account.paths) == Own()
+
+
+def test_a_library_of_an_earlier_version_reads_anew_which_vocabularies_there_are(
+    account: Account, gguf_bytes: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes)
+    with open_library(account.paths) as library:
+        take_in(library, tmp_path / "m.gguf", look)
+        rows = library.named("m").facts.vocab_size
+    old = sqlite3.connect(account.paths.library, isolation_level=None)
+    old.execute("ALTER TABLE facts DROP COLUMN vocab_size")
+    old.execute(f"PRAGMA user_version = {len(LIBRARY.migrations) - 1}")
+    old.close()
+    with open_library(account.paths) as library:
+        assert library.named("m").facts.vocab_size == 0
+        library.refresh(look)
+        assert (
+            library.named("m").facts.vocab_size == rows == outline_model(tmp_path / "m.gguf").vocab_size > 0
+        )
 
 
 def test_a_library_of_the_first_version_is_brought_up_with_what_it_holds(account: Account) -> None:

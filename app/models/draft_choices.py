@@ -1,0 +1,31 @@
+"""Which models may guess ahead for another one, as far as their headers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.library.names import folded
+from app.library.records import Model
+
+NONE = "None"
+_NEAR = 1.01
+"""How many times the rows of one vocabulary another may have: a family pads it differently in each size."""
+
+
+def draft_choices(model: Model, models: Iterable[Model]) -> tuple[tuple[str, str], ...]:
+    """Pairs of name and words for a menu: none, those that may guess for `model`, and what is set now.
+
+    Whether two vocabularies are the same is known when both are opened: the engine says then where not.
+    """
+    names = [other.name for other in models if _may_guess(other, model)]
+    chosen = model.settings.draft_model
+    if chosen and folded(chosen) not in map(folded, names):
+        names.append(chosen)
+    return ("", NONE), *((name, name) for name in names)
+
+
+def _may_guess(other: Model, model: Model) -> bool:
+    """Whether it takes less memory, and has about as many tokens."""
+    few, many = sorted((other.facts.vocab_size, model.facts.vocab_size))
+    is_smaller = other.facts.weight_bytes < model.facts.weight_bytes
+    return other.is_runnable and is_smaller and 0 < many <= _NEAR * few
