@@ -101,6 +101,11 @@ class Runner:
             return tuple(self._model.arena.pools.fences)
         return self._functional.written
 
+    @property
+    def for_next(self) -> tuple[mx.array, ...]:
+        """What the last step leaves for the next one to begin with, which evaluates it."""
+        return () if self._kernels is None else (self._batches.lengths,)
+
     def step(self, parts: Sequence[Part], tokens: mx.array) -> mx.array:
         """Compute new tokens of sequences behind those in their pages, and store their keys and values.
 
@@ -151,10 +156,7 @@ class Runner:
         return logits
 
     def _rows_of(self, part: Part) -> int:
-        """Rows of a chunk's products: rounded where a device prepares itself for a number of them.
-
-        That is taken to be so where attention does.
-        """
+        """Rows of a chunk's products: rounded where a device, as attention tells, prepares itself for them."""
         is_odd = part.tokens > MAX_TOKENS and not is_common(part.table.length, part.tokens)
         return product_rows(part.tokens) if self._pads and is_odd else part.tokens
 
@@ -209,10 +211,7 @@ class Runner:
         mx.eval(self.results)
 
     def next_logits(self, table: PageTable, tokens: Sequence[int]) -> mx.array:
-        """The float32 logits (vocab,) that follow `tokens` behind those of `table`; not evaluated.
-
-        Raises OutOfPages.
-        """
+        """Float32 logits (vocab,) that follow `tokens` behind `table`'s, not evaluated. Raises OutOfPages."""
         self._model.memory.grow(table, table.length + len(tokens))
         return self.fill(Part(table, len(tokens)), tokens)[0]
 

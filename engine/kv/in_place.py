@@ -74,15 +74,18 @@ class BatchTables:
 
     What the host writes, a GPU has to fetch: for a steady batch nothing is written, and lengths stay there.
     A page that is added is a number or two, which the device reads where the host has them.
+
+    Attributes:
+        lengths: int32, at least one for each sequence: before the next step, as the last one computes them.
     """
 
     def __init__(self, page_size: int, partition: int, staging: Staging) -> None:
         self._page_size, self._partition, self._staging = page_size, partition, staging
         self._last: tuple[_Pages, int] = ((), 0)
         self._array = self._places = mx.array(0)
-        self._known: list[int] = []  # what is in _lengths
+        self._known: list[int] = []  # what is in lengths
         self._after: list[int] = []  # and what is, when the step is done
-        self._lengths = mx.array(0)
+        self.lengths = mx.array(0)
 
     def batch(self, tables: Sequence[PageTable], tokens: int) -> Batch:
         """Of sequences that get `tokens` more tokens each, whose pages are there already."""
@@ -95,9 +98,9 @@ class BatchTables:
         lengths = [table.length for table in tables]
         if lengths != self._known:
             unused = [_UNUSED] * (SMALLEST_BATCH - len(tables))
-            self._lengths = self._staging.integers([*lengths, *unused])
+            self.lengths = self._staging.integers([*lengths, *unused])
         self._known, self._after = lengths, [length + tokens for length in lengths]
-        return Batch(self._array, self._lengths)
+        return Batch(self._array, self.lengths)
 
     def _update(self, pages: _Pages, width: int) -> None:
         before, was_wide = self._last
@@ -120,7 +123,7 @@ class BatchTables:
 
     def stepped(self, lengths: mx.array) -> None:
         """Take the lengths after the step as the device computed them: the next batch is likely the same."""
-        self._lengths, self._known = lengths, self._after
+        self.lengths, self._known = lengths, self._after
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +245,7 @@ class InPlacePrefill:
         ends[0, 0], ends[1, 1] = self._begin, tokens
         written = staging.integers(np.concatenate([*ends, pages, slots]))
         parts = [SMALLEST_BATCH, 2 * SMALLEST_BATCH, 2 * SMALLEST_BATCH + len(pages)]
-        self._lengths, self._offsets, self._table, self._slots = mx.split(written, parts)
+        self.lengths, self._offsets, self._table, self._slots = mx.split(written, parts)
         self._masks: dict[int | None, mx.array | str] = {}
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
@@ -261,7 +264,7 @@ class InPlacePrefill:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif attention is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
-            pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
+            pages = Pages(replace(pools, fence=fence), self._table[None], self.lengths)
             parts = attention.parts(rows, self._end - first)
             out, fence = attention(q, pages, self._offsets, rows, parts=parts)
             self._pools.hand_on(index, fence)

@@ -140,7 +140,7 @@ def warm_up(runner: Runner, memory: KVMemory) -> None:
         runner.prefill(table, [0] * _CHUNK)
         other = memory.fork(table)
         logits = runner.next_logits(other, [0])
-        mx.eval(logits, runner.pick(logits[None]))
+        mx.eval(logits, runner.pick(logits[None]), runner.for_next)
     except OutOfPages:
         pass
     finally:
@@ -169,7 +169,7 @@ def warm_step(runner: Runner, model: LoadedModel, tokens: int, length: int) -> N
         logits = runner.fill(part, [0] * tokens, may_trace=True)
         if rows:
             _check(runner, logits, tokens - 1)
-        mx.eval(runner.results)
+        mx.eval(runner.results, runner.for_next)
 
 
 def _layer_by_layer(runner: Runner, model: LoadedModel, part: Part) -> None:
@@ -187,7 +187,7 @@ def warm_batch(runner: Runner, model: LoadedModel, sequences: int) -> None:
     with rehearsal(runner, model) as stage:
         parts = [Part(stage.table(0, 1)) for _ in range(sequences)]
         logits = runner.step(parts, mx.zeros(sequences, mx.uint32))
-        mx.eval(runner.pick(logits), runner.results)
+        mx.eval(runner.pick(logits), runner.results, runner.for_next)
 
 
 def _check(runner: Runner, logits: mx.array, drafted: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -10,10 +10,12 @@ import pytest
 
 from engine import EngineSettings, Event, KernelsChosen
 from engine.kv.memory import KVMemory
+from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
-from engine.rest.warm_up import warm_step, warm_up
+from engine.rest.warm_up import warm_batch, warm_step, warm_up
 from engine.runner import Runner
 from engine.serving import Serving
+from engine.steps.graph import operations
 from engine.steps.parts import Filling, Part
 from tests.engine.parity import our_greedy, prompt
 from tests.fakes.random_model import write_random_model
@@ -53,6 +55,26 @@ def test_a_step_at_the_end_of_long_tables_takes_one_page_and_leaves_nothing(mode
     assert (dict(runner.launches), runner.tokens) == ({"decode_attention": 5}, 0)
     assert model.pager.pages_used == 0
     assert our_greedy(model, prompt()[:40], 16, 8) == expected
+
+
+@pytest.mark.parametrize(
+    "warm",
+    [
+        lambda runner, model: warm_up(runner, model.memory),
+        lambda runner, model: warm_step(runner, model, tokens=4, length=1024),
+        lambda runner, model: warm_batch(runner, model, 3),
+    ],
+    ids=["at load", "a draft", "a batch"],
+)
+def test_what_a_step_leaves_for_the_next_one_is_computed_too(
+    warm: Callable[[Runner, LoadedModel], None], model: LoadedModel
+) -> None:
+    """That is compiled as well: an answer's second token, or the one behind a draft, would wait for it."""
+    runner = Runner(model)
+    warm(runner, model)
+    assert not operations(runner.for_next)
+    runner.step([Part(PageTable([0]), 1, 1)], mx.zeros(1, mx.uint32))
+    assert operations(runner.for_next)
 
 
 @pytest.mark.parametrize(
