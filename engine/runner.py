@@ -156,7 +156,7 @@ class Runner:
         return logits
 
     def _rows_of(self, part: Part) -> int:
-        """Rows of a chunk's products: rounded where a device, as attention tells, prepares itself for them."""
+        """Rows of a chunk's products: rounded where a device prepares itself for them, as attention tells."""
         is_odd = part.tokens > MAX_TOKENS and not is_common(part.table.length, part.tokens)
         return product_rows(part.tokens) if self._pads and is_odd else part.tokens
 

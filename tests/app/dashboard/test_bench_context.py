@@ -17,7 +17,7 @@ from app.dashboard.bench_context_view_model import ContextViewModel
 from app.errors import AppError
 from app.library.library import open_library
 from app.library.look import look
-from app.library.lookup import settings_at
+from app.library.lookup import own_at, settings_at
 from app.library.records import ModelSettings
 from app.measure.engine_client import EngineClient
 from app.model_location import GUIDE
@@ -69,7 +69,7 @@ class Stage:
         self.problems: list[str] = []
         self.paths, self.queue = Paths(home), FrameQueue()
         self.models = ModelsViewModel(
-            self.submitted.append, GUIDE, lambda path, then: then(settings_at(Path(path), self.paths))
+            self.submitted.append, GUIDE, lambda path, then: then(own_at(Path(path), self.paths))
         )
         self.looking = Background("mlxr-test-context", self.queue.post)
         self.contexts = ContextViewModel(self.looking, self.models, self.paths)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from app.library.records import ModelSettings
+from app.library.records import ModelSettings, Own
 from app.model_location import GUIDE
 from app.models.models_view_model import ModelsViewModel
 from engine import Command, Failed, LoadProgress, ModelReady, ModelUnloaded
@@ -22,7 +22,7 @@ def sent() -> list[Command]:
 def loaded_then_asked_anew(sent: list[Command]) -> tuple[ModelsViewModel, str, str]:
     """A model that is set otherwise, and the ids of its loads before and behind that."""
     own = [ModelSettings()]
-    models = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1]))
+    models = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own[-1])))
     models.open("/models/tiny")
     first = load_id(sent)
     models.handle(ModelReady(first, model_info("/models/tiny")))
@@ -70,7 +70,7 @@ def test_one_that_was_set_otherwise_while_it_loaded_is_there_as_the_engine_has_i
 ) -> None:
     """Each change asks the engine to load it once more, behind what it was asked before."""
     own = [ModelSettings()]
-    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1])), list[str]()
+    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own[-1]))), list[str]()
     opened = list[str]()
     models.opened.connect(opened.append)
     for context in (512, 256, 128):
@@ -96,7 +96,7 @@ def test_one_that_was_set_otherwise_while_it_loaded_is_there_as_the_engine_has_i
 @pytest.mark.usefixtures("qtbot")
 def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> None:
     own = [ModelSettings()]
-    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1])), list[str]()
+    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own[-1]))), list[str]()
     for context in (512, 256):
         own.append(ModelSettings(context=context))
         models.open("/models/tiny")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.library.records import ModelSettings
+from app.library.records import ModelSettings, Own
 from app.model_location import GUIDE
 from app.models.models_view_model import ModelsViewModel
 from engine import Command, Failed, LoadModel, LoadProgress, ModelReady, ModelUnloaded, UnloadModel
@@ -154,7 +154,7 @@ def test_only_one_that_the_engine_has_can_be_chosen_without_opening_it(
 
 def test_one_that_is_set_otherwise_meanwhile_is_loaded_anew(qtbot: QtBot, sent: list[Command]) -> None:
     own = ModelSettings(context=100)
-    models = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own))
+    models = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own)))
     ready(models, sent, "/models/a")
     own = ModelSettings(context=100, system="Be brief.")
     models.open("/models/a")

@@ -48,11 +48,12 @@ def test_a_model_its_draft_and_another_model_keep_to_one_budget(
     with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=budget)) as listener:
         ready = listener.load(first, "first", draft=first)
         assert ready.model.total_pages == budget // PAGE_BYTES - CONTEXT_PAGES
+        draft = watch.models[-1].arena
         early = answered(listener, "early", first, "early")
         told = listener.wait(lambda event: isinstance(event, Stats) and not event.active_id)
         assert isinstance(told, Stats)
-        assert told.memory.draft_bytes == ready.model.weight_bytes + arenas[1].pages * arenas[1].page_bytes
-        assert arenas[1].pages > 0
+        assert told.memory.draft_bytes == ready.model.weight_bytes + draft.pages * draft.page_bytes
+        assert draft.pages > 0
         listener.load(second, "second")
         assert not unloaded(listener.events)
         drafting = pages_of(listener, first)

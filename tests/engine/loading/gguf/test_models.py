@@ -20,7 +20,8 @@ from tests.engine.loading.gguf.writer import WIDE, Types, every_matrix, q4_k_m, 
 from tests.engine.parity import our_greedy, our_logits, peer_run, prompt
 from tests.fakes.random_model import random_config
 
-TOLERANCE = 1e-3
+TOLERANCE = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 0.08}
+"""By what the model computes in here; the twin always computes in float32."""
 """Greatest error of a logit, as a share of the greatest logit."""
 
 _LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -129,5 +130,6 @@ def test_logits_and_greedy_tokens_equal_the_dequantised_twin(name: str, tmp_path
     model = load_model(file, EngineSettings(), lambda done, total: None)
     ours = our_logits(model, tokens, 40)
     error = mx.abs(ours - theirs[39::40]).max() / mx.abs(theirs).max()
-    assert error.item() <= TOLERANCE
-    assert our_greedy(model, tokens, 64) == greedy
+    assert error.item() <= TOLERANCE[model.info.dtype]
+    if model.info.dtype == "float32":  # else a token near the edge of two may be the other
+        assert our_greedy(model, tokens, 64) == greedy
