@@ -20,9 +20,10 @@ from tests.engine.loading.gguf.writer import WIDE, Types, every_matrix, q4_k_m, 
 from tests.engine.parity import our_greedy, our_logits, peer_run, prompt
 from tests.fakes.random_model import random_config
 
-TOLERANCE = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 0.08}
-"""By what the model computes in here; the twin always computes in float32."""
-"""Greatest error of a logit, as a share of the greatest logit."""
+TOLERANCE = {"float32": 1e-3, "float16": 0.08, "bfloat16": 0.08}
+"""Greatest error of a logit, as a share of the greatest logit, by what the model computes in; its twin has
+float32. The model of random Q5_K blocks makes twenty times the rounding errors of others: 5e-5, and up to
+0.05 in float16, on a CPU as on a GPU."""
 
 _LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 _ORIGINAL = 64
