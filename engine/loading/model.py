@@ -29,6 +29,7 @@ from engine.loading.folder import open_folder
 from engine.loading.gguf.files import open_gguf
 from engine.loading.gguf.parts import gguf_file
 from engine.loading.gguf.placement import kernel_types
+from engine.loading.shortage import enough_memory
 from engine.loading.thread import Apart, at_once, reading
 from engine.loading.weights import LoadLedger
 from engine.machine.machine import compute_dtype, device_kind, memory_bytes
@@ -127,8 +128,9 @@ def open_model(path: Path) -> ModelFiles:
     Raises ModelError or TokenizerError, one line.
     """
     try:
-        file = gguf_file(path)
-        return open_folder(path) if file is None else open_gguf(file)
+        with enough_memory(path):
+            file = gguf_file(path)
+            return open_folder(path) if file is None else open_gguf(file)
     except OSError as error:  # such as a folder that is closed to us
         raise ModelError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
 
@@ -154,7 +156,8 @@ def load_model(
     readable = kernel_types(executor.name)
 
     def read() -> tuple[Decoder, LoadLedger, str]:
-        with Fingerprinting(files.weights.content(), settings.cache) as fingerprinting:
+        content = files.weights.content()
+        with enough_memory(path), Fingerprinting(content, settings.cache) as fingerprinting:
             decoder, ledger = _load_decoder(files, dtype, page_size, readable, on_progress)
             total = files.weights.total_bytes()
             return decoder, ledger, fingerprinting.result(lambda: on_progress(total, total))

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import mlx.core as mx
+import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import ModelError
 from engine.loading.config import read_json
 from engine.loading.quantization import QuantizationConfig, QuantizationSpec, packed_spec
+from engine.loading.shortage import is_of_memory
 from engine.loading.weights import LoadLedger
 
 INDEX = "model.safetensors.index.json"
@@ -134,7 +136,7 @@ def _file_headers(file: Path) -> dict[str, TensorHeader]:
                 shape, dtype = tuple(part.get_shape()), part.get_dtype()
                 size = math.prod(shape) * _DTYPE_BYTES.get(dtype, 1)
                 headers[name] = TensorHeader(file, shape, dtype, size)
-    except (SafetensorError, OSError, MemoryError) as error:
+    except (SafetensorError, OSError) as error:
         raise ModelError(f"{file} is damaged or incomplete ({error!s:.120}); download it again") from error
     return headers
 
@@ -245,6 +247,9 @@ class SafetensorsWeights:
         try:
             mx.eval(array)  # reads it
         except RuntimeError as error:
+            if is_of_memory(error):
+                raise
+            np.empty(header.bytes, np.uint8)  # on a CPU MLX takes memory that is not there for a bad file
             raise ModelError(
                 f"{header.file} cannot be read any more ({error!s:.120}): it was changed, or the disk fails"
             ) from error

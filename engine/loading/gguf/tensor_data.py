@@ -66,7 +66,7 @@ class Stretch:
 def read_rows(stretches: Sequence[Stretch]) -> mx.array:
     """The rows of `stretches`, of equal bytes, under each other: uint8 (rows, bytes per row).
 
-    Raises ModelError when a file cannot be read or has become shorter.
+    Raises ModelError when a file cannot be read or has become shorter, and MemoryError.
     """
     file = _ArrayFile(stretches)
     try:
@@ -99,7 +99,7 @@ class _ArrayFile(io.RawIOBase):
     """Stretches as a file that MLX reads. `problem`: why it could not, once it could not."""
 
     def __init__(self, stretches: Sequence[Stretch]) -> None:
-        self.problem: ModelError | None = None
+        self.problem: ModelError | MemoryError | None = None
         self._stretches = stretches
         self._shape = sum(stretch.rows for stretch in stretches), stretches[0].row_bytes
         head = io.BytesIO()
@@ -122,7 +122,7 @@ class _ArrayFile(io.RawIOBase):
             for stretch in self._stretches:
                 _fill(rows[at : at + stretch.rows], stretch)
                 at += stretch.rows
-        except ModelError as error:
+        except (ModelError, MemoryError) as error:
             self.problem = error
             return 0
         return rows.size
