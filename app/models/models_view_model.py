@@ -144,9 +144,9 @@ class ModelsViewModel(QObject):
         self._set_recent([*self._recent, *paths])
 
     def handle(self, event: Event) -> None:
-        """Take in an engine event; of a load that a later one of the model is to replace its end alone."""
+        """Take in an engine event, also of a load that a later one of the model is to replace."""
         match event:
-            case LoadProgress() if (path := self._loaded_by(event.id)) and event.total_bytes:
+            case LoadProgress() if (path := self._asked_by(event.id)) and event.total_bytes:
                 self._put(path, self._known[path].loading(event))
             case ModelReady() | Failed() if path := self._asked_by(event.id):
                 is_last = self._known[path].load_id == event.id
@@ -192,10 +192,6 @@ class ModelsViewModel(QObject):
         left = [path for path, known in self._known.items() if known.state.phase != "failed"]
         self._path = left[-1] if left else ""
         self.state_changed.emit(self.state)
-
-    def _loaded_by(self, load_id: str) -> str:
-        """The model whose last load has this id; "" for an older load, or another request."""
-        return next((path for path, known in self._known.items() if known.load_id == load_id), "")
 
     def _asked_by(self, load_id: str) -> str:
         """The model of which this is a load, or one that a later one is to replace; "" for other requests."""

@@ -104,3 +104,20 @@ def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> Non
     for number, load in enumerate(ids):
         models.handle(Failed(load, f"refused {number}", "ModelError"))
     assert (models.state.phase, models.state.error) == ("failed", "refused 1")
+
+
+@pytest.mark.usefixtures("qtbot")
+def test_while_a_load_goes_on_that_a_later_one_replaces_its_progress_is_on_show(sent: list[Command]) -> None:
+    own = [ModelSettings()]
+    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1])), list[str]()
+    for context in (512, 256):
+        own.append(ModelSettings(context=context))
+        models.open("/models/tiny")
+        ids.append(load_id(sent))
+    models.handle(LoadProgress(ids[0], 3, 4))
+    assert (models.state.phase, models.state.progress) == ("loading", 0.75)
+    models.handle(ModelReady(ids[0], model_info("/models/tiny")))
+    models.handle(LoadProgress(ids[1], 1, 4))
+    assert (models.state.phase, models.state.progress) == ("loading", 0.25)
+    models.handle(Failed(ids[1], "the disk is gone", "ModelError"))
+    assert (models.state.phase, models.state.error) == ("ready", "the disk is gone")
