@@ -95,7 +95,7 @@ class Desktop:
         self.chat_model = ChatModel(self.models, self.conversation)
         self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
-        self.prediction = PredictionViewModel(self.engine.submit, self.conversation)
+        self.prediction = PredictionViewModel(self.engine.submit, self.conversation, self.models)
         self.drafts = DraftsViewModel(self.store, self.conversation)
         self.trials = TrialsViewModel(self.engine.submit)
 
@@ -206,6 +206,7 @@ class Desktop:
         self.chats.renamed.connect(self.conversation.retitle)
         self.chats.renamed.connect(self._mark_current)
         self.chats.deleted.connect(self._forget)
+        self.pins.changed.connect(self.prediction.renew)
         sidebar = self.window.sidebar
         sidebar.new_wanted.connect(self._new_chat)
         sidebar.chosen.connect(self._open_chat)

@@ -199,8 +199,7 @@ class ChatPane(QWidget):
         self.composer.set_placeholder(placeholder(state, self._models.state, self._models.is_guide))
         self.empty_state.set_ready(ready)
         self.transcript.set_ready(ready)
-        if self._models.state.phase != "resting":  # words that lie about must not bring a model back
-            self._prediction.renew()
+        self._prediction.renew()
         self._show_status()
 
     @Slot()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
@@ -10,13 +10,17 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.chat.cache_words import prediction_words, why_words
 from app.chat.conversation import ConversationViewModel
 from app.chat.refusal_words import warning_words
-from engine import ChatsCached, Command, Event, Failed, Predict, Predicted
+from app.models.models_view_model import ModelsViewModel
+from engine import ChatMemory, ChatsCached, Command, Event, Failed, Predict, Predicted
 
 PAUSE_MS = 250
 
 
 class PredictionViewModel(QObject):
-    """Predicts the message that is being written: `changed` tells of new `words`."""
+    """Predicts the message that is being written: `changed` tells of new `words`.
+
+    Words that lie about do not bring a model back that rests: only those that are written do.
+    """
 
     changed = Signal()
 
@@ -24,12 +28,16 @@ class PredictionViewModel(QObject):
         self,
         submit: Callable[[Command], None],
         conversation: ConversationViewModel,
+        models: ModelsViewModel,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._submit = submit
         self._conversation = conversation
+        self._models = models
+        self._chats: Mapping[str, ChatMemory] = {}
         self._text = ""
+        self._is_written = False  # since it was asked last
         self._edited_id: str | None = None
         self._numbers = count(1)
         self._asked_id = ""
@@ -54,7 +62,7 @@ class PredictionViewModel(QObject):
         """What is being written now, as a new message or as another version of one; "" for nothing."""
         if not text.strip() or edited_id != self._edited_id:
             self._say("")
-        self._text, self._edited_id = text, edited_id
+        self._text, self._edited_id, self._is_written = text, edited_id, True
         self.renew()
 
     @Slot()
@@ -72,18 +80,30 @@ class PredictionViewModel(QObject):
         self.draft(text)
 
     def handle(self, event: Event) -> None:
-        """Take in an engine event. When pages have come back from SSD, what was predicted is asked anew."""
+        """Take in an engine event. When the chat's pages come or go, what was predicted is asked anew."""
         if isinstance(event, Predicted) and event.id == self._asked_id:
             self._say(prediction_words(event), why_words(event, event.seconds))
             self._is_coming_back = event.restored_tokens > 0
         elif isinstance(event, Failed) and event.id == self._asked_id:
             self._say(warning_words(event))
-        elif isinstance(event, ChatsCached) and self._is_coming_back:
+        elif isinstance(event, ChatsCached):
+            self._follow(event.chats)
+
+    def _follow(self, chats: Mapping[str, ChatMemory]) -> None:
+        """Chats' pages lie elsewhere now: ask again after a pause, where that concerns what was predicted."""
+        shown = self._conversation.chat
+        is_other = shown is not None and chats.get(shown.id) != self._chats.get(shown.id)
+        self._chats = chats
+        if (is_other and self._words) or self._is_coming_back:
             self._is_coming_back = False
-            self.renew()
+            if not self._pause.isActive():  # pages that come and go all the time do not put it off
+                self._pause.start()
 
     @Slot()
     def _ask(self) -> None:
+        is_written, self._is_written = self._is_written, False
+        if self._models.state.phase == "resting" and not is_written:
+            return
         self._asked_id = f"prediction-{next(self._numbers)}"
         request = self._conversation.draft(self._asked_id, self._text, self._edited_id)
         if request is None:

@@ -97,3 +97,22 @@ def test_a_pin_outlives_the_model_and_the_run(
     for question in OTHERS:
         say(qtbot, desktop, question)
     assert held(desktop, first) == before
+
+
+def test_what_is_written_is_predicted_anew_when_a_pin_comes_or_goes(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    desktop = open_desktop(
+        lambda emit: Engine(emit, EngineSettings(kv_pages=PAGES)), GUIDE, tmp_path / "home"
+    )
+    first = say(qtbot, desktop, "What is a page?")
+    desktop.pins.pin(first, True)
+    desktop.conversation.new_chat()
+    desktop.pane.composer.set_text("page " * 6 * 16)
+    qtbot.waitUntil(lambda: "beside the chats you keep in memory" in desktop.pane.status_line.words)
+    desktop.pins.pin(first, False)
+    qtbot.waitUntil(lambda: "tokens cached" in desktop.pane.status_line.words)
+    desktop.pins.pin(first, True)
+    qtbot.waitUntil(lambda: "beside the chats you keep in memory" in desktop.pane.status_line.words)
+    desktop.chats.delete(first)
+    qtbot.waitUntil(lambda: "tokens cached" in desktop.pane.status_line.words)

@@ -61,7 +61,8 @@ def test_words_that_lie_about_let_it_rest_and_writing_brings_it_back(
     qtbot.waitUntil(lambda: desktop.prediction.words != "")
     engine = rest(qtbot, desktop)
     before = len(engine.predictions())
-    assert not desktop.prediction._pause.isActive(), "a prediction would be asked for in a moment"
+    qtbot.waitUntil(lambda: not desktop.prediction._pause.isActive())
+    assert len(engine.predictions()) == before
     assert desktop.pane.status_line.words == RESTING
     qtbot.keyClicks(desktop.pane.composer.focusProxy(), " a page?")
     qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")

@@ -10,7 +10,17 @@ from pytestqt.qtbot import QtBot
 from app.chat import prediction
 from app.chat.prediction import PredictionViewModel
 from app.chat.refusal_words import failure_words
-from engine import ChatsCached, Failed, Generate, Predict, Predicted, Refusal, TextChunk
+from engine import (
+    ChatMemory,
+    ChatsCached,
+    Failed,
+    Generate,
+    ModelUnloaded,
+    Predict,
+    Predicted,
+    Refusal,
+    TextChunk,
+)
 from tests.app.chat.conversation_stage import Stage, answered, finished, last_request
 
 
@@ -21,7 +31,7 @@ class Oracle:
         self.qtbot = qtbot
         self.stage = Stage()
         self.stage.ready()
-        self.prediction = PredictionViewModel(self.stage.sent.append, self.stage.chat)
+        self.prediction = PredictionViewModel(self.stage.sent.append, self.stage.chat, self.stage.models)
         self.said: list[str] = []
         self.prediction.changed.connect(lambda: self.said.append(self.prediction.words))
 
@@ -160,3 +170,34 @@ def test_it_is_asked_again_when_pages_have_come_back_from_ssd(oracle: Oracle) ->
     assert oracle.prediction.words == "64 of 79 tokens cached, about 0.2 s"
     oracle.prediction.handle(ChatsCached({}))
     assert not oracle.prediction._pause.isActive()
+
+
+def test_it_is_asked_again_when_the_pages_of_the_chat_on_show_come_or_go(oracle: Oracle) -> None:
+    answered(oracle.stage, "one", "two")
+    shown = oracle.stage.chat.chat
+    assert shown
+    memory = {shown.id: ChatMemory(4096, 0, 0), "another": ChatMemory(512, 0, 0)}
+    oracle.prediction.handle(ChatsCached(memory))
+    assert oracle.asked() == []
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.handle(ChatsCached({shown.id: memory[shown.id]}))
+    assert not oracle.prediction._pause.isActive()
+    oracle.prediction.handle(ChatsCached({}))
+    oracle.pause()
+    assert len(oracle.asked()) == 2
+    oracle.answer(oracle.asked()[-1], cached=2)
+    assert oracle.prediction.words == "2 of 8,140 tokens cached, about 0.2 s"
+
+
+def test_pages_that_leave_with_their_model_do_not_bring_it_back(oracle: Oracle) -> None:
+    answered(oracle.stage, "one", "two")
+    shown = oracle.stage.chat.chat
+    assert shown
+    oracle.prediction.handle(ChatsCached({shown.id: ChatMemory(4096, 0, 0)}))
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.handle(ChatsCached({shown.id: ChatMemory(0, 4096, 0)}))
+    oracle.stage.models.handle(ModelUnloaded("/models/tiny", "idle"))
+    oracle.prediction.renew()
+    oracle.pause()
+    assert len(oracle.asked()) == 1
+    oracle.predict("hello there")
