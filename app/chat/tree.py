@@ -115,10 +115,9 @@ class MessageTree:
 
     def _remember(self) -> Iterable[ChatMessage]:
         for parent_id, child_id in zip(self._path, self._path[1:], strict=False):
-            parent = self._messages[parent_id]
-            shown = None if child_id == self._children[parent_id][-1] else child_id
-            if parent.shown_child != shown:
-                self._messages[parent_id] = replace(parent, shown_child=shown)
+            if self._below(parent_id) != child_id:
+                shown = None if child_id == self._children[parent_id][-1] else child_id
+                self._messages[parent_id] = replace(self._messages[parent_id], shown_child=shown)
                 yield self._messages[parent_id]
 
 

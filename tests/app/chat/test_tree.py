@@ -78,6 +78,15 @@ def test_only_what_changed_is_to_be_saved() -> None:
     assert [(m.id, m.shown_child) for m in tree.add(message("f", "a"))] == [("a", None)]
 
 
+def test_a_stored_way_to_the_only_version_is_left_when_another_comes() -> None:
+    """As where several answers were asked for, and one was left of them."""
+    stored = [replace(message("a"), shown_child="b"), message("b", "a")]
+    tree = MessageTree(stored, "b")
+    changed = tree.add(message("c", "a"))
+    reopened = MessageTree([*({one.id: one for one in (*stored, *changed)}.values()), message("c", "a")], "a")
+    assert shown(tree) == shown(reopened) == "a c"
+
+
 def test_a_newer_version_of_a_message_keeps_its_place() -> None:
     tree = forked()
     tree.switch("d", -1)
