@@ -11,6 +11,11 @@ from pathlib import Path
 from engine.errors import ModelError
 from metal.trial_messages import tells_of_memory
 
+_OTHER_WORDS = (
+    os.strerror(errno.EAGAIN),  # of C++, where there is none for another thread
+    "maximum allowed buffer size",  # of MLX, for a tensor larger than any that a Mac's GPU can have
+)
+
 
 def is_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: what Python, the system, MLX or C++ say then."""
@@ -20,7 +25,8 @@ def is_of_memory(error: BaseException) -> bool:
         case OSError():
             return error.errno == errno.ENOMEM
         case RuntimeError():
-            return tells_of_memory(str(error)) or os.strerror(errno.EAGAIN) in str(error)  # no thread
+            text = str(error)
+            return tells_of_memory(text) or any(words in text for words in _OTHER_WORDS)
         case _:
             return False
 

@@ -89,6 +89,10 @@ def test_memory_that_runs_out_while_rows_are_put_in_order_is_told(
         RuntimeError("[METAL] Command buffer execution failed: Insufficient Memory (00000008)"),
         RuntimeError("cudaMallocAsync(&data, size, stream) failed: out of memory"),
         RuntimeError("Resource temporarily unavailable"),
+        RuntimeError(
+            "[metal::malloc] Attempting to allocate 48736917632 bytes which is greater than the maximum "
+            "allowed buffer size of 30150672384 bytes."
+        ),
     ],
 )
 def test_what_says_that_memory_ran_out_becomes_one_line(error: Exception) -> None:
