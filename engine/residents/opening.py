@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import mlx.core as mx
@@ -70,7 +71,8 @@ def open_model(
         trying = LoadProgress(load_id, total, total, is_trying=True)
         model.prove_block_kernels(lambda: emit(trying), is_closing, beside.go_on)
     except BaseException:
-        mx.clear_cache()
+        with suppress(Exception):  # where memory has run out that may break as well
+            mx.clear_cache()
         raise
     return Serving(model, opened.settings, emit, draft)
 
