@@ -179,8 +179,8 @@ class Keep:
 class Share:
     """`chat` is new and begins as another one: what is cached of `tokens` is its own too, also on SSD.
 
-    So it is counted as the chat's, and stays when the other is forgotten. Nothing of a model that is not in
-    memory then is shared before the chat asks for something.
+    So it is counted as the chat's, and stays when the other is forgotten. A model that rests is loaded for
+    it; of one that is not loaded nothing is shared before the chat asks for something.
 
     Attributes:
         tokens: the exact ids that the two have in common, from the first token on.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from engine.commands import Flush, Forget, Keep, Pin, Release, Share
+from engine.errors import EngineError
 from engine.events.cache import Flushed, Freed
 from engine.events.events import Event
 from engine.residents.residents import Residents
@@ -30,8 +32,8 @@ def handle_cache(command: CacheCommand, models: Residents, emit: Callable[[Event
             else:
                 emit(Freed(command.chat, 0, 0))
         case Share():
-            if (serving := models.find(command.model)) is not None:
-                serving.chats.share(command.chat, command.tokens)
+            with suppress(EngineError):  # nothing is there that could be the branch's
+                models.wanted(command.model).chats.share(command.chat, command.tokens)
         case Pin():
             for serving in models.servings:
                 serving.chats.pin(command.chat, command.pinned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from engine import (
     Finished,
     Forget,
     Generate,
+    ModelUnloaded,
     Predict,
     Predicted,
     SamplingParams,
@@ -95,6 +97,27 @@ def test_it_is_found_on_ssd_after_a_restart_although_its_chat_is_forgotten(
         listener.load(model)
         ask(listener, "next", "branch", (*line, 5, 6, 7), model)
         assert report(listener, "next").restored_tokens == (len(line) - 1) // PAGE * PAGE
+
+
+def test_it_stays_although_its_model_rested_when_it_began(
+    models: tuple[Path, Path], settings: Callable[[], EngineSettings]
+) -> None:
+    model, _ = models
+    with running_engine(replace(settings(), unload_after=0.05)) as listener:
+        listener.load(model)
+        end = ask(listener, "old", "old", PROMPT, model)
+        listener.wait(lambda event: event == ModelUnloaded(str(model), "idle"))
+        line = (*PROMPT, *end.tokens)
+        listener.submit(Share("branch", line, str(model)))
+        listener.submit(Forget("old"))
+        told = listener.wait(
+            lambda event: isinstance(event, ChatsCached) and event.chats.keys() == {"branch"}
+        )
+        assert isinstance(told, ChatsCached)
+        assert told.chats["branch"].ssd_bytes > 0
+        ask(listener, "next", "branch", (*line, 5, 6, 7), model)
+        found = report(listener, "next")
+        assert found.cached_tokens + found.restored_tokens == (len(line) - 1) // PAGE * PAGE
 
 
 def test_what_is_missing_of_it_later_was_evicted(models: tuple[Path, Path]) -> None:
