@@ -38,12 +38,16 @@ class ModelGuesses:
         self._sequence, self._plain = sequence, costs.lookup
         self._drafter, self._gain = ModelDrafter(model), costs.model
         self._told = 0  # tokens
+        self._may_draft = True  # as it was asked last
         self._gain.began()
 
     @property
     def may_rest(self) -> bool:
-        """Whether it was not worth a draft when it was asked last: the next tokens need no look at once."""
-        return self._gain.declines
+        """Whether it could not draft, or that was not worth it, when it was asked last.
+
+        The next tokens need no look at once then.
+        """
+        return not self._may_draft or self._gain.declines
 
     def stepped(self, tokens: int, seconds: float, steps: int = 1) -> None:
         """See SpeculationGain; not for a step during which the draft model read."""
@@ -55,14 +59,13 @@ class ModelGuesses:
 
     def best(self, most: int, lengths: Lengths) -> int:
         """How many of at most `most` tokens to draft now; 0 to decode plainly."""
-        if (
-            most <= 0
-            or self._gain.is_out_of_question
-            or not self._drafter.knows_all
-            or not self._drafter.is_warm(self._sequence.length)
-        ):
-            return 0
-        return self._gain.best(most, lengths())
+        self._may_draft = (
+            most > 0
+            and not self._gain.is_out_of_question
+            and self._drafter.knows_all
+            and self._drafter.is_warm(self._sequence.length)
+        )
+        return self._gain.best(most, lengths()) if self._may_draft else 0
 
     def reads_on(self, most: int, lengths: Lengths) -> bool:
         """Whether a draft would pay but for text that the draft model has not read; it has some more now.

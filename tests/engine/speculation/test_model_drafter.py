@@ -9,7 +9,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import EngineSettings, Finished, Forget, Generate
+from engine import EngineSettings, Finished, Forget, Generate, SamplingParams
 from engine.loading.model import load_model
 from engine.runner import Runner
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
@@ -111,6 +111,26 @@ def test_a_draft_model_that_was_never_right_does_not_read_the_next_long_text(
         reading.tokens.clear()
         turns(listener, tuple(rng.randrange(300, 3000) for _ in range(3000)), "long")
         assert sum(reading.tokens) < 2000
+
+
+def test_while_a_draft_model_cannot_draft_most_tokens_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a GPU until what it launches is compiled: looking is a tenth of a small model's step."""
+    looks, guess = list[Speculation](), Speculation.guess
+
+    def noted(speculation: Speculation, seconds: float | None, steps: int = 1) -> None:
+        looks.append(speculation)
+        guess(speculation, seconds, steps)
+
+    monkeypatch.setattr(Speculation, "guess", noted)
+    monkeypatch.setattr(ModelDrafter, "is_warm", lambda drafter, length: False)
+    flat, prompt = SamplingParams(temperature=100, seed=1), tuple(range(300, 340))
+    with running_engine() as listener:
+        listener.load(GUIDE, draft=GUIDE)
+        listener.submit(Generate("a", tokens=prompt, max_tokens=200, ignore_eos=True, sampling=flat))
+        assert listener.finished("a").drafted_tokens == 0
+    assert len(looks) < 100
 
 
 def test_a_draft_model_gives_back_pages_that_its_window_has_left(
