@@ -184,6 +184,7 @@ def test_one_that_rests_and_cannot_be_loaded_anew_is_said_to_be_gone(tmp_path: P
         assert listener.failed("later").kind == "NoModel"
 
 
+@pytest.mark.usefixtures("forgotten_on_the_spot")
 def test_a_chat_that_is_forgotten_while_it_rests_leaves_no_page(resting: Listener, tmp_path: Path) -> None:
     assert owners_in(tmp_path / "kv") == {"c"}
     resting.submit(Forget("c"))
