@@ -82,7 +82,6 @@ class SelfCheck:
     def _are_alike(self, stored: int, anew: int) -> bool:
         """Whether two pages hold the same in every layer; what is not finite is not alike."""
         arena, size = self._model.arena, self._model.pager.page_size
-        arena.synchronize()
         theirs, ours = page_spans([stored], size), page_spans([anew], size)
         differences = [
             mx.square(right - left).sum() / mx.maximum(mx.square(right).sum(), _NOTHING)
@@ -100,7 +99,7 @@ class SelfCheck:
         first = tree.first_seen(table.length)
         if first == len(table.pages):  # a window of one token, which sees nothing that is stored
             return None
-        if not first or table.pages[first - 1] != NO_PAGE:
+        if not first:
             return pager.fork(table)
         node = tree.node_at(table.pages[first])
         before = node.parent if node else None
