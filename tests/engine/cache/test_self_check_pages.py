@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -30,10 +31,10 @@ class Checked:
     def agrees(self) -> bool:
         return self._check.agrees(self._runner, self.table, PROMPT)
 
-    def spoil(self, page: int, by: float) -> None:
+    def spoil(self, page: int, by: float, layer: int = 0) -> None:
         pages = [self.table.pages[page]]
         data = self.model.arena.read(pages)
-        data.arrays["values"][0, 0, 0] += by
+        data.arrays["values"][layer] += by
         data.copy_into(self.model.arena.memory(pages)(0, 1))
 
     def fill(self, left: int = 0) -> PageTable:
@@ -43,8 +44,8 @@ class Checked:
         return other
 
 
-def asked(folder: Path, **changes: object) -> Checked:
-    model = Model(folder, None, 20, **changes)
+def asked(folder: Path) -> Checked:
+    model = Model(folder, None, 20)
     model.ask("first", PROMPT, chat="c")
     return Checked(model)
 
@@ -125,7 +126,9 @@ def test_layers_without_a_sum_of_squares_are_compared_too(
         return tensors
 
     monkeypatch.setattr("tests.fakes.random_model.random_tensors", scaled)
-    checked = asked(tmp_path, torch_dtype="float16")
+    monkeypatch.setattr("engine.loading.model.compute_dtype", lambda _: mx.float16)  # as a GPU does
+    checked = asked(tmp_path)
+    checked.spoil(11, 0.01 * scale, layer=1)  # which is granted
     assert checked.agrees
     checked.spoil(11, 100.0)
     assert not checked.agrees
