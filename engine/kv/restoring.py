@@ -49,9 +49,10 @@ class Restoring:
         Where it has begun to read what a window sees, all that it would add to nothing.
         """
         full = table.length // self._pager.page_size
+        key = key_before(self._tree, table, tokens, full)
         if self._tree.window is None:
-            return Ahead(full, full, self._end(full, tokens, is_alone))
-        ahead = self.behind(key_before(self._tree, table, tokens, full), full, tokens)
+            return Ahead(full, full, full + len(self._stored(tokens, full, key, is_alone).keys))
+        ahead = self.behind(key, full, tokens)
         return replace(ahead, begin=0) if self._tree.is_torn(table) else ahead
 
     def behind(self, key: bytes, begin: int, tokens: Sequence[int]) -> Ahead:
