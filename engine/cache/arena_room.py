@@ -88,9 +88,9 @@ class ArenaRoom:
 
     def prepare(self, sequence: Sequence) -> float:
         """It has begun, for the first time or again after it gave way; returns seconds of growing."""
-        began, pages, self._following = time.perf_counter(), self._arena.pages, None
+        began, self._following = time.perf_counter(), None
         self._memory.prepare(self._missing(self._batcher.running))
-        return time.perf_counter() - began if self._arena.pages != pages else 0.0
+        return time.perf_counter() - began
 
     def rest(self) -> None:
         """Nobody has a request: what was built ahead and not needed is given back."""

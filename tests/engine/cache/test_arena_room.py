@@ -14,6 +14,7 @@ from engine.kv.growth import settle
 from engine.machine.machine import device_kind
 from engine.requests.request import Request
 from engine.residents.elsewhere import NOBODY, Elsewhere
+from engine.runner import Runner
 from tests.engine.served_model import PROMPT, Model, long_prompt
 
 PAGES = 300
@@ -96,25 +97,6 @@ def test_another_model_s_answers_are_not_held_up_either(tmp_path: Path, grown: l
             model.serving.work()
 
 
-@pytest.mark.parametrize(("at_once", "steps"), [(1 << 30, 1), (1, 6)])
-def test_where_steps_take_long_more_is_built_before_each(
-    at_once: int, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.cache.arena_room.SHARE", 1e6)
-    monkeypatch.setattr("engine.cache.arena_room.LONGEST_S", 60.0)
-    monkeypatch.setattr("engine.cache.arena_room.AT_ONCE", at_once)
-    monkeypatch.setattr("engine.kv.growth.device_kind", lambda: "CUDA")  # a CPU has a thread for it
-    model, _ = beside_an_answer(tmp_path)
-    assert model.model.config.layers * len(model.model.arena.growing.arrays) == 6
-    long, worked = model.request("long", long_prompt(1, PAGES)), 0
-    model.serving.add(long)
-    while not long.clock.prefill_began:
-        model.serving.work()
-        worked += 1
-    assert worked == steps
-    model.serving.cancel_all()
-
-
 def test_a_prompt_alone_has_it_built_at_once(tmp_path: Path, grown: list[tuple[int, int]]) -> None:
     model = Model(tmp_path, None, max_position_embeddings=8192)
     grown.clear()
@@ -138,6 +120,40 @@ def test_an_answer_that_outgrows_the_arena_finds_it_built(
         settle()
     ((_, ahead),) = grown
     assert ahead == arena.pages * arena.page_bytes
+    model.serving.cancel_all()
+
+
+@pytest.mark.usefixtures("grown")
+def test_who_comes_after_one_that_was_cancelled_waits_for_its_own_pages_alone(tmp_path: Path) -> None:
+    model, _ = beside_an_answer(tmp_path)
+    model.serving.add(model.request("long", long_prompt(1, PAGES)))
+    model.serving.work()
+    model.serving.cancel("long")
+    short = model.request("short", long_prompt(2, 2))
+    model.serving.add(short)
+    model.serving.work()
+    assert short.clock.prefill_began
+    model.serving.cancel_all()
+
+
+@pytest.mark.parametrize("answer", [104, 4 * ANSWER_ROOM])
+def test_who_begins_has_it_grown_for_those_beside_it_too_as_was_foretold(
+    answer: int, tmp_path: Path, grown: list[tuple[int, int]]
+) -> None:
+    model, chat = beside_an_answer(tmp_path, answer=answer)
+    arena, pager = model.model.arena, model.model.pager
+    grown.clear()
+    long = model.request("long", long_prompt(1, PAGES), answer=answer)
+    lengths = len(PROMPT), len(long.prompt)
+    ends = [min(length + answer, length + 1 + ANSWER_ROOM) for length in lengths]
+    foretold = model.serving._room.needed(long)
+    assert foretold == sum(-(-end // 16) for end in ends)
+    model.serving.add(long)
+    while not long.clock.prefill_began:
+        model.serving.work()
+    assert len(chat.sequences[0].generated) < answer
+    assert arena.pages == arena.pages_for(foretold, pager.total_pages)
+    assert [ahead for _, ahead in grown] == [arena.pages * arena.page_bytes]
     model.serving.cancel_all()
 
 
@@ -171,6 +187,27 @@ def test_where_the_budget_has_no_room_for_both_it_grows_at_once(
     model.serving.cancel_all()
 
 
+def test_pages_that_a_prompt_is_still_to_take_are_not_free(
+    tmp_path: Path, grown: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that is longer than was thought takes them while the prompt is read."""
+    monkeypatch.setattr("engine.cache.arena_room.ANSWER_ROOM", 32)
+    monkeypatch.setattr("engine.cache.arena_room.NEAR_PAGES", 1)
+    monkeypatch.setattr(Runner, "has_aside", False)
+    model, _ = beside_an_answer(tmp_path)
+    sizer = model.serving._batcher.chunks
+    monkeypatch.setattr(sizer, "next", lambda begin, remaining, answers=0: min(5, remaining))  # pyright: ignore
+    monkeypatch.setattr(sizer, "layers", lambda tokens, left, answers=0: left)  # pyright: ignore
+    grown.clear()
+    long = model.request("long", long_prompt(1, 45))
+    model.serving.add(long)
+    while not long.sequences[0].generated:
+        model.serving.work()
+        settle()
+    assert grown == [(64, model.model.arena.pages * model.model.arena.page_bytes)]
+    model.serving.cancel_all()
+
+
 @pytest.mark.parametrize("for_good", [False, True])
 def test_what_breaks_while_it_is_built_ahead_is_nobody_s_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for_good: bool
@@ -188,7 +225,10 @@ def test_what_breaks_while_it_is_built_ahead_is_nobody_s_step(
 
     with monkeypatch.context() as patch:
         patch.setattr(growing, "_makers", {keys: broken, **dict(others)})
-        model.serving.add(model.request("long", long_prompt(1, PAGES)))
+        long = model.request("long", long_prompt(1, PAGES))
+        model.serving.add(long)
+        model.serving.work()
+        assert bool(long.clock.prefill_began) != for_good  # it waits for nothing
         while model.serving.busy:
             model.serving.work()
     ends = {event.id: event for event in model.events if isinstance(event, Finished | Failed)}
@@ -199,3 +239,30 @@ def test_what_breaks_while_it_is_built_ahead_is_nobody_s_step(
         assert "allocate" in ends["long"].error
     else:
         assert isinstance(ends["long"], Finished)
+
+
+def test_what_was_built_before_that_broke_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.cache.arena_room.NEAR_PAGES", 100)  # an answer wants more at once
+    monkeypatch.setattr("engine.kv.growth.device_kind", lambda: "CUDA")
+    model, chat = beside_an_answer(tmp_path, answer=20)
+    growing = model.model.arena.growing
+    keys, (values, make) = growing._makers.items()
+    small, built = 16 * growing.pages, list[int]()
+
+    def broken(slots: int) -> mx.array:
+        built.append(growing.ahead_bytes)
+        if slots > small:
+            raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
+        return make(slots)
+
+    monkeypatch.setattr(growing, "_makers", {**dict([keys]), values: broken})
+    while model.serving.busy and not built:
+        model.serving.work()
+    assert built[0] > 0
+    assert growing.ahead_bytes == 0
+    while model.serving.busy:
+        model.serving.work()
+    (end,) = (event for event in model.events if isinstance(event, Finished))
+    assert len(end.tokens) == chat.most_tokens
