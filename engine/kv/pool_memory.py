@@ -42,7 +42,7 @@ class PoolMemory:
 
 
 def page_spans(pages: Sequence[int], page_size: int) -> list[Span]:
-    """The slots of `pages`, in their order, neighbours merged."""
+    """The slots of `pages`, of which there are some, in their order, neighbours merged."""
     breaks = [index for index in range(1, len(pages)) if pages[index] != pages[index - 1] + 1]
-    rows = zip([0, *breaks], [*breaks, len(pages)], strict=True) if pages else ()
+    rows = zip([0, *breaks], [*breaks, len(pages)], strict=True)
     return [Span(pages[first] * page_size, (pages[end - 1] + 1) * page_size) for first, end in rows]
