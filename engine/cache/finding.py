@@ -178,7 +178,7 @@ class Finding:
     def saved(self, request: Request) -> float:
         """Seconds that its first token would have come later, had nothing been found; 0 where not known."""
         report, prompt = request.report, len(request.prompt)
-        if report is None or not report.cached_tokens + report.restored_tokens:
+        if report is None:
             return 0.0
         found = report.cached_tokens + report.restored_tokens
         whole = self._first_token(prompt, 0, 0)

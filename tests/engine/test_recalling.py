@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from engine.cache.self_check import SelfCheck
 from engine.kv.memory import KVMemory
+from engine.kv.page_data import ROOT_KEY, chain_keys
+from engine.kv.ssd.tier import SsdTier
 from engine.prediction.foresight import Foresight
 from engine.rest.tidying import FREE_AFTER, SPILL_AFTER
 from engine.runner import Runner
@@ -66,6 +69,7 @@ def test_one_that_is_sent_meanwhile_gets_the_rest(tmp_path: Path, rounds: int) -
     model, answer = stored(tmp_path)
     predicted(model)
     model.serving.tidy(0.0)  # builds the arena
+    assert model.model.arena.unmet_bytes == 0
     for _ in range(rounds):
         model.serving.tidy(0.0)
     end, report = model.ask("sent", TOKENS, chat="chat")
@@ -73,6 +77,35 @@ def test_one_that_is_sent_meanwhile_gets_the_rest(tmp_path: Path, rounds: int) -
     assert report.cached_tokens + report.restored_tokens == FULL
     assert end.tokens == answer
     assert model.serving.next_tidying != 0
+    model.serving.close()
+
+
+def test_what_is_quicker_to_compute_by_now_stays_on_ssd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = stored(tmp_path)
+    assert predicted(model) == (0, FULL)
+    monkeypatch.setattr(Foresight, "should_restore", lambda self, tokens, context, read, met_bytes: False)
+    model.rest(0.0)
+    assert model.model.memory.counts.restored_pages == 0
+    assert predicted(model) == (0, 0)
+    model.serving.close()
+
+
+def test_the_system_is_told_what_will_be_read_and_the_host_meets_where_that_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = stored(tmp_path)
+    expected = list[Sequence[bytes]]()
+    monkeypatch.setattr(SsdTier, "expect", lambda _, keys: expected.append(keys))
+    model.ask("other", long_prompt(1, 3), chat="other")  # for which the arena has grown enough
+    assert model.model.arena.unmet_bytes > 0
+    assert predicted(model) == (0, FULL)
+    keys = chain_keys(ROOT_KEY, [TOKENS[begin : begin + 16] for begin in range(0, FULL, 16)])
+    assert [tuple(each) for each in expected] == [keys]
+    model.rest(0.0)
+    assert model.model.memory.counts.restored_pages == 37
+    assert model.model.arena.unmet_bytes == 0
     model.serving.close()
 
 
@@ -128,6 +161,15 @@ def test_what_others_have_in_memory_is_not_taken_for_it(tmp_path: Path) -> None:
     assert model.model.memory.counts.restored_pages == 0
     assert model.model.memory.chats()["other"].memory_bytes == held
     assert predicted(model)[1] == spilled
+    model.serving.close()
+
+
+def test_where_the_system_has_no_memory_for_it_none_is_built_for_what_was_asked_about(tmp_path: Path) -> None:
+    model, _ = stored(tmp_path)
+    model.serving._tidying._is_short = lambda more: more > 0
+    assert predicted(model) == (0, FULL)
+    model.rest(0.0)
+    assert (model.model.arena.pages, model.model.memory.counts.restored_pages) == (0, 0)
     model.serving.close()
 
 

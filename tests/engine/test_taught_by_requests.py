@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.kv.pool_memory import PoolMemory
 from engine.prediction.foresight import Foresight
 from engine.prediction.prediction import Rates
 from engine.rest.tidying import FREE_AFTER
@@ -116,16 +118,19 @@ def test_growing_memory_is_no_cost_of_the_prompt_and_foretold(
     assert new == len(long)
     assert seconds <= whole - slow
     grown = Foresight.first_token  # with what growing took, where there is no room
-    seen = list[int]()
+    seen = list[tuple[int, int]]()
 
     def noted(self: Foresight, *known: Any, **_: Any) -> float | None:
-        seen.append(known[-2])
+        seen.append(known[-2:])
         return grown(self, *known)
 
     monkeypatch.setattr(Foresight, "first_token", noted)
-    model.serving.predict(model.request("?", PROMPT))
-    model.serving.predict(model.request("??", long_prompt(3, 60)))
-    assert seen == [0, 2 * arena.pages * arena.page_bytes]
+    free, unmet = arena.pages - model.model.pager.high_water, arena.unmet_bytes
+    for name, prompt in (("?", PROMPT), ("??", long_prompt(3, free)), ("???", long_prompt(3, free + 1))):
+        model.serving.predict(model.request(name, prompt))
+    twice = 2 * arena.pages * arena.page_bytes
+    assert seen == [(0, unmet), (0, unmet), (twice, twice)]
+    assert unmet > 0
 
 
 def test_a_models_first_request_says_nothing_of_restoring(
@@ -143,6 +148,51 @@ def test_a_models_first_request_says_nothing_of_restoring(
     _, report = model.ask("once more", PROMPT, chat="chat")
     assert report.restored_tokens > 0
     assert [kind for kind, *_ in lessons] == ["returned"]
+    model.serving.close()
+
+
+def test_what_new_memory_takes_before_pages_come_back_is_learned_apart_from_that(
+    tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    met = list[tuple[int, float]]()
+    monkeypatch.setattr(Foresight, "met", lambda self, nbytes, seconds: met.append((nbytes, seconds)))
+    model, slow = Model(tmp_path, tmp_path / "kv"), 0.3
+    model.ask("first", PROMPT, chat="chat")
+    model.rest(FREE_AFTER)
+    arena, memory = model.model.arena, model.model.arena.memory
+
+    def slowly(pages: Sequence[int]) -> PoolMemory:
+        time.sleep(0 if pages else slow)
+        return memory(pages)
+
+    monkeypatch.setattr(arena, "memory", slowly)
+    lessons.clear()
+    met.clear()
+    began = time.perf_counter()
+    _, report = model.ask("again", PROMPT, chat="chat")
+    whole = time.perf_counter() - began
+    assert report.restored_tokens > 0
+    ((nbytes, meeting),) = met
+    assert nbytes == arena.pages * arena.page_bytes
+    assert meeting >= slow
+    ((kind, _, seconds),) = lessons
+    assert kind == "returned"
+    assert seconds <= whole - slow
+    model.serving.close()
+
+
+def test_a_window_of_which_more_comes_back_than_is_read_teaches_nothing_of_reading(
+    tmp_path: Path, lessons: list[LESSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore_always(monkeypatch)
+    model = Model(tmp_path, tmp_path / "kv", family="mistral", sliding_window=64)
+    model.ask("first", PROMPT, chat="chat")
+    model.rest(FREE_AFTER)
+    lessons.clear()
+    _, report = model.ask("again", PROMPT, chat="chat")
+    assert report.restored_tokens > 0
+    assert not lessons
     model.serving.close()
 
 
