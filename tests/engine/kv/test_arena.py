@@ -194,6 +194,19 @@ def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
             assert mx.any(keys != 0)
 
 
+def test_kernels_that_come_later_see_the_pools_as_they_are_then() -> None:
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    arena.reserve(4, limit=4)
+    for layer in range(LAYERS):
+        arena.write_layer(layer, *some(rng, SIZE), [Span(0, SIZE)])
+    for by_views in (True, False):
+        arena.work_in_place([], by_views=by_views)
+        for layer in range(LAYERS):
+            keys, _ = arena.read_layer(layer, [Span(0, SIZE)])
+            seen = arena.pools.layer(layer).keys
+            assert mx.array_equal(seen if by_views else seen[0, :SIZE], keys[0])
+
+
 def test_the_host_meets_the_arrays_of_each_growth_once() -> None:
     arena, told = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), list[tuple[int, float]]()
     arena.met = lambda nbytes, seconds: told.append((nbytes, seconds))
