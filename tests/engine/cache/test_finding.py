@@ -131,6 +131,15 @@ def test_a_chat_that_was_forgotten_while_it_was_asked_about_does_not_come_back_w
     model.serving.close()
 
 
+def test_what_a_branch_shares_is_missed_when_it_is_gone(tmp_path: Path) -> None:
+    model = Model(tmp_path, None)
+    model.ask("first", TOKENS, chat="chat")
+    model.serving.chats.share("branch", TOKENS)
+    model.model.memory.evict_all()
+    _, report = model.ask("again", TOKENS, chat="branch")
+    assert (report.missed_from, report.reason) == (0, "evicted")
+
+
 def test_of_what_was_forgotten_or_never_computed_nothing_is_missed(tmp_path: Path) -> None:
     """The last token of an answer is not computed: a template may put another one there."""
     model = Model(tmp_path, None)

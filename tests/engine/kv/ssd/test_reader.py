@@ -146,3 +146,23 @@ def test_closed_ones_end_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in own:
         thread.join(60)
         assert not thread.is_alive()
+
+
+def test_what_waits_when_they_are_closed_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssd_reader, "THREADS", 1)
+    before, readers, ran = set(threading.enumerate()), SideBySide(), list[int]()
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        has_begun.set()
+        assert may_end.wait(60)
+
+    readers.later(slow)
+    readers.later(lambda: ran.append(1))
+    assert has_begun.wait(60)
+    own = set(threading.enumerate()) - before
+    readers.close()
+    may_end.set()
+    for thread in own:
+        thread.join(60)
+    assert not ran
