@@ -73,3 +73,7 @@ def test_the_last_step_of_a_slow_host_is_not_for_nothing() -> None:
 
 def test_a_step_alone_takes_all_of_its_time() -> None:
     assert pipeline([(0.010, 0.020)]) == [pytest.approx(0.030, rel=1e-3)]
+
+
+def test_steps_that_take_about_as_long_to_build_are_all_known() -> None:
+    assert None not in pipeline([(0.010, 0.001), (0.013, 0.001)] * 4)

@@ -85,3 +85,59 @@ def test_a_way_that_cannot_be_taken_is_not_waited_for() -> None:
     for _ in range(1000):
         ways.took(is_mixed=False, mixed=None, apart=Pace(1.0, fits=True))
     assert not ways.is_mixed
+
+
+RESTS, TRIAL, OTHERS = (40, 1500), 40, 200
+
+
+def step(ways: Ways, steps: int, tried: Pace | None, before: Pace | None, *, is_mixed: bool) -> None:
+    """Of a prompt, with MIXED as what is tried."""
+    for _ in range(steps):
+        ways.took(is_mixed=is_mixed, mixed=tried, apart=before)
+
+
+@pytest.mark.parametrize(
+    ("tried", "before", "is_better"),
+    [
+        (Pace(10.6, fits=True), Pace(10.0, fits=True), True),
+        (Pace(10.4, fits=True), Pace(10.0, fits=True), False),
+        (Pace(5.0, fits=True), None, True),
+        (Pace(0.0, fits=False), None, False),
+        (Pace(20.0, fits=False), Pace(10.0, fits=True), False),
+        (None, Pace(10.0, fits=True), False),
+    ],
+)
+def test_the_other_way_is_taken_where_a_trial_has_shown_that_it_is_clearly_faster(
+    tried: Pace | None, before: Pace | None, is_better: bool
+) -> None:
+    ways = Ways()
+    step(ways, RESTS[0] - 1, tried, before, is_mixed=False)
+    assert not ways.is_mixed
+    step(ways, 1, tried, before, is_mixed=False)
+    assert ways.is_mixed
+    step(ways, OTHERS - 1, Pace(1.0, fits=True), before, is_mixed=False)  # of chunks that were begun before
+    assert ways.is_mixed
+    step(ways, TRIAL, tried, before, is_mixed=True)
+    assert ways.is_mixed is is_better
+    step(ways, RESTS[1] - 1, tried, before, is_mixed=is_better)
+    assert ways.is_mixed is is_better
+    step(ways, 1, tried, before, is_mixed=is_better)
+    assert ways.is_mixed is not is_better
+
+
+def test_the_way_back_is_judged_by_its_own_pace() -> None:
+    ways = Ways(is_mixed=True, rest=1)
+    step(ways, 1, Pace(10.0, fits=True), None, is_mixed=True)
+    assert not ways.is_mixed
+    step(ways, TRIAL, Pace(10.0, fits=True), Pace(9.0, fits=True), is_mixed=False)
+    assert ways.is_mixed
+    step(ways, RESTS[1], Pace(10.0, fits=True), Pace(11.0, fits=True), is_mixed=True)
+    step(ways, TRIAL, Pace(10.0, fits=True), Pace(11.0, fits=True), is_mixed=False)
+    assert not ways.is_mixed
+
+
+@pytest.mark.parametrize(("work", "is_promising"), [(1.04, False), (1.06, True)])
+def test_a_trial_has_to_promise_clearly_more_than_there_is(work: float, is_promising: bool) -> None:
+    """Of two sizes that were measured at rest one alone is short enough."""
+    mixing = Mixing({10: 2.0, 1000: 3.0})  # 10 tokens through 4 layers in 0.2 s
+    assert mixing.is_promising(Pace(200.0 / work, fits=True), 4, 0.1, 0.25) is is_promising

@@ -309,6 +309,12 @@ def test_who_is_held_up_for_a_moment_tries_at_once_but_where_there_was_a_problem
     assert not problem.may_try
     now += 30.0
     assert problem.may_try
+    problem.failed(OSError(errno.EIO, "broken"))  # it was not held then
+    problem.was_held()
+    assert "broken" in problem.reason
+    now += LONG_S
+    problem.was_held()
+    assert "for long" in problem.reason
 
 
 def test_one_run_alone_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
