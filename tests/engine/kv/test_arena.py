@@ -140,7 +140,7 @@ def test_released_memory_comes_back_empty(bits: int | None) -> None:
 def test_growth_is_told_with_all_bytes_and_as_it_was_foretold() -> None:
     arena, told = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32), list[tuple[int, float]]()
     arena.grew = lambda nbytes, seconds: told.append((nbytes, seconds))
-    for pages in (3, 2, 200, 201):
+    for pages in (3, 2, 64, 200, 201, 212):
         foretold = arena.pages_for(pages, 300)
         arena.reserve(pages, 300)
         assert arena.pages == foretold

@@ -39,6 +39,7 @@ def test_the_next_smaller_size_that_was_measured_stands_for_those_between() -> N
     costs = measured(2, [0.1] * FEW)
     costs.add(4, 9, 0.5)
     assert [costs.typical_below(at) for at in (1, 2, 3, 5)] == [None, 0.1, 0.1, 0.1]
+    assert [measured(0, [0.2] * FEW).typical_below(at) for at in (0, 1)] == [0.2, 0.2]
 
 
 def test_the_thickest_is_one_that_was_measured() -> None:

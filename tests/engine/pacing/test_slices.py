@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.pacing.slices import Size, SliceSizer
+import pytest
+
+from engine.pacing.slices import Pace, Size, SliceSizer
 
 ALONE, TOKEN = 0.0017, 4.5e-7
 """Seconds of an answer's step, and of a layer of a prompt's token, logged on an H200."""
@@ -62,6 +64,28 @@ def layers(seconds: Callable[[int], float], token: float, count: int = 300) -> l
         sizer.took(size, seconds(size.work), ALONE, token)
         taken.append(size.layers)
     return taken
+
+
+@pytest.mark.parametrize(
+    ("tokens", "takes", "pace"),
+    [
+        (16, 1.04, Pace(16 / 1.04, fits=True)),
+        (16, 1.06, Pace(0.0, fits=False)),  # nothing is thinner
+        (64, 1.04, Pace(64 / 1.04, fits=True)),
+        (64, 1.06, None),
+        (64, 2.6, None),
+        (64, 2.7, Pace(0.0, fits=False)),
+    ],
+)
+def test_a_pace_is_known_by_steps_that_were_short_enough_or_hopeless(
+    tokens: int, takes: float, pace: Pace | None
+) -> None:
+    """Of steps that may take a second, and took so long."""
+    sizer = SliceSizer([Size(tokens, 1) for tokens in (16, 64)])
+    assert sizer.pace(0.1, 1.0) is None
+    for _ in range(5):
+        sizer.took(Size(tokens, 1), takes, 0.1, 0.0)
+    assert sizer.pace(0.1, 1.0) == (pace if pace is None else Pace(pytest.approx(pace.work), pace.fits))
 
 
 def test_one_layer_that_cost_next_to_nothing_does_not_bring_many() -> None:

@@ -292,31 +292,6 @@ def test_nothing_is_tried_before_it_is_time(tmp_path: Path, monkeypatch: pytest.
     assert tier.reason
 
 
-def test_who_is_held_up_for_a_moment_tries_at_once_but_where_there_was_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr("engine.kv.ssd.problem.AGAIN_S", 30.0)
-    monkeypatch.setattr("engine.kv.ssd.problem.time", SimpleNamespace(monotonic=lambda: now))
-    problem = SsdProblem(tmp_path)
-    problem.was_held()
-    assert (problem.reason, problem.may_try) == ("", True)
-    problem.failed(OSError(errno.EIO, "broken"))
-    assert not problem.may_try
-    now += 30.0
-    assert problem.may_try
-    problem.was_held()
-    assert not problem.may_try
-    now += 30.0
-    assert problem.may_try
-    problem.failed(OSError(errno.EIO, "broken"))  # it was not held then
-    problem.was_held()
-    assert "broken" in problem.reason
-    now += LONG_S
-    problem.was_held()
-    assert "for long" in problem.reason
-
-
 def test_one_run_alone_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cache"
     folder.write_text("not a folder")
