@@ -155,7 +155,6 @@ class Arena:
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
         self._due, self.unmet_bytes = None, 0
-        self._hide()
         self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
         self.growing.release()
         self._show()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -192,6 +196,59 @@ def test_views_are_of_the_pools_as_they_are_now_and_a_write_copies_none(
             assert mx.array_equal(held.layer(layer).keys, keys[0])
             assert mx.array_equal(held.layer(layer).values, values[0])
             assert mx.any(keys != 0)
+
+
+@pytest.mark.usefixtures("settled_memory")
+def test_no_view_keeps_what_a_growth_or_its_end_has_replaced() -> None:
+    """Of smaller arrays one layer's are there at most when the last of the larger ones are."""
+    arena = Arena(8, HEADS, DIM, SIZE, mx.float32)
+    arena.work_in_place([], by_views=True)
+    arena.reserve(1000, limit=2000)
+    before, smaller = mx.get_active_memory(), arena.pages * arena.page_bytes
+    mx.reset_peak_memory()
+    arena.reserve(2000, limit=2000)
+    assert mx.get_peak_memory() - before < arena.pages * arena.page_bytes - smaller / 2
+    arena.release()
+    mx.synchronize()
+    assert mx.get_active_memory() < before - smaller / 2
+
+
+def broken(folder: Path) -> Callable[[], mx.array]:
+    """Arrays that look like any other until they are evaluated."""
+    mx.save(str(folder / "broken.npy"), mx.zeros((HEADS, SIZE, DIM)))
+    arrays = [mx.load(str(folder / "broken.npy")) for _ in range(3)]
+    os.truncate(folder / "broken.npy", 200)
+    with pytest.raises(RuntimeError):
+        mx.eval(arrays.pop())
+    return arrays.pop  # pyright: ignore[reportReturnType]
+
+
+def test_what_a_launch_broke_is_not_waited_for_any_more_when_all_is_freed(tmp_path: Path) -> None:
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    arena.work_in_place([])
+    arena.reserve(4, limit=4)
+    arena.pools.hand_on(1, broken(tmp_path)())
+    arena.release()
+    arena.reserve(4, limit=4)
+    assert not any(array.any() for array in arena.read([0, 3]).arrays.values())
+
+
+@BITS
+def test_what_was_written_is_waited_for_in_the_last_layer_and_not_held(
+    bits: int | None, tmp_path: Path
+) -> None:
+    rng, arena = np.random.default_rng(0), Arena(LAYERS, HEADS, DIM, SIZE, mx.float32, bits)
+    arena.reserve(4, limit=4)
+    addresses = [address(array) for array in arena.state()]
+    for _ in range(2):
+        for layer in range(LAYERS):
+            arena.write_layer(layer, *some(rng, SIZE), [Span(0, SIZE)])
+        held = arena.written()
+        mx.eval(held)
+    assert [address(array) for array in arena.state()] == addresses
+    arena.write_layer(LAYERS - 1, *[broken(tmp_path)()] * 2, [Span(0, SIZE)])
+    with pytest.raises(RuntimeError):
+        mx.eval(arena.written())
 
 
 def test_kernels_that_come_later_see_the_pools_as_they_are_then() -> None:

@@ -90,3 +90,18 @@ def test_it_goes_with_the_arrays(arena: Arena, launches: Counter[str]) -> None:
     arena.reserve(PAGES, PAGES)
     assert not any(array.any() for array in arena.read(range(PAGES)).arrays.values())
     assert launches.total() == 0
+
+
+def test_it_is_copied_once_before_what_is_filled_by_the_host(arena: Arena) -> None:
+    source, other = page(arena, 2), arena.read([3])
+    arena.copy(PageCopied(2, 5))
+    other.copy_into(arena.memory([2])(0, 1))
+    assert (page(arena, 2), page(arena, 5)) == (page(arena, 3), source)
+    other.copy_into(arena.memory([5])(0, 1))
+    assert page(arena, 5) == page(arena, 3)
+
+
+def test_what_is_due_is_part_of_the_state(arena: Arena, launches: Counter[str]) -> None:
+    arena.copy(PageCopied(2, 5))
+    arena.state()
+    assert launches.total() == 1
