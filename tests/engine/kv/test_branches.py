@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.kv.memory_world import Shape, World
 
 SIZE = 4
@@ -104,6 +106,17 @@ def test_what_it_shares_on_ssd_is_its_own_there() -> None:
     assert world.share(ANSWERS[0], "branch") == 16
     world.memory.forget("chat")
     assert world.run((*ANSWERS[0], 1), "branch", restore=True) == 16
+    world.check()
+
+
+@pytest.mark.parametrize("has_tier", [False, True])
+@pytest.mark.parametrize(("tokens", "shared"), [(15, 12), (16, 16), (17, 16), (18, 16), (19, 16)])
+def test_it_shares_whole_pages_alone(tokens: int, shared: int, has_tier: bool) -> None:
+    """What was computed ends with two tokens of a page, at the 18th."""
+    world = answered(world_of(has_tier=has_tier))
+    assert world.share(ANSWERS[0][:tokens], "branch") == shared
+    world.memory.forget("chat")
+    assert world.memory.lookup((*ANSWERS[0], 1)).cached_tokens == shared
     world.check()
 
 
