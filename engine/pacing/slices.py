@@ -166,7 +166,7 @@ class SliceSizer:
             self._bold_until = self._steps + _BOLD
             self._tired.pop(left.at, None)
             return left.at
-        if takes > _OVER * may and at:
+        if takes > _OVER * may:
             is_sure = self._since >= _SURE and self._steps >= self._bold_until
             if not is_sure and takes <= _HOPELESS * may:
                 return at

@@ -61,6 +61,20 @@ def test_a_branch_that_goes_on_elsewhere_keeps_what_it_stands_on() -> None:
     world.check()
 
 
+@pytest.mark.parametrize("length", range(len(PROMPT) + 1, len(PROMPT) + 9))
+def test_a_branch_of_any_length_goes_with_the_page_that_its_last_token_is_not_in(length: int) -> None:
+    world = world_of()
+    kept, branch = ANSWERS[0], ANSWERS[1][:length]
+    for tokens in (kept, branch):
+        world.run(tokens[:-1], "chat")
+    own = -(-(length - 1) // SIZE) - len(PROMPT) // SIZE
+    pages = world.memory.cached_pages
+    assert world.let_go("chat", [branch], kept) == (own if length > len(PROMPT) + 1 else 0)
+    assert world.memory.lookup((*kept, 1)).cached_tokens == len(kept) - 1
+    assert world.memory.cached_pages == pages - (own if length > len(PROMPT) + 1 else 0)
+    world.check()
+
+
 def test_pages_that_run_are_free_when_they_end() -> None:
     world = answered(world_of())
     running = world.begin((*ANSWERS[1], 7), "chat")
@@ -103,6 +117,17 @@ def test_what_a_branch_shares_stays_when_the_chat_it_came_from_is_forgotten() ->
 def test_what_it_shares_on_ssd_is_its_own_there() -> None:
     world = answered(world_of(has_tier=True))
     world.memory.evict_all()
+    assert world.share(ANSWERS[0], "branch") == 16
+    world.memory.forget("chat")
+    assert world.run((*ANSWERS[0], 1), "branch", restore=True) == 16
+    world.check()
+
+
+def test_it_shares_what_is_on_ssd_behind_what_is_in_memory() -> None:
+    world = answered(world_of(has_tier=True))
+    world.memory.evict_all()
+    world.run(ANSWERS[0][:10], "chat", restore=True)
+    assert world.memory.lookup((*ANSWERS[0], 1)).cached_tokens < 16
     assert world.share(ANSWERS[0], "branch") == 16
     world.memory.forget("chat")
     assert world.run((*ANSWERS[0], 1), "branch", restore=True) == 16

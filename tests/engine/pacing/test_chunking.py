@@ -99,6 +99,27 @@ def test_of_more_than_so_many_tokens_chunks_are_common(begin: int, length: int, 
     assert sum(not size % LONG for size in taken) >= len(taken) - 2  # but at both ends
 
 
+@pytest.mark.parametrize(
+    ("begin", "tokens", "is_so"),
+    [
+        (0, 256, True),
+        (256, 256, True),
+        (512, 256, False),  # a chunk of 512 has grown there
+        (256, 512, False),
+        (512, 512, True),
+        (0, 128, False),
+        (0, 300, False),
+        (6144, 2048, True),
+        (6144, 6144, True),
+        (0, 5120, False),
+    ],
+)
+def test_common_chunks_are_those_that_grow_and_long_ones_at_their_multiples(
+    begin: int, tokens: int, is_so: bool
+) -> None:
+    assert is_common(begin, tokens) is is_so
+
+
 @pytest.mark.parametrize("answers", [1, 8])
 @pytest.mark.parametrize("token", [0.00005, 0.0002, 0.002])
 def test_beside_answers_a_step_takes_about_twice_theirs(answers: int, token: float) -> None:
@@ -111,8 +132,21 @@ def test_beside_answers_a_step_takes_about_twice_theirs(answers: int, token: flo
 def test_a_last_piece_of_a_few_tokens_teaches_nothing() -> None:
     chunks = ChunkSizer(512, 16, LAYERS)
     chunks.filled(128, 1.0, 0.1)
-    chunks.filled(3, 1.0, 0.1)
+    for _ in range(9):
+        chunks.filled(7, 1.0, 0.1)
+        chunks.filled(128, 1 / 32, 0.1)
     assert chunks.rate == 1280
+    for _ in range(9):
+        chunks.filled(8, 1.0, 0.1)
+    assert chunks.rate == 80
+
+
+def test_the_layers_of_a_chunk_are_dealt_evenly() -> None:
+    chunks, left, dealt = ChunkSizer(512, 16, 22), 22, list[int]()
+    while left:
+        dealt.append(chunks.layers(128, left))
+        left -= dealt[-1]
+    assert dealt == [5, 5, 4, 4, 4]
 
 
 def test_a_step_that_was_held_up_makes_no_slice_thicker() -> None:

@@ -110,3 +110,29 @@ def test_layers_that_are_dealt_evenly_count_as_those_that_were_chosen() -> None:
     for _ in range(12):  # of 22 layers never as many as that
         sizer.took(Size(MOST, most - 1), 10 * ALONE, ALONE, token)
     assert sizer.next(ALONE, token).layers <= most // 2
+
+
+def test_before_anything_is_known_a_slice_is_as_thin_as_can_be() -> None:
+    assert SliceSizer(sizes()).next(ALONE, 0.0) == sizes()[0]
+
+
+@pytest.mark.parametrize(("alone", "may"), [(0.01, 0.019), (0.13, 0.247), (0.14, 0.25), (0.2, 0.25)])
+def test_a_step_may_take_nearly_twice_as_long_and_no_longer_than_the_screen_waits(
+    alone: float, may: float
+) -> None:
+    assert SliceSizer(sizes()).may(alone) == pytest.approx(may)
+
+
+def test_a_short_chunk_goes_in_twice_the_layers_at_most_and_says_nothing_of_thick_slices() -> None:
+    sizer = SliceSizer(sizes())
+    assert steps(sizer, 100, lambda tokens: 0.0009)[-1] == MOST
+    layers = [sizer.most_layers(8)]
+    for _ in range(3):
+        sizer.took(Size(8, layers[-1]), ALONE + 1e-6, ALONE, TOKEN)
+        layers.append(sizer.most_layers(8))
+    assert layers == [4, 8, 16, 32]
+    for _ in range(30):
+        sizer.took(Size(8, 32), 10 * ALONE, ALONE, TOKEN)
+    assert sizer.most_layers(8) < 8
+    assert sizer.next(ALONE, TOKEN) == Size(MOST, 1)
+    assert sizer.pace(ALONE, 1.9 * ALONE) == Pace(pytest.approx(MOST / (ALONE + 0.0009)), fits=True)
