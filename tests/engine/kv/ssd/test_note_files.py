@@ -84,6 +84,20 @@ def test_leases_are_their_owners_and_leave_nothing_open(tmp_path: Path) -> None:
     assert open_files() == before
 
 
+def test_those_that_are_held_keep_no_others(tmp_path: Path) -> None:
+    leases, held, left = (
+        ChatLeases(tmp_path),
+        [f"held {n}" for n in range(9)],
+        [f"left {n}" for n in range(9)],
+    )
+    for one, other in zip(held, left, strict=True):
+        leases.take(one)
+        lease_path(tmp_path, digest_of(other)).touch()
+    end_leases(tmp_path)
+    assert Notes(tmp_path).read() == set(map(digest_of, left))
+    leases.close()
+
+
 def test_a_lease_that_cannot_be_written_is_said_and_stops_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,78 @@
+"""What a model keeps for chats: which pins count, and what a request has room for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.commands import Keep
+from engine.events.cache import ChatsCached, Freed
+from engine.events.events import Stats
+from tests.engine.served_model import PROMPT, Model, long_prompt
+
+
+def asked(folder: Path, *chats: str, pages: int = 64) -> Model:
+    """Chats of PROMPT's length that have nothing in common."""
+    model = Model(folder, None, pages)
+    for number, chat in enumerate(chats):
+        model.ask(chat, long_prompt(number, 4), chat=chat)
+    model.events.clear()
+    return model
+
+
+def test_a_pin_counts_while_its_chat_has_pages_in_memory(tmp_path: Path) -> None:
+    model = asked(tmp_path, "a")
+    chats = model.serving.chats
+    chats.pin("nowhere", True)
+    assert not chats.holds_pinned
+    chats.pin("a", True)
+    assert chats.holds_pinned
+    chats.forget("a")
+    assert not chats.holds_pinned
+    model.ask("again", PROMPT, chat="a")
+    assert not chats.holds_pinned
+    model.ask("first of it", PROMPT, chat="nowhere")
+    assert chats.holds_pinned
+    chats.pin("nowhere", False)
+    assert not chats.holds_pinned
+
+
+def test_what_is_pinned_for_others_is_no_room_for_a_chat_or_what_it_does_not_begin_with(
+    tmp_path: Path,
+) -> None:
+    model = asked(tmp_path, "a", "b", "c")
+    chats, of_a = model.serving.chats, model.model.memory.chats()["a"].memory_bytes
+    chats.pin("a", True)
+    pages = of_a // model.model.arena.page_bytes
+    for chat, prompt, held, named in (
+        ("b", long_prompt(7, 4), pages, {"a": pages}),
+        ("a", long_prompt(7, 4), 0, {}),
+        ("b", long_prompt(0, 4), 1, {"a": pages}),  # that of the answer
+    ):
+        capacity = chats.capacity(chat, prompt)
+        assert (capacity.pages, capacity.pinned, capacity.pinned_pages) == (64, named, held)
+
+
+def test_what_a_chat_keeps_shares_and_forgets_is_told_at_once(tmp_path: Path) -> None:
+    model = asked(tmp_path, "a")
+    chats, memory, page_bytes = model.serving.chats, model.model.memory, model.model.arena.page_bytes
+    answers = list[tuple[int, ...]]()
+    for first in (50, 150):
+        prompt = (*long_prompt(0, 4), *range(first, first + 40))
+        answers.append((*prompt, *model.ask(str(first), prompt, chat="a")[0].tokens))
+    before = memory.cached_pages
+    for act in (
+        lambda: chats.keep(Keep("a", answers[0], (answers[1],))),
+        lambda: chats.share("branch", answers[0]),
+        lambda: chats.forget("a"),
+        lambda: chats.forget("branch"),
+    ):
+        model.events.clear()
+        act()
+        told = [event.cached_pages for event in model.events if isinstance(event, Stats)]
+        assert told == [memory.cached_pages]
+        assert [event.chats for event in model.events if isinstance(event, ChatsCached)] == [memory.chats()]
+        freed = [event for event in model.events if isinstance(event, Freed)]
+        if freed:
+            assert freed == [Freed("a", before - memory.cached_pages, page_bytes * freed[0].pages)]
+            assert freed[0].pages >= 2
+    assert memory.cached_pages == 0
