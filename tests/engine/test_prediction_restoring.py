@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -95,3 +96,37 @@ def test_what_happens_once_for_new_memory_comes_on_top_of_either(learned: Rates)
     again = Rates.from_json(learned.to_json("here"), "here")
     assert again is not None
     assert again.restore_seconds(10**7, 10**8) == pytest.approx(moved(10**7) + 0.101, rel=0.05)
+
+
+def test_what_is_slow_at_the_moment_is_no_cost_of_restoring(learned: Rates) -> None:
+    """Requests take twice as long of late: as much is expected of the next ones as of all in between."""
+    for _ in range(5):
+        learned.answered(200, 4000, 1, 2 * truth(200, 4000))
+    work = learned.first_token_seconds(20, 4000)
+    assert work is not None
+    assert work > 1.3 * truth(20, 4000)
+    for nbytes in (10**7, 3 * 10**7):
+        learned.returned(nbytes, 20, 4000, 1, work + moved(nbytes))
+    assert learned.restore_seconds(10**7) == pytest.approx(moved(10**7), rel=0.05)
+
+
+def test_nothing_and_what_never_came_teach_nothing(learned: Rates) -> None:
+    restoring, computing = learned.restore_seconds(10**7), learned.first_token_seconds(100, 0)
+    for _ in range(5):
+        learned.restored(0, 5.0)
+        learned.returned(0, 20, 0, 1, 5.0)
+        for never in (math.inf, math.nan, 0.0, -1.0):
+            learned.returned(10**7, 20, 0, 1, never)
+            learned.answered(100, 0, 1, never)
+    assert learned.restore_seconds(10**7) == restoring
+    assert learned.first_token_seconds(100, 0) == computing
+
+
+def test_a_chunk_of_a_few_tokens_says_nothing_of_longer_ones() -> None:
+    rates = Rates()
+    for _ in range(5):
+        rates.prefilled(8, 0, 1.0)
+    assert rates.prefill_seconds(8, 0) is None
+    for _ in range(2):
+        rates.prefilled(9, 0, 1.0)
+    assert rates.prefill_seconds(9, 0) == pytest.approx(1.0, rel=0.05)

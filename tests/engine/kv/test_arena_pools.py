@@ -27,6 +27,8 @@ def test_a_part_has_the_arrays_of_its_layers_and_hands_its_fences_on_by_itself()
     assert part.layer(3).fence is fence
     assert [part.layer(layer).fence is fence for layer in (2, 4)] == [False, False]
     assert all(old is new for old, new in zip(before, whole.fences, strict=True))
+    ArenaPools.of(whole.arrays).hand_on(0, fence)
+    assert whole.fences[0] is before[0]
     inner = ArenaPools.of(part.part(range(3, 4)), first=3)
     assert inner.layer(3).fence is fence
     assert inner.layer(3).keys is whole.keys[3]
