@@ -7,6 +7,7 @@ from pathlib import Path
 from engine.commands import Keep
 from engine.events.cache import ChatsCached, Freed
 from engine.events.events import Stats
+from engine.events.pages import PINNED, PageMap
 from tests.engine.served_model import PROMPT, Model, long_prompt
 
 
@@ -34,6 +35,18 @@ def test_a_pin_counts_while_its_chat_has_pages_in_memory(tmp_path: Path) -> None
     assert chats.holds_pinned
     chats.pin("nowhere", False)
     assert not chats.holds_pinned
+
+
+def test_who_watches_pages_sees_a_pin_at_once(tmp_path: Path) -> None:
+    model = asked(tmp_path, "a")
+    for is_watched in (False, True):
+        model.serving.watch_pages(is_watched)
+        model.events.clear()
+        model.serving.chats.pin("a", True)
+        maps = [event for event in model.events if isinstance(event, PageMap)]
+        assert bool(maps) is is_watched
+        assert all(state & PINNED for event in maps for state in event.states[:4])
+        model.serving.chats.pin("a", False)
 
 
 def test_what_is_pinned_for_others_is_no_room_for_a_chat_or_what_it_does_not_begin_with(

@@ -56,6 +56,14 @@ def test_the_time_for_which_it_gave_way_says_nothing_of_the_rest() -> None:
     assert progress.told(300, 1000, at(0.1), 210.0)[1] == pytest.approx(70.0)
 
 
+def test_whose_pages_are_taken_while_it_is_read_has_more_left_and_never_less_than_nothing() -> None:
+    progress = Progress()
+    progress.told(500, 1000, at(0.1), 10.0)
+    _, left = progress.told(200, 1000, at(0.1), 11.0)
+    assert left is not None
+    assert left >= 80.0
+
+
 def test_what_is_left_is_what_is_expected_where_all_goes_as_expected() -> None:
     progress = Progress()
     for done in range(0, 1001, 100):
