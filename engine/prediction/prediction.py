@@ -130,9 +130,7 @@ class Rates:
         self._growth.add((1.0, float(nbytes)), seconds)
 
     def prefill_seconds(self, tokens: int, context: int) -> float | None:
-        """What `tokens` prompt tokens behind `context` others take."""
-        if tokens <= 0:
-            return 0.0
+        """What `tokens` prompt tokens, one at least, behind `context` others take."""
         known = (fit for fit in self._fits_for(tokens) if tokens <= _FAR * fit.most(1))
         told = (fit.seconds(_chunk(tokens, context)) for fit in known)
         return next((seconds for seconds in told if seconds is not None), None)

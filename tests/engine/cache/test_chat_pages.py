@@ -89,3 +89,12 @@ def test_what_a_chat_keeps_shares_and_forgets_is_told_at_once(tmp_path: Path) ->
             assert freed == [Freed("a", before - memory.cached_pages, page_bytes * freed[0].pages)]
             assert freed[0].pages >= 2
     assert memory.cached_pages == 0
+
+
+def test_what_8_bits_would_make_of_it_follows_the_pages_that_it_may_have(tmp_path: Path) -> None:
+    """A head of 32 elements of four bytes, or of one with a scale and a bias of four."""
+    model = Model(tmp_path, None, hidden_size=128, head_dim=32)
+    for pages in (64, 40, 64):
+        model.serving.limit_pages(pages, 0.0)
+        capacity = model.serving.chats.capacity()
+        assert (capacity.pages, capacity.pages_in_8_bits) == (pages, pages * 32 * 4 // (32 + 8))

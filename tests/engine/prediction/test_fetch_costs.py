@@ -37,6 +37,8 @@ def test_pages_of_two_sizes_are_fetched_and_given_back(tmp_path: Path) -> None:
 def test_the_first_read_of_what_was_written_is_what_costs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Any read takes as long again, and the first of so many pages compiles something."""
+    compiled = set[int]()
     model, slow, new, written = Model(tmp_path, None), 0.02, set[int](), list[int]()
     memory, gathered = Arena.memory, Arena.gathered
 
@@ -46,7 +48,8 @@ def test_the_first_read_of_what_was_written_is_what_costs(
         return memory(self, pages)
 
     def slowly(self: Arena, pages: Sequence[int]) -> dict[str, list[mx.array]]:
-        time.sleep(slow * len(new.intersection(pages)) / PAGES[-1])
+        time.sleep(slow * (1 + len(new.intersection(pages)) / PAGES[-1]) + 0.1 * (len(pages) not in compiled))
+        compiled.add(len(pages))
         new.difference_update(pages)
         return gathered(self, pages)
 
@@ -64,6 +67,7 @@ def test_nobody_gives_way_for_it(tmp_path: Path) -> None:
     cached = model.model.memory.cached_pages
     assert not list(fetch_costs(model.model))
     assert model.model.memory.cached_pages == cached > 10
+    assert len(list(fetch_costs(Model(tmp_path, None, pages=PAGES[-1]).model))) == len(PAGES)
 
 
 @pytest.mark.parametrize("device", ["CPU", "Metal", "CUDA"])
