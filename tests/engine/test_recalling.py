@@ -164,6 +164,15 @@ def test_what_others_have_in_memory_is_not_taken_for_it(tmp_path: Path) -> None:
     model.serving.close()
 
 
+def test_nothing_is_built_for_a_prompt_of_which_nothing_comes_back(tmp_path: Path) -> None:
+    model = Model(tmp_path, tmp_path / "kv")
+    assert predicted(model) == (0, 0)
+    assert model.serving.next_tidying != 0
+    model.rest(0.0)
+    assert model.model.arena.pages == 0
+    model.serving.close()
+
+
 def test_where_the_system_has_no_memory_for_it_none_is_built_for_what_was_asked_about(tmp_path: Path) -> None:
     model, _ = stored(tmp_path)
     model.serving._tidying._is_short = lambda more: more > 0

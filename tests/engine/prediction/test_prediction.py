@@ -123,6 +123,26 @@ def test_few_rows_have_costs_of_their_own() -> None:
     assert share_within(pairs) >= 0.9
 
 
+def test_the_most_of_few_rows_is_one_of_them() -> None:
+    rates = Rates(few=64)
+    for _ in range(3):
+        rates.prefilled(64, 0, 0.1)
+        rates.prefilled(65, 0, 1.0)
+    assert rates.prefill_seconds(64, 0) == pytest.approx(0.1, rel=0.1)
+    assert rates.prefill_seconds(65, 0) == pytest.approx(1.0, rel=0.1)
+
+
+def test_what_is_known_of_a_few_tokens_says_more_of_these_than_the_first_chunks() -> None:
+    rates = Rates()
+    for tokens in (500, 1000, 500, 1000):
+        rates.began(tokens, 0, 1.0)
+    assert rates.has_few
+    assert rates.first_token_seconds(4, 0, 2) == pytest.approx(1.0, rel=0.1)
+    for _ in range(2):
+        rates.answered(4, 0, 2, 0.01)
+    assert rates.first_token_seconds(4, 0, 2) == pytest.approx(0.01, rel=0.1)
+
+
 def test_what_few_tokens_look_back_on_has_its_price() -> None:
     """As on a CPU, where a history of 4,000 tokens is put together for one new token as for a hundred."""
     draw, rates, pairs = random.Random(4), Rates(), list[tuple[float, float]]()
