@@ -112,7 +112,7 @@ def test_what_is_slow_at_the_moment_is_no_cost_of_restoring(learned: Rates) -> N
 
 def test_nothing_and_what_never_came_teach_nothing(learned: Rates) -> None:
     restoring, computing = learned.restore_seconds(10**7), learned.first_token_seconds(100, 0)
-    for _ in range(5):
+    for _ in range(20):
         learned.restored(0, 5.0)
         learned.returned(0, 20, 0, 1, 5.0)
         for never in (math.inf, math.nan, 0.0, -1.0):

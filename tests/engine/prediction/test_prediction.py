@@ -301,7 +301,9 @@ def test_another_machines_file_or_a_damaged_one_is_ignored(learned: Rates) -> No
     bad += [
         json.dumps(data | {"long": value}) for value in (3, [[1]], [[[1, 2, 3], 4]], [[[1, -5, 2, 0], 3]])
     ]
-    bad += [json.dumps(data | {"restore": [[[1, float("nan")], 1]]})]
+    restore = [[[1, float("nan")], 1], [[2, 5], 1], [[1, 5, 0], 1], [[1, 10**400], 1], [[1, 5], 10**400]]
+    bad += [json.dumps(data | {"restore": [value]}) for value in restore]
+    bad += ["[" * 1_000_000, text.replace("{", '{"more": ' + "[" * 1_000_000 + ", ", 1)]
     for damaged in bad:
         assert Rates.from_json(damaged, "a") is None
     assert Rates.from_json(text, "b") is None
