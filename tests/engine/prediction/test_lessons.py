@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,8 +27,11 @@ class Heard:
         finding = SimpleNamespace(took=self._note(self.took), answered=self._note(self.answered))
         self.lessons = Lessons(cast(Any, batcher), cast(Any, finding))
 
-    def _note(self, told: list[Any]) -> Any:
-        return lambda *what: told.append(what)
+    def _note(self, told: list[Any]) -> Callable[..., None]:
+        def note(*what: object) -> None:
+            told.append(what)
+
+        return note
 
 
 def sent(began: float, ended: float, answers: int = 0, piece: object = None, draft: object = None) -> Any:
