@@ -70,7 +70,7 @@ class Foresight:
             return
         tokens, begin = piece.tokens, piece.begin
         if not piece.sequence.request.came_alone:
-            if piece.ends and piece.share == 1:
+            if piece.share == 1:
                 self._learn(lambda rates: rates.prefilled(tokens, begin, seconds))
         elif self._rates.has_few and (taken := self._chunk.took(piece, seconds)) is not None:
             self._learn(lambda rates: rates.began(tokens, begin, taken))
