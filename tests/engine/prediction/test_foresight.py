@@ -48,10 +48,24 @@ def test_pages_are_read_back_where_that_is_quicker(seconds: float, is_quicker: b
 def test_nothing_is_told_behind_a_prompt_of_which_nothing_is_known(tmp_path: Path) -> None:
     learning = foresight(tmp_path / "model.json")
     learn(learning, 0.001)
-    known, too_long = answering(range(400), 3), answering(range(30_000), 3)
-    told = [learning.first_token(800, 0, 0, ahead, 1, 0, 0) for ahead in ([], [known], [known, too_long])]
-    assert told[:2] == [pytest.approx(0.8, rel=0.1), pytest.approx(1.2, rel=0.1)]
-    assert told[2] is None
+    known, more, too_long = answering(range(400), 3), answering(range(600), 3), answering(range(30_000), 3)
+    everybody = [], [known], [known, more], [known, too_long]
+    told = [learning.first_token(800, 0, 0, ahead, 1, 0, 0) for ahead in everybody]
+    assert told[:3] == [pytest.approx(seconds, rel=0.1) for seconds in (0.8, 1.2, 1.8)]
+    assert told[3] is None
+
+
+def test_what_is_read_back_waits_for_new_memory_and_for_what_that_takes_once(tmp_path: Path) -> None:
+    learning = foresight(tmp_path / "model.json")
+    learn(learning, 0.001)
+    learning.restored(1600, 0.5)
+    learning.met(10**6, 0.3)
+    learning.grew(10**6, 2.0)
+    asked = [(0, 0, 0), (1600, 0, 0), (1600, 0, 10**6), (0, 0, 10**6), (1600, 10**6, 10**6)]
+    told = [learning.first_token(2000, 1600, read, (), 1, grown, met) for read, grown, met in asked]
+    assert told == [pytest.approx(0.4 + more, rel=0.1) for more in (0.0, 0.5, 0.8, 0.0, 2.8)]
+    assert learning.should_restore(600, 0, 1600, 0)  # computing takes 0.6
+    assert not learning.should_restore(600, 0, 1600, 10**6)
 
 
 def step(
