@@ -191,4 +191,4 @@ class _Chunk:
         self.share, self.seconds = self.share + piece.share, self.seconds + seconds
         if piece.ends:
             self.at = None
-        return self.seconds if piece.ends and self.share > _ALL else None
+        return self.seconds if self.share > _ALL else None
