@@ -144,8 +144,8 @@ def test_a_last_piece_of_a_few_tokens_teaches_nothing() -> None:
 def test_what_answers_take_alone_is_known_by_the_nearest_number_of_them() -> None:
     chunks = ChunkSizer(512, 16, LAYERS)
     assert chunks.alone(3) is None
-    for answers, seconds in ((8, 0.05), (1, 0.01)):
-        chunks.decoded(answers, seconds)
+    for answers, took in ((8, 0.05), (1, 0.01)):
+        chunks.decoded(answers, took)
     assert [chunks.alone(answers) for answers in (1, 3, 6, 32)] == [0.01, 0.01, 0.05, 0.05]
 
 
