@@ -13,6 +13,7 @@ import random
 import signal
 import sys
 import threading
+import warnings
 from io import FileIO
 from pathlib import Path
 from types import FrameType
@@ -77,6 +78,8 @@ def spill_forever(folder: Path, cap: int, seed: int, calls: int, parent: int) ->
 def main(folder: Path, cap: int) -> None:
     """Fork a child for each line of standard input; the next when that one is dead."""
     here = os.getpid()
+    # Of Python 3.12 on: its other threads are a library's, and asleep.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
