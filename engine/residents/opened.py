@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.commands import AS_SET, LoadModel
 from engine.errors import ModelError
-from engine.fitting.fit import Tenant, check_weights, pages_alone, resident_tokens
+from engine.fitting.fit import MOST_WEIGHTS, Tenant, check_weights, pages_alone, resident_tokens
 from engine.fitting.inspection import summary_of
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
@@ -32,11 +32,6 @@ class Opened:
         return replace(self.settings, ssd=None, kv_bits=None, context=None)
 
     @property
-    def name(self) -> str:
-        """Of the model, or of both."""
-        return self.files.name if self.draft is None else f"{self.files.name} with {self.draft.name}"
-
-    @property
     def total_bytes(self) -> int:
         """Of their tensors on disk."""
         return sum(files.weights.total_bytes() for files in (self.files, self.draft) if files is not None)
@@ -46,13 +41,17 @@ class Opened:
 
         Raises EngineError where they cannot be loaded, as far as headers tell, even with no other beside.
         """
-        own = _tenant(self.files, self.settings)
-        draft = None if self.draft is None else _tenant(self.draft, self.draft_settings)
-        tenant = own if draft is None else own.with_draft(draft)
-        check_weights(self.name, tenant.weight_bytes, memory_bytes())
-        if draft is not None and not pages_alone(tenant, memory_bytes(), self.settings):
-            raise ModelError(f"{self.name}: their KV pages do not fit together; leave the draft model out")
-        return tenant
+        memory, own = memory_bytes(), _tenant(self.files, self.settings)
+        check_weights(self.files.name, own.weight_bytes, memory)
+        if self.draft is None:
+            return own
+        both = own.with_draft(_tenant(self.draft, self.draft_settings))
+        if both.weight_bytes > MOST_WEIGHTS * memory or not pages_alone(both, memory, self.settings):
+            raise ModelError(
+                f"{self.files.name} and {self.draft.name}, which is to guess for it, do not fit in memory "
+                "together; leave the draft model out, or choose a smaller one"
+            )
+        return both
 
 
 def open_both(command: LoadModel, settings: EngineSettings, apart: Apart) -> Opened:

@@ -9,7 +9,16 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import EngineClosed, EngineSettings, Finished, Generate, LoadModel, Message, Stats
+from engine import (
+    EngineClosed,
+    EngineSettings,
+    Finished,
+    Generate,
+    LoadModel,
+    Message,
+    Stats,
+    inspect_model,
+)
 from engine.loading.thread import at_once
 from engine.machine.machine import compute_dtype
 from engine.residents.opened import open_both
@@ -103,13 +112,21 @@ def test_who_quits_does_not_wait_for_a_draft_model(tmp_path: Path) -> None:
     assert len(asked) == alone + 1
 
 
-def test_a_budget_that_has_no_page_for_a_draft_model_is_refused_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacks", ["pages", "weights"])
+def test_a_draft_model_for_which_there_is_no_room_is_refused_in_one_line(
+    lacks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own, draft = (write_random_model(tmp_path / name) for name in ("own", "draft"))
-    with running_engine(EngineSettings(kv_bytes=20_000)) as listener:
+    if lacks == "weights":
+        memory = inspect_model(own).weight_bytes * 3 // 2  # of which nine tenths may be weights
+        monkeypatch.setattr("engine.residents.opened.memory_bytes", lambda: memory)
+    with running_engine(EngineSettings(kv_bytes=20_000 if lacks == "pages" else None)) as listener:
         listener.submit(LoadModel("load", str(own), draft_model=str(draft)))
         error = listener.failed("load").error
+        assert "own and draft, which is to guess for it, do not fit in memory together" in error
         assert "leave the draft model out" in error
         assert "\n" not in error
+        listener.load(own, "alone")
 
 
 def test_a_draft_model_of_another_vocabulary_is_refused_in_one_line(tmp_path: Path) -> None:
