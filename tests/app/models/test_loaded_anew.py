@@ -109,7 +109,7 @@ def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> Non
 @pytest.mark.usefixtures("qtbot")
 def test_while_a_load_goes_on_that_a_later_one_replaces_its_progress_is_on_show(sent: list[Command]) -> None:
     own = [ModelSettings()]
-    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(own[-1])), list[str]()
+    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own[-1]))), list[str]()
     for context in (512, 256):
         own.append(ModelSettings(context=context))
         models.open("/models/tiny")
