@@ -15,6 +15,9 @@ ENGINE_THREAD = "mlxr-engine"
 
 _TASKS = Path("/proc/self/task")
 
+_LOOKS = 4
+"""At all threads, at most: one that is not kept yet may start another after it was looked for."""
+
 
 def name_thread(name: str) -> None:
     """Name this thread, and those that it starts from now on, for the system: at most 15 letters."""
@@ -92,7 +95,14 @@ def halves() -> Halves:
 
 def keep(name: str, processors: Iterable[int]) -> None:
     """Threads of that name run on these processors from now on; where the system forbids it, as before."""
-    for task in _TASKS.iterdir():
-        with suppress(OSError):  # it may be over by now
-            if (task / "comm").read_text().strip() == name:
-                os.sched_setaffinity(int(task.name), processors)
+    wanted = set(processors)
+    for _ in range(_LOOKS):
+        is_all = True
+        for task in _TASKS.iterdir():
+            with suppress(OSError):  # it may be over by now
+                is_meant = (task / "comm").read_text().strip() == name
+                if is_meant and os.sched_getaffinity(int(task.name)) != wanted:
+                    os.sched_setaffinity(int(task.name), wanted)
+                    is_all = False
+        if is_all:
+            return

@@ -32,6 +32,24 @@ def test_threads_of_a_name_and_those_they_start_are_kept_and_let_go(two: set[int
         assert [os.sched_getaffinity(id_) for id_ in ids] == [two] * 3
 
 
+def test_one_that_is_started_while_they_are_looked_for_is_kept_too(
+    two: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids, kept = list[int](), os.sched_setaffinity
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as late:
+
+        def starts_another(thread: int, processors: set[int]) -> None:
+            """Right before it is kept itself, behind the look at all that there are."""
+            if len(ids) == 1:
+                ids.append(first.submit(started, late).result())
+            kept(thread, processors)
+
+        ids.append(first.submit(named, "kept-late").result())
+        monkeypatch.setattr(os, "sched_setaffinity", starts_another)
+        keep("kept-late", {min(two)})
+        assert [os.sched_getaffinity(id_) for id_ in ids] == [{min(two)}] * 2
+
+
 def started(thread: ThreadPoolExecutor) -> int:
     """One that this thread starts."""
     return thread.submit(get_native_id).result()
