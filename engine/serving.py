@@ -126,15 +126,9 @@ class Serving:
         self._memory.drop()
         self._tell.chats()
 
-    @property
-    def tenant(self) -> Tenant:
-        """What it takes of the memory; an arena can be made smaller only while nobody needs what is in it."""
-        return tenant_of(self.model, self._draft, is_held=self.busy or self.chats.holds_pinned)
-
-    @property
-    def held_pages(self) -> int:
-        """Pages of `tenant` with which nothing that is cached has to go."""
-        return tenant_of(self.model, self._draft).held_pages
+    def tenant(self, *, is_held: bool = False) -> Tenant:
+        """What it takes of the memory. `is_held`: nothing that is cached is to go, though nobody needs it."""
+        return tenant_of(self.model, self._draft, is_held=is_held or self.busy or self.chats.holds_pinned)
 
     @property
     def next_tidying(self) -> float | None:

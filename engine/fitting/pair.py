@@ -6,7 +6,7 @@ from engine.fitting.fit import Tenant
 from engine.loading.model import LoadedModel
 
 
-def tenant_of(model: LoadedModel, draft: LoadedModel | None, *, is_held: bool = True) -> Tenant:
+def tenant_of(model: LoadedModel, draft: LoadedModel | None, *, is_held: bool) -> Tenant:
     """What they take. `is_held`: what their arenas have cannot be given back."""
     own = _tenant(model, is_held)
     return own if draft is None else own.with_draft(_tenant(draft, is_held))
@@ -17,11 +17,11 @@ def limit_pages(model: LoadedModel, draft: LoadedModel | None, pages: int, secon
     if draft is None:
         model.limit_pages(pages, seconds)
         return
-    shares = _tenant(model).beside_draft(_tenant(draft), pages)
+    shares = _tenant(model, False).beside_draft(_tenant(draft, False), pages)
     for each, share in zip((model, draft), shares, strict=True):
         each.limit_pages(share, seconds)
 
 
-def _tenant(model: LoadedModel, is_held: bool = False) -> Tenant:
+def _tenant(model: LoadedModel, is_held: bool) -> Tenant:
     needed, held = model.pager.pages_for(model.most_resident), model.arena.pages if is_held else 0
     return Tenant(model.info.weight_bytes, model.arena.page_bytes, needed, held)

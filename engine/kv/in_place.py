@@ -245,7 +245,7 @@ class InPlacePrefill:
         ends[0, 0], ends[1, 1] = self._begin, tokens
         written = staging.integers(np.concatenate([*ends, pages, slots]))
         parts = [SMALLEST_BATCH, 2 * SMALLEST_BATCH, 2 * SMALLEST_BATCH + len(pages)]
-        self.lengths, self._offsets, self._table, self._slots = mx.split(written, parts)
+        self._lengths, self._offsets, self._table, self._slots = mx.split(written, parts)
         self._masks: dict[int | None, mx.array | str] = {}
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
@@ -264,7 +264,7 @@ class InPlacePrefill:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif attention is not None:
             q, fence = kernels.write.queries(*arguments, norms=layer.norms)
-            pages = Pages(replace(pools, fence=fence), self._table[None], self.lengths)
+            pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
             parts = attention.parts(rows, self._end - first)
             out, fence = attention(q, pages, self._offsets, rows, parts=parts)
             self._pools.hand_on(index, fence)

@@ -18,7 +18,7 @@ class Shares:
 
     def of(self, residents: Sequence[Resident], *newcomer: Tenant) -> list[int] | None:
         """The most pages of each when a newcomer is in memory, too; None: they do not fit."""
-        tenants = [*(resident.at_work.tenant for resident in residents), *newcomer]
+        tenants = [*(resident.at_work.tenant() for resident in residents), *newcomer]
         return page_shares(tenants, memory_bytes(), self._settings)
 
     def divide(self, residents: Sequence[Resident], seconds: float) -> None:
@@ -33,6 +33,6 @@ class Shares:
         A model that came while another was at work had what that one's arena left, until this is given back.
         """
         shares = self.of(residents) if len(residents) > 1 else None
-        held = [resident.at_work.held_pages for resident in residents]
+        held = [resident.at_work.tenant(is_held=True).held_pages for resident in residents]
         if shares and all(pages >= has for pages, has in zip(shares, held, strict=True)):
             self.divide(residents, 0.0)

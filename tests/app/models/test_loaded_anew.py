@@ -93,14 +93,20 @@ def test_one_that_was_set_otherwise_while_it_loaded_is_there_as_the_engine_has_i
     assert models.state.phase == "none"
 
 
-@pytest.mark.usefixtures("qtbot")
-def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> None:
+def opened_twice(sent: list[Command]) -> tuple[ModelsViewModel, list[str]]:
+    """A model that was set otherwise and opened anew while it is loaded, and the ids of both loads."""
     own = [ModelSettings()]
     models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own[-1]))), list[str]()
     for context in (512, 256):
         own.append(ModelSettings(context=context))
         models.open("/models/tiny")
         ids.append(load_id(sent))
+    return models, ids
+
+
+@pytest.mark.usefixtures("qtbot")
+def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> None:
+    models, ids = opened_twice(sent)
     for number, load in enumerate(ids):
         models.handle(Failed(load, f"refused {number}", "ModelError"))
     assert (models.state.phase, models.state.error) == ("failed", "refused 1")
@@ -108,12 +114,7 @@ def test_one_whose_loads_were_all_refused_has_failed(sent: list[Command]) -> Non
 
 @pytest.mark.usefixtures("qtbot")
 def test_while_a_load_goes_on_that_a_later_one_replaces_its_progress_is_on_show(sent: list[Command]) -> None:
-    own = [ModelSettings()]
-    models, ids = ModelsViewModel(sent.append, GUIDE, lambda path, then: then(Own(own[-1]))), list[str]()
-    for context in (512, 256):
-        own.append(ModelSettings(context=context))
-        models.open("/models/tiny")
-        ids.append(load_id(sent))
+    models, ids = opened_twice(sent)
     models.handle(LoadProgress(ids[0], 3, 4))
     assert (models.state.phase, models.state.progress) == ("loading", 0.75)
     models.handle(ModelReady(ids[0], model_info("/models/tiny")))

@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from engine import EngineSettings, LoadModel, LoadProgress, ModelUnloaded, Stats, UnloadModel
-from engine.kv.arena import Arena
-from tests.engine.residents.two_models import CONTEXT_PAGES, ONE, PAGE_BYTES, PROMPT, ask, pages_of, unloaded
+from tests.engine.residents.two_models import (
+    CONTEXT_PAGES,
+    ONE,
+    PAGE_BYTES,
+    PROMPT,
+    Arenas,
+    ask,
+    pages_of,
+    unloaded,
+)
 from tests.engine.speculation.guide import GUIDE
 from tests.engine.watched import guess_always, warm_always, watch_memory
 from tests.fakes.listener import Listener, running_engine
@@ -30,20 +38,11 @@ def answered(listener: Listener, name: str, model: Path, chat: str, number: int 
 def test_a_model_its_draft_and_another_model_keep_to_one_budget(
     models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arenas, most, reserve = list[Arena](), 0, Arena.reserve
-
-    def reserve_and_note(arena: Arena, pages: int, limit: int) -> None:
-        nonlocal most
-        if arena not in arenas:
-            arenas.append(arena)
-        reserve(arena, pages, limit)
-        most = max(most, sum(other.pages * other.page_bytes for other in arenas))
-
     first, second, _ = models
     with running_engine(EngineSettings(prefill_chunk=64)) as listener:
         listener.load(first, "plain")
         plain = [answered(listener, f"plain {number}", first, "", number) for number in range(4)]
-    monkeypatch.setattr(Arena, "reserve", reserve_and_note)
+    arenas = Arenas(monkeypatch)
     watch, budget = watch_memory(monkeypatch), 3 * ONE + ONE // 2
     with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=budget)) as listener:
         ready = listener.load(first, "first", draft=first)
@@ -70,8 +69,8 @@ def test_a_model_its_draft_and_another_model_keep_to_one_budget(
         listener.wait(lambda event: isinstance(event, Stats) and event.total_pages == budget // PAGE_BYTES)
     assert [early, *again] == [plain[0], *plain]
     assert not watch.wrong
-    assert len(arenas) == 3
-    assert budget * 0.5 < most <= budget
+    assert len(arenas.all) == 3
+    assert budget * 0.5 < arenas.most <= budget
 
 
 def test_progress_counts_both_models_bytes(models: tuple[Path, Path, Path]) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from engine import EngineSettings, Event, Finished, LoadModel, ModelReady, ModelUnloaded, Stats, UnloadModel
-from engine.kv.arena import Arena
 from tests.engine.residents.two_models import (
     CONTEXT_PAGES,
     ONE,
     PAGE_BYTES,
     PROMPT,
+    Arenas,
     ask,
     is_chunk,
     pages_of,
@@ -28,18 +28,7 @@ from tests.fakes.listener import Listener, running_engine
 def test_the_arenas_together_keep_to_the_budget(
     models: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arenas: list[Arena] = []
-    most = 0
-    reserve = Arena.reserve
-
-    def reserve_and_note(arena: Arena, pages: int, limit: int) -> None:
-        nonlocal most
-        if arena not in arenas:
-            arenas.append(arena)
-        reserve(arena, pages, limit)
-        most = max(most, sum(other.pages * other.page_bytes for other in arenas))
-
-    monkeypatch.setattr(Arena, "reserve", reserve_and_note)
+    arenas = Arenas(monkeypatch)
     watch = watch_memory(monkeypatch)
     budget = int(2.5 * ONE)
     with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=budget)) as listener:
@@ -58,8 +47,8 @@ def test_the_arenas_together_keep_to_the_budget(
             for name in "ab":
                 listener.finished(f"{name}{number}")
     assert not watch.wrong
-    assert len(arenas) == 2
-    assert budget * 0.8 < most <= budget
+    assert len(arenas.all) == 2
+    assert budget * 0.8 < arenas.most <= budget
 
 
 def test_a_shorter_context_of_its_own_lets_both_stay(models: tuple[Path, Path, Path]) -> None:

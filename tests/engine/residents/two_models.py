@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from engine import Event, Generate, ModelUnloaded, SamplingParams, Stats, TextChunk
+from engine.kv.arena import Arena
 from tests.fakes.listener import Listener
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
@@ -31,6 +34,22 @@ def is_chunk(name: str) -> Callable[[Event], bool]:
 
 def unloaded(events: list[Event]) -> list[ModelUnloaded]:
     return [event for event in events if isinstance(event, ModelUnloaded)]
+
+
+class Arenas:
+    """All that get pages from now on, and the most bytes that they had together."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.all, self.most = list[Arena](), 0
+        reserve = Arena.reserve
+
+        def reserve_and_note(arena: Arena, pages: int, limit: int) -> None:
+            if arena not in self.all:
+                self.all.append(arena)
+            reserve(arena, pages, limit)
+            self.most = max(self.most, sum(other.pages * other.page_bytes for other in self.all))
+
+        monkeypatch.setattr(Arena, "reserve", reserve_and_note)
 
 
 def pages_of(listener: Listener, model: Path) -> int:
