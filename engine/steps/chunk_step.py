@@ -92,14 +92,15 @@ class ChunkStep:
         """
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         (pools, copied), angles = self._arena.take_copy(), self._decoder.rope.table(form.end)
-        written = self._staging.integers(form.numbers(table, ids, self._arena.page_size, copied))
+        numbers = form.numbers(table, ids, self._arena.page_size, copied)
+        written = self._staging.integers(numbers, is_sent=False)
         shape, windows = form.shape, form.windows
-        (x, pools.fences[:]), numbers = self._first(shape, windows, written, angles, pools.arrays)
+        (x, pools.fences[:]), arrays = self._first(shape, windows, written, angles, pools.arrays)
         for layers, piece in self._others:
             if self._kernels.is_lazy:
                 mx.async_eval(x)
             own = slice(layers.start, layers.stop)
-            x, pools.fences[own] = piece(shape, windows, x, numbers, pools.part(layers))
+            x, pools.fences[own] = piece(shape, windows, x, arrays, pools.part(layers))
         self._traced.add((shape, angles.shape[0]))
         return x
 

@@ -13,11 +13,11 @@ from engine.steps.staging import Staging, stays_with_host
 Numbers = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=40)
 
 
-@given(st.lists(Numbers, min_size=1, max_size=30), st.sampled_from([0, 16, 64]))
-def test_numbers_arrive(all_numbers: list[list[int]], room: int) -> None:
+@given(st.lists(st.tuples(Numbers, st.booleans()), min_size=1, max_size=30), st.sampled_from([0, 16, 64]))
+def test_numbers_arrive(all_numbers: list[tuple[list[int], bool]], room: int) -> None:
     staging = Staging(room)
-    arrays = [staging.integers(numbers) for numbers in all_numbers]
-    assert [array.tolist() for array in arrays] == all_numbers
+    arrays = [staging.integers(numbers, is_sent=is_sent) for numbers, is_sent in all_numbers]
+    assert [array.tolist() for array in arrays] == [numbers for numbers, _ in all_numbers]
     assert all(array.dtype == mx.int32 for array in arrays)
 
 
