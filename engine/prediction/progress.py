@@ -45,10 +45,11 @@ class Progress:
         be beside them. Where nothing was expected before it began, they are taken to go on at the pace of
         those before them.
         """
+        rest = left(done)
         if self._began is None:
-            self._began, self._first, self._trust = now, done, _TRUST * (left(done) or 0.0)
+            self._began, self._first, self._trust = now, done, _TRUST * (rest or 0.0)
         self.done, self._at = max(self.done, done), now
-        whole, rest = left(self._first), left(done)
+        whole = rest if done == self._first else left(self._first)
         if whole is None or rest is None or not self._trust:
             read = done - self._first
             return self.done, (now - self._began) / read * (prompt - done) if read >= _FEWEST else rest
