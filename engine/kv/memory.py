@@ -64,8 +64,7 @@ class KVMemory:
         if self._restoring is None:
             return Found(match.length, 0)
         full, size = match.length // self._pager.page_size, self._pager.page_size
-        parent = match.nodes[full - 1] if full else self.tree.root
-        ahead = self._restoring.behind(parent.key, full, tokens)
+        ahead = self._restoring.behind(match.whole.key, full, tokens)
         skipped = (ahead.first - ahead.begin) * size
         return Found(match.length, max(0, ahead.end * size - match.length), skipped)
 
@@ -81,13 +80,11 @@ class KVMemory:
         None: nobody more does.
         """
         match = self.tree.match(tokens, len(tokens) - 1)
-        full = match.length // self._pager.page_size
         if chat is not None:
             self._evictor.stays(chat)
-            if full:
-                self._claimed(self.tree.claim(match.nodes[full - 1], chat), chat)
-        pages = [node.page for node in match.nodes[match.first :]]
-        return self._pager.share([NO_PAGE] * match.first + pages, match.length, chat or "")
+            self._claimed(self.tree.claim(match.whole, chat), chat)
+        pages = [NO_PAGE] * match.first + match.pages[match.first :]
+        return self._pager.share(pages, match.length, chat or "")
 
     def share(self, tokens: Sequence[int], chat: str) -> int:
         """`chat` owns the whole pages that there are of `tokens`, too. Returns their tokens."""

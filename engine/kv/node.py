@@ -33,3 +33,13 @@ class Node:
     resident_children: int = 0
     owners: Owners = frozenset()
     stamp: int = 0
+
+
+def path_to(node: Node) -> list[Node]:
+    """The nodes from the first page down to `node`; none to the root."""
+    path = list[Node]()
+    while node.parent is not None:
+        path.append(node)
+        node = node.parent
+    path.reverse()
+    return path

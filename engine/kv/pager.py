@@ -6,7 +6,7 @@ another holder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from engine.errors import EngineError
 from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span
@@ -184,9 +184,9 @@ class Pager:
         table.pages.clear()
         table.length = 0
 
-    def retain(self, pages: Iterable[int]) -> None:
+    def retain(self, pages: Sequence[int]) -> None:
         """One more holder for each of `pages`, which must have one already; NO_PAGE is passed over."""
-        references, cached = self._references, self._is_cached
+        references = self._references
         for page in pages:
             if page == NO_PAGE:
                 continue
@@ -194,8 +194,7 @@ class Pager:
             if not count:
                 raise AssertionError(f"page {page} is free: nobody can share it")
             references[page] = count + 1
-            if count == 1 and cached[page]:
-                self._idle.discard(page)
+        self._idle.difference_update(pages)
 
     def release(self, pages: Iterable[int]) -> None:
         """One holder less for each of `pages`, which are free at none; NO_PAGE is passed over."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.cache.common_length import common_length
-from engine.kv.node import Node
+from engine.kv.node import Node, path_to
 from engine.kv.page_table import NO_PAGE
 from engine.kv.trail import Trail
 from engine.kv.window import first_seen
@@ -17,14 +17,23 @@ class Match:
     """What is in memory of a sequence: its first `length` tokens are usable.
 
     Attributes:
-        nodes: of these tokens, from the root down; the last may hold more than the match.
-        first: of `nodes`, the first whose page is needed: more than 0 only with a sliding window.
+        whole: the node of the last whole page of these; the root where there is none.
+        last: of their last page, which may hold more than the match: behind `whole`, or the same.
+        pages: where they lie, from the first on.
+        first: of `pages`, the first that is needed: more than 0 only with a sliding window.
         length: tokens.
     """
 
-    nodes: list[Node]
+    whole: Node
+    last: Node
+    pages: list[int]
     first: int
     length: int
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Of its pages, from the first on."""
+        return path_to(self.last)
 
 
 class Matching:
@@ -37,38 +46,41 @@ class Matching:
 
     def match(self, tokens: Sequence[int], limit: int) -> Match:
         """The longest usable beginning of the first `limit` of `tokens`; it may end inside a page."""
-        nodes = self._walk(tokens, limit)
+        pages, node = self._walk(tokens, limit)
         size = self._page_size
-        done = len(nodes) * size
-        child, common = self._best_child(
-            nodes[-1] if nodes else self._root, tokens[done : min(done + size, limit)]
-        )
+        done = len(pages) * size
+        child, common = self._best_child(node, tokens[done : min(done + size, limit)])
         if child is not None:
-            first = self._first_needed(nodes, done + common)
+            first = self._first_needed(pages, done + common)
             if first is not None:
-                return Match([*nodes, child], first, done + common)
-        while nodes:
-            first = self._first_needed(nodes, len(nodes) * size)
+                return Match(node, child, [*pages, child.page], first, done + common)
+        while node.parent is not None:
+            first = self._first_needed(pages, len(pages) * size)
             if first is not None:
-                return Match(nodes, first, len(nodes) * size)
-            nodes.pop()
-        return Match([], 0, 0)
+                return Match(node, node, pages, first, len(pages) * size)
+            pages.pop()
+            node = node.parent
+        return Match(node, node, [], 0, 0)
 
     def first_seen(self, length: int) -> int:
         """The first page that a continuation behind `length` tokens sees: 0 without a sliding window."""
         return first_seen(length, self._window) // self._page_size
 
-    def _walk(self, tokens: Sequence[int], limit: int) -> list[Node]:
-        """The nodes of whole pages within the first `limit` tokens; only a window lets a page be gone."""
-        size, nodes = self._page_size, self._trail.along(tokens, limit)
-        children = nodes[-1].children if nodes else self._root.children
-        for begin in range(len(nodes) * size, limit - size + 1, size):
-            node = children.get(tuple(tokens[begin : begin + size]))
-            if node is None or (self._window is None and node.page == NO_PAGE):
+    def _walk(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node]:
+        """The whole pages within the first `limit` tokens, and the last one's node.
+
+        Only a window lets a page be gone.
+        """
+        size = self._page_size
+        pages, last = self._trail.along(tokens, limit)
+        node = last or self._root
+        for begin in range(len(pages) * size, limit - size + 1, size):
+            child = node.children.get(tuple(tokens[begin : begin + size]))
+            if child is None or (self._window is None and child.page == NO_PAGE):
                 break
-            nodes.append(node)
-            children = node.children
-        return nodes
+            pages.append(child.page)
+            node = child
+        return pages, node
 
     def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
         """The child in memory that begins with most of `rest`, at least one, and how many."""
@@ -81,12 +93,12 @@ class Matching:
                 best, most = child, common
         return best, most
 
-    def _first_needed(self, nodes: Sequence[Node], length: int) -> int | None:
+    def _first_needed(self, pages: Sequence[int], length: int) -> int | None:
         """The first page that a continuation behind `length` tokens sees; None when one is not in memory.
 
-        `nodes` are those of whole pages; a partly used one behind them is there.
+        `pages` are whole ones; a partly used one behind them is there.
         """
         if self._window is None:
             return 0
         first = self.first_seen(length)
-        return first if all(node.page != NO_PAGE for node in nodes[first:]) else None
+        return None if NO_PAGE in pages[first:] else first

@@ -70,8 +70,7 @@ class Restoring:
         if self._tree.window is None:
             match = self._tree.match(tokens, len(tokens) - 1)
             full = match.length // self._pager.page_size
-            before = match.nodes[full - 1] if full else self._tree.root
-            self._tier.expect(self._stored(tokens, full, before.key, is_alone=True).keys)
+            self._tier.expect(self._stored(tokens, full, match.whole.key, is_alone=True).keys)
 
     def skip(self, table: PageTable, tokens: Sequence[int]) -> None:
         """Leave out stored pages behind `table` that the window has left where the last stored one ends."""

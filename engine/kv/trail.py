@@ -6,38 +6,39 @@ from array import array
 from collections.abc import Sequence
 
 from engine.cache.common_length import common_length
-from engine.kv.node import Node
+from engine.kv.node import Node, path_to
 
 _ID = "I"
 """Of an array: a token's id, 32 bits."""
+_PAGE = "q"
+"""Of an array: a page."""
 
 
 class Trail:
-    """Its ids, and the nodes of its whole pages, all in memory; nothing where one of these has left it."""
+    """Its ids, its whole pages and their nodes, all in memory; nothing where one of these has left it."""
 
     def __init__(self, page_size: int) -> None:
         self._page_size = page_size
-        self._ids, self._nodes = array(_ID), list[Node]()
+        self.lose()
 
-    def along(self, tokens: Sequence[int], limit: int) -> list[Node]:
-        """The nodes of whole pages that it and the first `limit` of `tokens` begin with.
+    def along(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node | None]:
+        """The whole pages that it and the first `limit` of `tokens` begin with, and the last one's node.
 
-        All ids are compared at once: quickest where `tokens` are an array of 32 bits.
+        All ids are compared at once: quickest where `tokens` are an array of 32 bits. No other node is
+        looked at: what they are is no longer in the processor's cache when the next message comes.
         """
         if not self._nodes:
-            return []
+            return [], None
         ids = tokens if isinstance(tokens, array) else array(_ID, tokens)
-        return self._nodes[: min(common_length(self._ids, ids), limit) // self._page_size]
+        alike = min(common_length(self._ids, ids), limit) // self._page_size
+        count = min(alike, len(self._nodes))
+        return self._pages[:count].tolist(), self._nodes[count - 1] if count else None
 
     def leave(self, tokens: Sequence[int], last: Node) -> None:
         """It is `tokens` now, whose whole pages are those down to `last`."""
-        nodes = list[Node]()
-        while last.parent is not None:
-            nodes.append(last)
-            last = last.parent
-        nodes.reverse()
-        self._ids, self._nodes = array(_ID, tokens), nodes
+        self._ids, self._nodes = array(_ID, tokens), path_to(last)
+        self._pages = array(_PAGE, [node.page for node in self._nodes])
 
     def lose(self) -> None:
         """One of its pages is gone."""
-        self._ids, self._nodes = array(_ID), []
+        self._ids, self._pages, self._nodes = array(_ID), array(_PAGE), list[Node]()

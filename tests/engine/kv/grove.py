@@ -33,4 +33,5 @@ class Grove:
 
     def matched(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
         match = self.tree.match(tokens, len(tokens))
-        return match.length, [node.page for node in match.nodes[match.first :]]
+        assert match.pages == [node.page for node in match.nodes]
+        return match.length, match.pages[match.first :]

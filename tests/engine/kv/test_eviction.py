@@ -39,7 +39,7 @@ class Grove:
     def insert(self, tokens: list[int], chat: str) -> None:
         found = self.tree.match(tokens, len(tokens))
         self.tree.touch(found.nodes)
-        pages = [NO_PAGE] * found.first + [node.page for node in found.nodes[found.first :]]
+        pages = [NO_PAGE] * found.first + found.pages[found.first :]
         table = self.pager.share(pages, found.length)
         if self.pager.missing(table, len(tokens)) <= self.pager.free_pages:
             self.pager.grow(table, len(tokens))

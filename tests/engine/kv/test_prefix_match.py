@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kv.audit import check_tree
+from engine.kv.page_table import PageTable
 from tests.engine.kv.grove import PAGES, SIZE, Grove
 
 
@@ -31,7 +32,17 @@ def test_a_match_is_cut_to_its_limit() -> None:
     grove = Grove()
     pages = grove.insert([*range(12)]).pages
     match = grove.tree.match([*range(12)], 7)
-    assert (match.length, [node.page for node in match.nodes]) == (7, pages[:2])
+    assert (match.length, match.pages) == (7, pages[:2])
+    assert (match.whole.page, match.last.page) == (pages[0], pages[1])
+
+
+def test_ids_that_are_in_no_page_yet_are_not_found() -> None:
+    grove, tokens = Grove(), [*range(20)]
+    table = PageTable()
+    grove.pager.grow(table, 9)
+    table.length = 9
+    grove.tree.insert(tokens, table, True, "")
+    assert grove.matched(tokens) == (9, table.pages)
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, 5, 6])

@@ -77,8 +77,10 @@ class Memory:
         return node.page in self.kept
 
     def match(self, tokens: tuple[int, ...], limit: int) -> Match:
-        nodes = [Node((), None, depth, b"", page) for depth, page in enumerate(self.found)]
-        return Match(nodes, 0, min(len(nodes) * PAGE, limit))
+        last = Node((), None, -1, b"")
+        for depth, page in enumerate(self.found):
+            last = Node((), last, depth, b"", page)
+        return Match(last, last, list(self.found), 0, min(len(self.found) * PAGE, limit))
 
 
 def scene(random: Random) -> tuple[Memory, Scheduler[Item], Item]:
