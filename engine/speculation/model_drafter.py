@@ -102,19 +102,25 @@ class ModelDrafter:
             self._of.rates.append(count / (time.perf_counter() - began))
 
     def draft(self, most: int) -> Draft:
-        """At most `most` tokens that may follow what it is not behind. Raises OutOfPages as `read` does."""
+        """`most` tokens that may follow what it is not behind. Raises OutOfPages as `read` does.
+
+        A device goes from each to the next without waiting for the host to read it.
+        """
         runner = self._live.runner
         while len(self._tokens) - self._table.length > max(_STEPS):
             begin = self._table.length
             runner.prefill(self._table, self._tokens[begin : begin + max(_STEPS)])
-        pending, guessed = self._tokens[self._table.length :], list[int]()
-        for _ in range(most):
-            logits = runner.next_logits(self._table, pending)
-            token, _ = runner.pick(logits[None, : self._of.rows])
-            mx.eval(token, runner.results)
-            pending = cast("list[int]", token.tolist())
-            guessed += pending
-        self._guessed = tuple(guessed)
+        logits = runner.next_logits(self._table, self._tokens[self._table.length :])[None]
+        chosen = list[mx.array]()
+        while True:
+            token, _ = runner.pick(logits[:, : self._of.rows])
+            chosen.append(token)
+            if len(chosen) == most:
+                break
+            (mx.async_eval if runner.looks_ahead else mx.eval)(token, runner.results)
+            logits = runner.decode([self._table], token)
+        mx.eval(chosen, runner.results)
+        self._guessed = tuple(cast("int", token.item()) for token in chosen)
         return Draft(self._guessed, 0)
 
     def close(self, chat: str | None) -> None:

@@ -11,6 +11,7 @@ import mlx.core as mx
 import pytest
 
 from engine import EngineSettings, Finished, Forget, Generate, SamplingParams
+from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
 from engine.runner import Runner
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
@@ -21,6 +22,7 @@ from tests.engine.speculation.guide import GUIDE, SAMPLINGS, TEXT, wrong_draft
 from tests.engine.watched import guess_always, warm_always
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
+from tests.metal.conftest import BUILD
 
 
 def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
@@ -37,6 +39,32 @@ def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
     drafter.add((), "c")
     assert drafter.draft(1).tokens
     drafter.close("c")
+    model.memory.check([])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_on_a_device_a_draft_is_what_the_model_says_token_by_token(
+    count: int, executor_name: str, tmp_path: Path
+) -> None:
+    write_random_model(tmp_path, head_dim=64)
+    settings = EngineSettings(executor=executor_name, cache=BUILD.parent)
+    model = load_model(tmp_path, settings, lambda done, total: None)
+    drafter, text = ModelDrafter(DraftModel(model, model)), [*range(5, 25)]
+    drafter.add(text, "c")
+    while drafter.is_behind:
+        drafter.read(1.0)
+    draft = drafter.draft(count)
+    drafter.close(None)
+
+    runner, table, said = Runner(model), PageTable(), list[int]()
+    assert runner.looks_ahead
+    logits = runner.next_logits(table, text)
+    for _ in range(count):
+        said.append(int(mx.argmax(logits).item()))
+        mx.eval(runner.results)
+        logits = runner.next_logits(table, said[-1:])
+    assert draft.tokens == tuple(said)
+    model.memory.free(table)
     model.memory.check([])
 
 
