@@ -7,6 +7,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 
 from app.amounts import size
+from app.cli.model_fits import Fits
 from app.cli.models import as_json, show_progress
 from app.cli.terminal import Terminal, one_line, open_terminal
 from app.errors import UsageError
@@ -16,7 +17,6 @@ from app.library.look import look
 from app.library.names import checked_name
 from app.library.records import SOURCES, LibraryError, Model
 from app.paths import default_paths
-from engine import machine_report
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,10 +54,11 @@ def _run(args: Namespace, terminal: Terminal) -> int:
             except LibraryError as error:
                 raise LibraryError(f"{error}; until then this one is called {models[0].name}") from None
             models = (library.named(name),)
+        fits = Fits(library.models())
     for note in imported.notes:
         terminal.say(note)
     if args.json:
-        report = as_json(models, (), machine_report().memory_bytes)
+        report = as_json(models, (), fits)
         terminal.answer(json.dumps({"models": report["models"]}, indent=2, ensure_ascii=False) + "\n")
     else:
         terminal.answer("".join(f"{line}\n" for line in map(_line, models)))

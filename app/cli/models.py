@@ -13,7 +13,7 @@ from typing import Any
 
 from app.amounts import count, size, tokens
 from app.cli.columns import Column, table, terminal_width
-from app.cli.model_fits import fit_cell, fit_of, fit_words
+from app.cli.model_fits import Fits, fit_words
 from app.cli.terminal import Terminal, one_line, open_terminal
 from app.errors import AppError, UsageError
 from app.library.library import Library, open_library
@@ -23,7 +23,7 @@ from app.library.names import folded
 from app.library.records import SOURCES, LeftOut, Model, ModelSettings
 from app.paths import default_paths
 from app.settings import SettingsFile
-from engine import Fit, machine_report
+from engine import Fit
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def _run(args: Namespace, terminal: Terminal) -> int:
         notes = scan(library, terminal, again=args.rescan)
         _change(args, library, terminal)
         models = library.models() if args.name is None else [library.named(args.name)]
-        left_out = library.left_out()
+        left_out, fits = library.left_out(), Fits(library.models())
     for note in notes:
         terminal.say(note)
     if args.updates:
@@ -76,14 +76,13 @@ def _run(args: Namespace, terminal: Terminal) -> int:
 
         tell_updates(models, terminal, as_json=args.json)
         return 0
-    memory = machine_report().memory_bytes
     if args.json:
-        terminal.answer(json.dumps(as_json(models, left_out, memory), indent=2, ensure_ascii=False) + "\n")
+        terminal.answer(json.dumps(as_json(models, left_out, fits), indent=2, ensure_ascii=False) + "\n")
         return 0
     if args.name is not None:
-        lines = details(models[0], memory)
+        lines = details(models[0], fits)
     else:
-        lines = listing(models, left_out, memory, everything=args.all, width=terminal_width(sys.stdout))
+        lines = listing(models, left_out, fits, everything=args.all, width=terminal_width(sys.stdout))
     terminal.answer("".join(f"{line}\n" for line in lines))
     return 0
 
@@ -132,7 +131,7 @@ def _rename(library: Library, model: Model, new: str) -> None:
 def listing(
     models: Sequence[Model],
     left_out: Sequence[LeftOut],
-    memory: int,
+    fits: Fits,
     *,
     everything: bool,
     width: int | None,
@@ -146,7 +145,7 @@ def listing(
         Column("PARAMS", [_told(count, model.facts.parameters) for model in shown], is_number=True, weight=5),
         Column("QUANT", [_quant(model) for model in shown], weight=6),
         Column("CONTEXT", [_told(tokens, model.context_length) for model in shown], is_number=True, weight=2),
-        Column("FITS", [fit_cell(model, memory) for model in shown], weight=7),
+        Column("FITS", [fits.cell(model) for model in shown], weight=7),
         Column("FROM", [SOURCES[model.source] for model in shown], weight=4),
         Column("LAST USED", [_when(model.last_used) for model in shown], weight=1),
     )
@@ -189,9 +188,9 @@ def _left_out_words(one: LeftOut) -> str:
     return f"{words} ({size(one.size)})" if one.size else words
 
 
-def details(model: Model, memory: int) -> Iterable[str]:
+def details(model: Model, fits: Fits) -> Iterable[str]:
     """All about one model."""
-    facts, fit = model.facts, fit_of(model, memory)
+    facts, fit = model.facts, fits.of(model)
     used = (
         "never"
         if model.last_used is None
@@ -227,10 +226,10 @@ def _settings_words(settings: ModelSettings) -> str:
     return ", ".join(f"{shown(name)}={value}" for name, value in there.items())
 
 
-def as_json(models: Sequence[Model], left_out: Sequence[LeftOut], memory: int) -> dict[str, Any]:
+def as_json(models: Sequence[Model], left_out: Sequence[LeftOut], fits: Fits) -> dict[str, Any]:
     """Models and what was left out, as plain values."""
     return {
-        "models": [_model_json(model, fit_of(model, memory)) for model in models],
+        "models": [_model_json(model, fits.of(model)) for model in models],
         "left_out": [
             {
                 "path": str(one.path),

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.dashboard.bench_context import SafeContext, apply_context, safe_contexts
 from app.engine_settings import fit_settings
-from app.library.lookup import settings_at
+from app.library.lookup import own_at
 from app.library.records import NOTHING_SET, ModelSettings
 from app.models.background import Background
 from app.models.models_view_model import ModelsViewModel
@@ -79,7 +79,8 @@ class ContextViewModel(QObject):
             return
 
         def work() -> tuple[tuple[SafeContext, ...], ModelSettings]:
-            return safe_contexts(Path(path), fit_settings(self._paths)), settings_at(Path(path), self._paths)
+            own = own_at(Path(path), self._paths)
+            return safe_contexts(Path(path), fit_settings(self._paths), draft=own.draft), own.settings
 
         def take(found: tuple[tuple[SafeContext, ...], ModelSettings]) -> None:
             if path == self._models.state.path:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.downloads.journal import waiting_repos
 from app.engine_settings import fit_settings
+from app.library.drafts import draft_of
 from app.library.importing import Imported, checked_place, take_in
 from app.library.library import Library, open_library
 from app.library.look import look
@@ -255,5 +256,9 @@ class LibraryViewModel(QObject):
 
 def _shelf(library: Library, settings: EngineSettings) -> Shelf:
     models, memory = tuple(library.models()), machine_report().memory_bytes
-    fits = {model.key: model_fit(model, memory, settings=settings) for model in models if model.is_runnable}
+    fits = {
+        model.key: model_fit(model, memory, settings=settings, draft=draft_of(model, models))
+        for model in models
+        if model.is_runnable
+    }
     return Shelf(models, fits, tuple(library.left_out()), memory)

@@ -38,9 +38,9 @@ class Fit:
 
     Attributes:
         verdict: "fits": weights and context do; "tight": only a shorter context does; "does not fit".
-        weight_bytes: of the weights, as they will lie in memory.
+        weight_bytes: of the weights, as they will lie in memory, those of a model that guesses too.
         context: tokens that were asked about.
-        kv_bytes: of the pages that so many tokens of one chat take at once.
+        kv_bytes: of the pages that so many tokens of one chat take at once, those of that model too.
         kv_budget: bytes that KV pages may take beside the weights.
         most_context: tokens of one chat that go into that budget, at most the model's context.
         memory_bytes: of the machine, as far as models may use it.
@@ -95,7 +95,12 @@ class Tenant:
 
 
 def model_fit(
-    model: Sizes, memory: int, *, context: int | None = None, settings: EngineSettings | None = None
+    model: Sizes,
+    memory: int,
+    *,
+    context: int | None = None,
+    settings: EngineSettings | None = None,
+    draft: Sizes | None = None,
 ) -> Fit:
     """How `model` fits.
 
@@ -104,22 +109,41 @@ def model_fit(
         memory: bytes that weights and pages share, such as `machine_report` tells.
         context: tokens of one chat; the model's whole context without it.
         settings: page size and KV budget; the usual ones without it.
+        draft: sizes of a model that guesses ahead for it, which takes memory of its own, if anything is
+            guessed by these settings.
     """
     settings = settings or EngineSettings()
     context = min(context or model.context_length, model.context_length)
-    page_bytes = model.kv_bytes_per_token * settings.page_size
-    budget = kv_budget(model.weight_bytes, memory, settings)
-    pages = budget_pages(budget, page_bytes, settings)
-    needed = -(-resident_tokens(context, model.largest_window, settings) // settings.page_size)
-    whole = -(-resident_tokens(model.context_length, model.largest_window, settings) // settings.page_size)
+    own = both = tenant(model, settings)
+    beside = None if draft is None or not settings.speculation else tenant(draft, settings)
+    if beside is not None:
+        both = own.with_draft(beside)
+    budget = kv_budget(both.weight_bytes, memory, settings)
+    pages = budget_pages(budget, both.page_bytes, settings)
+    needed = tenant(model, settings, context).needed_pages
+    kv_bytes = needed * own.page_bytes
+    if beside is not None:
+        pages, _ = own.beside_draft(beside, pages)
+        kv_bytes += min(needed, beside.needed_pages) * beside.page_bytes
     return Fit(
-        verdict=_verdict(model.weight_bytes, memory, pages, needed),
-        weight_bytes=model.weight_bytes,
+        verdict=_verdict(both.weight_bytes, memory, pages, needed),
+        weight_bytes=both.weight_bytes,
         context=context,
-        kv_bytes=needed * page_bytes,
+        kv_bytes=kv_bytes,
         kv_budget=budget,
-        most_context=model.context_length if pages >= whole else pages * settings.page_size,
+        most_context=model.context_length if pages >= own.needed_pages else pages * settings.page_size,
         memory_bytes=memory,
+    )
+
+
+def tenant(model: Sizes, settings: EngineSettings, context: int | None = None) -> Tenant:
+    """What `model` takes for a chat of `context` tokens, or of its whole context."""
+    tokens = min(context or model.context_length, model.context_length)
+    resident = resident_tokens(tokens, model.largest_window, settings)
+    return Tenant(
+        weight_bytes=model.weight_bytes,
+        page_bytes=model.kv_bytes_per_token * settings.page_size,
+        needed_pages=-(-resident // settings.page_size),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.commands import AS_SET, LoadModel
 from engine.errors import ModelError
-from engine.fitting.fit import MOST_WEIGHTS, Tenant, check_weights, pages_alone, resident_tokens
+from engine.fitting.fit import MOST_WEIGHTS, Tenant, check_weights, pages_alone, tenant
 from engine.fitting.inspection import summary_of
 from engine.loading.files import ModelFiles
 from engine.loading.model import open_model
@@ -79,11 +79,4 @@ def own_settings(command: LoadModel, settings: EngineSettings) -> EngineSettings
 
 
 def _tenant(files: ModelFiles, settings: EngineSettings) -> Tenant:
-    summary = summary_of(files, settings.kv_bits)
-    context = min(settings.context or summary.context_length, summary.context_length)
-    resident = resident_tokens(context, summary.largest_window, settings)
-    return Tenant(
-        weight_bytes=summary.weight_bytes,
-        page_bytes=summary.kv_bytes_per_token * settings.page_size,
-        needed_pages=-(-resident // settings.page_size),
-    )
+    return tenant(summary_of(files, settings.kv_bits), settings, settings.context)

@@ -308,6 +308,8 @@ def test_a_draft_model_that_is_set_guesses_in_the_chat(mlxr: Run, mlxr_here: Run
     shutil.copytree(mine / "Random", mine / "Small")
     assert mlxr_here("models", "--set", "random", "draft-model=SMALL").returncode == 0
     assert "set for it  draft-model=small" in mlxr_here("models", "random").stdout
+    (model,) = json.loads(mlxr_here("models", "random", "--json").stdout)["models"]
+    assert model["fits"]["weight_bytes"] == 2 * model["weight_bytes"], "two that are alike"
     done = mlxr("generate", *asked)
     assert done.returncode == 0, done.stderr
     assert mlxr_here("models", "--set", "random", "draft-model=guide").returncode == 0

@@ -32,20 +32,35 @@ SCARCE = EngineSettings(kv_bytes=3_000_000, speculation=False)
 PATIENCE = 60_000
 
 
+@pytest.mark.parametrize("draft", [None, GUIDE])
 @pytest.mark.parametrize("place", [0, 1])
-def test_it_is_the_context_that_loading_finds(place: int, tmp_path: Path) -> None:
-    choice = safe_contexts(GUIDE, SCARCE)[place]
+def test_it_is_the_context_that_loading_finds(place: int, draft: Path | None, tmp_path: Path) -> None:
+    scarce = replace(SCARCE, speculation=draft is not None)
+    choice = safe_contexts(GUIDE, scarce, draft=draft)[place]
     assert not choice.is_whole
-    settings = replace(SCARCE, cache=tmp_path, kv_bits=BITS[choice.kv_cache])
+    settings = replace(scarce, cache=tmp_path, kv_bits=BITS[choice.kv_cache])
     with EngineClient(settings) as client:
-        assert client.load(GUIDE).context_length == choice.tokens, "no more would fit"
+        assert client.load(GUIDE, draft).context_length == choice.tokens, "no more would fit"
     with EngineClient(replace(settings, context=choice.tokens)) as client:
-        info = client.load(GUIDE)
+        info = client.load(GUIDE, draft)
         assert info.context_length == choice.tokens
         assert info.total_pages * info.page_bytes <= choice.kv_budget == 3_000_000
         prompt = tuple(3 + place % 250 for place in range(choice.tokens - 2))
         done = client.run(Generate("", tokens=prompt, max_tokens=2, ignore_eos=True))
     assert len(done.end.tokens) == 2, "a chat of that length is not refused"
+
+
+def test_a_draft_model_counts_where_anything_is_guessed() -> None:
+    guessing = replace(SCARCE, speculation=True)
+    alone, both = safe_contexts(GUIDE, guessing)[0], safe_contexts(GUIDE, guessing, draft=GUIDE)[0]
+    assert abs(both.tokens - alone.tokens // 2) <= guessing.page_size
+    assert "all that fits beside" in both.words
+    assert "beside" not in alone.words
+    assert safe_contexts(GUIDE, SCARCE, draft=GUIDE) == safe_contexts(GUIDE, SCARCE)
+    with pytest.raises(AppError, match=r"draft model .* do not fit.*no draft model"):
+        safe_contexts(GUIDE, guessing, memory=1_000_000, draft=GUIDE)
+    with pytest.raises(AppError, match="its draft model"):
+        safe_contexts(GUIDE, guessing, draft=Path("/nowhere"))
 
 
 def test_more_fits_in_fewer_bits_and_never_more_than_the_model_allows() -> None:

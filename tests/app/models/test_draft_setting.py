@@ -41,6 +41,12 @@ def draft_of(scene: Scene, name: str) -> str:
     return next(model.settings.draft_model for model in scene.desk.library.shelf.models if model.name == name)
 
 
+def fitted_weights(scene: Scene, name: str) -> int:
+    """Bytes of weights of which it is told whether they fit."""
+    shelf = scene.desk.library.shelf
+    return next(shelf.fits[model.key].weight_bytes for model in shelf.models if model.name == name)
+
+
 def last_load(scene: Scene) -> LoadModel:
     return [command for command in scene.engine.commands if isinstance(command, LoadModel)][-1]
 
@@ -75,9 +81,11 @@ def test_smaller_models_of_as_many_tokens_can_be_chosen(scene: Scene, small: Pat
 
 
 def test_the_engine_is_told_of_it_when_the_model_is_opened_again(scene: Scene, small: Path) -> None:
-    guide = open_guide(scene)
+    guide, weights = open_guide(scene), fitted_weights(scene, "guide")
     choose_draft(scene, "small")
     assert draft_of(scene, "guide") == "small"
+    both = weights + fitted_weights(scene, "small")
+    scene.wait(lambda: fitted_weights(scene, "guide") == both)
     assert scene.page.toast.text == text.OUTDATED.format(name="guide")
     scene.page.toast._button.click()
     scene.wait(lambda: last_load(scene).draft_model == str(small))
