@@ -52,13 +52,12 @@ class Teller:
         self._pulse = Pulse()
         self._look = MemoryLook()
         self.pages = PageWatch(model.info.path, model.memory.tree, model.pager, model.tier)
-        self._counts = CacheCounts()
+        self._counted = Counter[str]()
         self._told_chats: dict[str, ChatMemory] | None = None
 
     def count(self, **more: float) -> None:
         """Add to fields of CacheCounts."""
-        counted = {name: getattr(self._counts, name) + number for name, number in more.items()}
-        self._counts = replace(self._counts, **counted)
+        self._counted.update(more)
 
     def token(self, now: float) -> None:
         """A token was decoded, at `now` of time.perf_counter."""
@@ -167,7 +166,8 @@ class Teller:
         waiting_pages = tier.waiting_pages if tier else 0  # first: what follows counts all others
         usage = tier.usage if tier else SsdUsage(0, 0)
         return replace(
-            self._counts,
+            CacheCounts(),
+            **self._counted,
             evicted_pages=counts.evicted_pages,
             spilled_pages=tier.written_pages if tier else 0,
             waiting_pages=waiting_pages,

@@ -45,6 +45,9 @@ class Progress:
         be beside them. Where nothing was expected before it began, they are taken to go on at the pace of
         those before them.
         """
+        if done == prompt:
+            self.done = prompt
+            return prompt, 0.0
         rest = left(done)
         if self._began is None:
             self._began, self._first, self._trust = now, done, _TRUST * (rest or 0.0)
