@@ -54,10 +54,10 @@ class SafeContext:
     def words(self) -> str:
         """For people, one line."""
         limit = "all that the model allows" if self.is_whole else "all that fits"
-        beside = f" beside {self.draft}" if self.draft else ""
+        beside = f", with {self.draft} guessing ahead" if self.draft else ""
         return (
-            f"{NAMES[self.kv_cache]}: {self.tokens:,} tokens, {limit}{beside}; "
-            f"{size(self.kv_bytes)} of the {size(self.kv_budget)} that chats may take"
+            f"{NAMES[self.kv_cache]}: {self.tokens:,} tokens, {limit}; "
+            f"{size(self.kv_bytes)} of the {size(self.kv_budget)} that chats may take{beside}"
         )
 
     def within(self, own: ModelSettings) -> ModelSettings:

@@ -12,6 +12,7 @@ from pathlib import Path
 from app import VERSION
 from app.downloads.journal import waiting_repos
 from app.errors import ModelNotFound
+from app.library.drafts import have_one_vocabulary
 from app.library.folders import find_named
 from app.library.hugging_face import cache_folder, repository_at
 from app.library.names import checked_name, folded, near_names
@@ -164,10 +165,16 @@ class Library:
     def save_settings(self, model: Model, settings: ModelSettings) -> ModelSettings:
         """Keep what a person set for `model`, and return it with its draft model by the name that this has.
 
-        Raises LibraryError for another draft model than before that is not there.
+        Raises LibraryError for another draft model than before that is not there, or has other tokens.
         """
         if settings.draft_model and settings.draft_model != model.settings.draft_model:
-            settings = replace(settings, draft_model=self.named(settings.draft_model).name)
+            draft = self.named(settings.draft_model)
+            if not have_one_vocabulary(draft, model):
+                raise LibraryError(
+                    f"{draft.name} cannot guess for {model.name}: {draft.facts.vocab_size:,} tokens in its "
+                    f"vocabulary, and {model.facts.vocab_size:,}; choose a smaller model of the same family"
+                )
+            settings = replace(settings, draft_model=draft.name)
         self._registry.save_settings(model.key, settings)
         return settings
 

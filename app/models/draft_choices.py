@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from app.library.drafts import have_one_vocabulary
 from app.library.names import folded
 from app.library.records import Model
 
 NONE = "None"
-_NEAR = 1.01
-"""How many times the rows of one vocabulary another may have: a family pads it differently in each size."""
 
 
 def draft_choices(model: Model, models: Iterable[Model]) -> tuple[tuple[str, str], ...]:
@@ -26,6 +25,5 @@ def draft_choices(model: Model, models: Iterable[Model]) -> tuple[tuple[str, str
 
 def _may_guess(other: Model, model: Model) -> bool:
     """Whether it takes less memory, and has about as many tokens."""
-    few, many = sorted((other.facts.vocab_size, model.facts.vocab_size))
     is_smaller = other.facts.weight_bytes < model.facts.weight_bytes
-    return other.is_runnable and is_smaller and 0 < many <= _NEAR * few
+    return other.is_runnable and is_smaller and have_one_vocabulary(other, model)

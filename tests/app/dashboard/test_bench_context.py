@@ -54,8 +54,8 @@ def test_a_draft_model_counts_where_anything_is_guessed() -> None:
     guessing = replace(SCARCE, speculation=True)
     alone, both = safe_contexts(GUIDE, guessing)[0], safe_contexts(GUIDE, guessing, draft=GUIDE)[0]
     assert abs(both.tokens - alone.tokens // 2) <= guessing.page_size
-    assert "all that fits beside" in both.words
-    assert "beside" not in alone.words
+    assert both.words.endswith("that chats may take, with model guessing ahead")
+    assert alone.words.endswith("that chats may take")
     assert safe_contexts(GUIDE, SCARCE, draft=GUIDE) == safe_contexts(GUIDE, SCARCE)
     with pytest.raises(AppError, match=r"draft model .* do not fit.*no draft model"):
         safe_contexts(GUIDE, guessing, memory=1_000_000, draft=GUIDE)
