@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from engine.commands import LoadModel
 from engine.errors import NoModel
-from engine.events.cache import ChatMemory, ChatsCached
+from engine.events.cache import ChatsCached
 from engine.events.events import Event
 from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
 from engine.kv.ssd.tier import SsdTier
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
-from engine.residents.chats import chats_of_all
+from engine.residents.chats import ChatsOfAll
 from engine.residents.opened import Opened
 from engine.residents.opening import open_model
 from engine.residents.resident import Resident
@@ -59,8 +59,8 @@ class Residents:
         self.after = settings.unload_after
         self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
-        self._chats: dict[str, Mapping[str, ChatMemory]] = {}
-        self._going: dict[str, ChatMemory] = {}  # forgotten ones' bytes on SSD, as long as they are unsettled
+        self._unopened: dict[str, str] = {}  # by path: why a model that was to be loaded is not there
+        self._chats = ChatsOfAll(emit)
         self._forgetting = Forgetting(settings.ssd, settled, clock)
         self._turns, self._idle_since, self._are_pages_watched = Turns(clock), 0.0, False
         self._shares = Shares(settings)
@@ -93,8 +93,7 @@ class Residents:
         """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does."""
         resident = self._named(path)
         if resident is None:
-            missing = f"{Path(path).name} is not loaded; open it" if path else "no model is loaded; open one"
-            raise NoModel(f"{missing} first")
+            raise NoModel(self._why_missing(path))
         if resident.serving is None:
             self._wake(resident)
         resident.used = self._clock()
@@ -102,6 +101,15 @@ class Residents:
 
     def load(self, command: LoadModel) -> None:
         """Load a model; the same one anew if it is there. Emits what LoadModel says but Failed."""
+        self._unopened.pop(command.path, None)
+        try:
+            self._load(command)
+        except Exception as error:
+            if command.path not in self._all:
+                self._unopened[command.path] = failure(command.id, error).error
+            raise
+
+    def _load(self, command: LoadModel) -> None:
         opened = self._beside.open(command, self._settings, self._awake)
         opened.tenant()  # what cannot be loaded, or not so, unloads nothing
         if (same := self._all.get(command.path)) is not None:
@@ -109,7 +117,7 @@ class Residents:
         resident = Resident(command)
         self._open(resident, opened, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
-        self._chats = {path: chats for path, chats in self._chats.items() if path in self._all}
+        self._chats.keep(self._all)
         self._ready(resident)
 
     def unload(self, path: str) -> None:
@@ -136,26 +144,15 @@ class Residents:
 
         ChatsCached names it until that outlasts a power cut.
         """
-        known = chats_of_all([*self._chats.values(), self._going]).get(chat)
-        if known is not None and known.ssd_bytes:
-            self._going[chat] = ChatMemory(0, known.ssd_bytes, 0)
+        self._chats.forgets(chat)
         for serving in self.servings:
             serving.forget(chat)
         self._forgetting.forget(chat, self._tiers)
-        awake = {resident.path for resident in self._awake}
-        had = [path for path, chats in self._chats.items() if path not in awake and chat in chats]
-        for path in had:
-            self._chats[path] = {other: of for other, of in self._chats[path].items() if other != chat}
-        if had:
-            self._emit_chats()
+        self._chats.forgot(chat, {resident.path for resident in self._awake})
 
     def tell_settled(self) -> None:
         """Of forgotten chats that are so for good, ChatsCached says it."""
-        settled = self._going.keys() - self._forgetting.unsettled
-        for chat in settled:
-            del self._going[chat]
-        if settled:
-            self._emit_chats()
+        self._chats.settle(self._forgetting.unsettled)
 
     @property
     def _tiers(self) -> list[SsdTier]:
@@ -205,6 +202,12 @@ class Residents:
                     log.exception("at rest pages could not be put away, or not brought back")
                 resident.tidied = self._clock()
         self._shares.divide_at_rest(self._awake)
+
+    def _why_missing(self, path: str) -> str:
+        if not path:
+            return "no model is loaded; open one first"
+        why, name = self._unopened.get(path), Path(path).name
+        return f"{name} is not loaded; open it first" if why is None else f"{name} is not loaded: {why}"
 
     def _named(self, path: str) -> Resident | None:
         wanted = {resident.path: resident for resident in self._all.values() if resident.is_wanted}
@@ -282,16 +285,12 @@ class Residents:
         self._emit(ModelUnloaded(resident.path, reason))
         if not resident.is_wanted:
             del self._all[resident.path]
-            if self._all and self._chats.pop(resident.path, None):  # the last's are told until another comes
-                self._emit_chats()
+            if self._all:  # the last's are told until another comes
+                self._chats.left(resident.path)
 
     def _tell(self, path: str, event: Event) -> None:
         """What a model tells goes on, chats with what other models have of them."""
         if isinstance(event, ChatsCached):
-            self._chats[path] = event.chats
-            self._emit_chats()
+            self._chats.told(path, event.chats)
         else:
             self._emit(event)
-
-    def _emit_chats(self) -> None:
-        self._emit(ChatsCached(chats_of_all([*self._chats.values(), self._going])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,24 @@ def test_a_request_without_a_name_is_for_the_newest_model(
     assert listener.finished("left").tokens == listener.finished("other").tokens
     listener.submit(ask("nowhere", third))
     assert listener.failed("nowhere").error == "c is not loaded; open it first"
+
+
+def test_who_waited_for_a_model_that_cannot_be_loaded_hears_why(
+    listener: Listener, models: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "late"
+    with listener.held():
+        listener.submit(LoadModel("load", str(path)))
+        listener.submit(ask("waits", path))
+    why = listener.failed("load").error
+    assert listener.failed("waits").error == f"late is not loaded: {why}"
+    shutil.copytree(models[0], path)
+    listener.load(path, "again")
+    listener.submit(ask("then", path))
+    assert listener.finished("then").tokens
+    listener.submit(UnloadModel(str(path)))
+    listener.submit(ask("gone", path))
+    assert listener.failed("gone").error == "late is not loaded; open it first"
 
 
 def test_they_take_turns_a_step_each(models: tuple[Path, Path, Path]) -> None:
