@@ -269,6 +269,7 @@ class ConversationViewModel(QObject):
     def _save(self, shown: OpenChat, *messages: ChatMessage, updated: float) -> None:
         """Save the chat with what is on show of it now, and the messages."""
         leaf = shown.tree.leaf
+        updated = max(updated, shown.chat.updated)  # the clock may have been set back
         shown.chat = replace(shown.chat, leaf_id=leaf.id if leaf else None, updated=updated)
         for value in (shown.chat, *messages):
             self._store.save(value)

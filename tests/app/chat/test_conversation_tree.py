@@ -111,6 +111,19 @@ def test_switching_does_not_move_the_chat_to_the_top(stage: Stage) -> None:
     assert stage.store.chats.chats()[0].updated == before
 
 
+def test_a_chat_that_goes_on_after_the_clock_was_set_back_keeps_its_place(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(stage, "one", "two")
+    before = stage.store.chats.chats()[0].updated
+    monkeypatch.setattr("time.time", lambda: before - 86_400)
+    answered(stage, "three", "four")
+    assert stage.store.chats.chats()[0].updated == before
+    monkeypatch.setattr("time.time", lambda: before + 60)
+    answered(stage, "five", "six")
+    assert stage.store.chats.chats()[0].updated == before + 60
+
+
 def test_a_switch_that_leads_nowhere_is_silent(stage: Stage) -> None:
     answered(stage, "one", "two")
     heard: list[object] = []
