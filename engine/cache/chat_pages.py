@@ -90,5 +90,7 @@ class ChatPages:
 
     def refusal(self, request: Request) -> Exception:
         """It ran alone, and pages that are pinned stand in the way of its prompt."""
-        prompt = min(len(request.prompt), request.most_resident)
-        return refused(prompt, request.command.n, self.capacity(request.command.chat, request.prompt))
+        prompt, command = request.prompt, request.command
+        resident = min(len(prompt), request.most_resident)
+        capacity = self.capacity(command.chat, prompt)
+        return refused(resident, command.n, capacity, len(prompt) - resident)

@@ -38,7 +38,8 @@ def accept_command(
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
     _check_context(command, len(prompt), model)
     capacity = capacity_for(prompt)
-    check_capacity(min(len(prompt), model.most_resident), command.n, capacity)
+    resident = min(len(prompt), model.most_resident)
+    check_capacity(resident, command.n, capacity, len(prompt) - resident)
     most_tokens, limit = _room(command, len(prompt), model, capacity)
     request = Request(
         command=command,

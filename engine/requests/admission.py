@@ -36,25 +36,26 @@ class Capacity:
         return -(-tokens // self.page_size)
 
 
-def check_capacity(prompt: int, answers: int, capacity: Capacity) -> None:
+def check_capacity(prompt: int, answers: int, capacity: Capacity, passed: int = 0) -> None:
     """Raises Refused when pages for the prompt, and one more for each answer, can never be there together.
 
     Args:
         prompt: tokens of the prompt that are in pages at once.
         answers: how many are drawn behind it.
+        passed: tokens of the prompt before those, which a sliding window leaves.
     """
     needed = _needed(prompt, answers, capacity)
     if needed > capacity.available:
-        raise _refused(prompt, needed, _ways_out(prompt, answers, needed, capacity), capacity)
+        raise _refused(prompt, needed, _ways_out(prompt, answers, needed, capacity, passed), capacity)
 
 
-def refused(prompt: int, answers: int, capacity: Capacity) -> Refused:
+def refused(prompt: int, answers: int, capacity: Capacity, passed: int = 0) -> Refused:
     """The error for a request that was accepted, and whose prompt cannot be computed with nobody beside it.
 
     What its answers have room for is named too: each has whole pages behind those of the prompt.
     """
     needed = _needed(prompt, answers, capacity)
-    ways = _ways_out(prompt, answers, needed, capacity)
+    ways = _ways_out(prompt, answers, needed, capacity, passed)
     shared = prompt // capacity.page_size
     context = (shared + (capacity.available - shared) // answers) * capacity.page_size
     if context > prompt:
@@ -72,14 +73,14 @@ def _refused(prompt: int, needed: int, ways: tuple[WayOut, ...], capacity: Capac
     return Refused(Refusal(needed, available, ways, capacity.pages - available, prompt))
 
 
-def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity) -> tuple[WayOut, ...]:
+def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed: int) -> tuple[WayOut, ...]:
     ways: list[WayOut] = []
     fitting = capacity.available - prompt // capacity.page_size
     if answers > 1 and fitting >= 1:
         ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
     over = prompt - (capacity.available - answers + 1) * capacity.page_size + 1
     if 0 < over < prompt:
-        ways.append(WayOut("shorten", over))
+        ways.append(WayOut("shorten", passed + over))
     if needed <= capacity.pages:
         ways += [WayOut("evict", pages, chat) for chat, pages in _in_the_way(needed, capacity)]
     if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:

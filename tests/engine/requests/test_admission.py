@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import EngineSettings, Failed, Finished, Generate, Refusal, WayOut
+from engine import EngineSettings, Failed, Finished, Generate, ModelReady, Refusal, WayOut
 from engine.errors import Refused
 from engine.requests.admission import Capacity, check_capacity, refused
 from tests.fakes.listener import running_engine
@@ -131,6 +131,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pages_of(folder: Path, settings: EngineSettings) -> int:
     with running_engine(settings) as listener:
         return listener.load(folder).model.total_pages
+
+
+def test_a_prompt_that_a_window_leaves_behind_is_shortened_by_that_too(tmp_path: Path) -> None:
+    """Of 150 tokens a window of 21, a chunk and a page are in pages at once."""
+    folder = write_random_model(tmp_path / "window", "mistral", sliding_window=21)
+    prompt = tuple(3 + place % 290 for place in range(150))
+    with running_engine(EngineSettings(page_size=4, kv_pages=8, prefill_chunk=16)) as listener:
+        listener.load(folder)
+
+        def ask(shorter: int) -> Failed | Finished | ModelReady:
+            command = Generate(f"by {shorter}", tokens=prompt[shorter:], max_tokens=1, ignore_eos=True)
+            listener.submit(command)
+            return listener.end_of(command.id)
+
+        end = ask(0)
+        assert isinstance(end, Failed)
+        assert end.refusal is not None
+        (way,) = end.refusal.ways_out
+        assert way.kind == "shorten"
+        assert isinstance(ask(way.amount - 1), Failed)
+        assert isinstance(ask(way.amount), Finished)
 
 
 def ways_out(folder: Path, settings: EngineSettings, pages: int) -> set[str]:
