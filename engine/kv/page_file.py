@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.kv.page_data import SpilledRun
+from engine.kv.page_data import TOKEN_AXIS, Array, SpilledRun
 from engine.kv.page_header import (
     MOST_BEGIN,
     TOKENS,
@@ -58,13 +58,38 @@ def encode(run: SpilledRun, identity: CacheIdentity, created: int) -> EncodedRun
     named = [(DATA + name, np.ascontiguousarray(array)) for name, array in run.data.arrays.items()]
     named.sort(key=lambda item: (-item[1].itemsize, item[0]))
     payload = [(TOKENS, np.asarray(run.tokens, "<i4")), *named]
+    return _encoded(PageHeader(identity.digest, run.parent, run.keys, run.chats, created, 0, ()), payload)
+
+
+def head(path: Path, header: PageHeader, chats: Chats) -> EncodedRun:
+    """The first pages of the file at `path`, which says `header`: as many as `chats` names owners of.
+
+    Raises DamagedFile where its payload is not what it was, and OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(header.payload_begin)
+        payload = file.read()
+    if zlib.crc32(payload) != header.payload_crc:
+        raise DamagedFile("its pages are damaged")
+    pages, kept, end = len(header.keys), len(chats), 0
+    arrays = list[tuple[str, Array]]()
+    for entry in header.arrays:
+        begin, end = end, end + entry.nbytes
+        array = np.frombuffer(memoryview(payload)[begin:end], entry.dtype).reshape(entry.shape)
+        is_tokens = entry.name == TOKENS
+        part = array[:kept] if is_tokens else array[:, :, : array.shape[TOKEN_AXIS] // pages * kept]
+        arrays.append((entry.name, np.ascontiguousarray(part)))
+    return _encoded(replace(header, keys=header.keys[:kept], chats=chats), arrays)
+
+
+def _encoded(header: PageHeader, payload: Sequence[tuple[str, Array]]) -> EncodedRun:
+    """The file of arrays, in their order; `header` is to say the rest."""
     buffers = [array.reshape(-1).view(np.uint8).data for _, array in payload]
     crc = 0
     for buffer in buffers:
         crc = zlib.crc32(buffer, crc)
     arrays = tuple(ArrayEntry(name, array.dtype, array.shape) for name, array in payload)
-    header = PageHeader(identity.digest, run.parent, run.keys, run.chats, created, crc, arrays)
-    return _begun_with(with_room(header), buffers)
+    return _begun_with(with_room(replace(header, payload_crc=crc, arrays=arrays)), buffers)
 
 
 def roomier(path: Path, header: PageHeader) -> EncodedRun:

@@ -151,7 +151,9 @@ class Residents:
         self._chats.forgot(chat, {resident.path for resident in self._awake})
 
     def tell_settled(self) -> None:
-        """Of forgotten chats that are so for good, ChatsCached says it."""
+        """Of forgotten chats that are so for good, ChatsCached says it, and what is left of their files."""
+        for serving in self.servings:
+            serving.tell()
         self._chats.settle(self._forgetting.unsettled)
 
     @property

@@ -35,7 +35,7 @@ class Forgetting:
         """
         Args:
             ssd: where models' caches lie; None where there are none.
-            told: called on a thread of this when fewer chats are `unsettled`.
+            told: called on a thread of this when fewer chats are `unsettled`, or files have gone.
         """
         self._ssd, self._told, self._clock = ssd, told, clock
         self._pool = ThreadPoolExecutor(1, "mlxr-forget")
@@ -108,6 +108,7 @@ class Forgetting:
             if not tiers:
                 self._without_caches()
             self._settle(tiers)
+            self._told()  # what others own of those files is found again
         except Exception:  # the top of this thread
             log.exception("pages of deleted chats stay on SSD for now")
 
@@ -131,6 +132,7 @@ class Forgetting:
     def _without_caches(self) -> None:
         """Forget what is left while no model's cache is open: files go, of any model."""
         left = self._left
-        if left and self._ssd is not None and forget_in_folder(self._ssd.folder, left):
+        ssd = self._ssd
+        if left and ssd is not None and forget_in_folder(ssd.folder, left, ssd.floor_bytes):
             with self._guard:
                 self._left -= left

@@ -99,6 +99,28 @@ def test_it_is_found_on_ssd_after_a_restart_although_its_chat_is_forgotten(
         assert report(listener, "next").restored_tokens == (len(line) - 1) // PAGE * PAGE
 
 
+def test_one_from_the_middle_of_a_chat_on_ssd_stays_on_ssd(
+    models: tuple[Path, Path], settings: Callable[[], EngineSettings]
+) -> None:
+    model, _ = models
+    line, owned = PROMPT[: len(PROMPT) // 2], len(PROMPT) // 2 // PAGE * PAGE
+    with running_engine(settings()) as listener:
+        listener.load(model)
+        ask(listener, "old", "old", PROMPT, model)
+    with running_engine(settings()) as listener:
+        listener.load(model)
+        listener.submit(Share("branch", line))
+        listener.submit(Forget("old"))
+        listener.wait(lambda event: isinstance(event, ChatsCached) and event.chats.keys() == {"old"})
+        told = listener.wait(
+            lambda event: isinstance(event, ChatsCached) and event.chats.keys() == {"branch"}
+        )
+        assert isinstance(told, ChatsCached)
+        assert told.chats["branch"].ssd_bytes > 0
+        ask(listener, "next", "branch", (*line, 5, 6, 7), model)
+        assert report(listener, "next").restored_tokens == owned
+
+
 def test_it_stays_although_its_model_rested_when_it_began(
     models: tuple[Path, Path], settings: Callable[[], EngineSettings]
 ) -> None:

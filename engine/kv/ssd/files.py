@@ -51,7 +51,7 @@ class SsdFiles:
         self._settings = settings
         self._identity = identity
         self._clock = clock
-        self._folder = SsdFolder(settings.folder, identity.digest, disk_usage)
+        self._folder = SsdFolder(settings.folder, identity.digest, disk_usage, settings.floor_bytes)
         self._guard = threading.Lock()
         self._index = SsdIndex()
         self._ledger = Ledger()
@@ -190,7 +190,7 @@ class SsdFiles:
         return self._unsaved.forgotten
 
     def remove_forgotten(self) -> None:
-        """Remove every file, of any model, with a page that only forgotten chats own; no other is theirs.
+        """Remove every page, of any model, that only forgotten chats own; no other is theirs.
 
         Whatever they say of it now, and whoever wrote that; this reads them all. What cannot be done now is
         done with the next write, with the next call, or by whoever opens the folder next.
@@ -233,11 +233,10 @@ class SsdFiles:
         """Hold the folder's lock, with what other processes have changed learnt, and owners written down."""
         with self._folder.locked():
             self._catch_up(self._folder.read_ledger())
-            for path, said in self._unsaved.write_owners().items():
-                if said is None:
-                    self._upkeep.lose(path)
-                else:
-                    self._upkeep.show(path, said)
+            forgotten = self._unsaved.write_owners()
+            self._upkeep.forgot(forgotten.changed)
+            if forgotten.written:
+                self._ledger = self._ledger.add(self._today(), forgotten.written, 0)  # noted below
             yield
             self._note_total()
 

@@ -103,7 +103,11 @@ class SsdFolder:
         is_made: whether the folder was there since this is.
     """
 
-    def __init__(self, root: Path, identity: str, disk_usage: Callable[[Path], DiskUsage]) -> None:
+    def __init__(
+        self, root: Path, identity: str, disk_usage: Callable[[Path], DiskUsage], floor_bytes: int = 0
+    ) -> None:
+        """`floor_bytes`: what is to stay free of its disk."""
+        self._floor_bytes = floor_bytes
         self.root = root
         self.home = root / identity
         self.notes = Notes(root)
@@ -114,9 +118,17 @@ class SsdFolder:
         """The file of the run that ends with page `key`."""
         return self.home / f"{key.hex()}{SUFFIX}"
 
+    def beside(self, path: Path, key: bytes) -> Path:
+        """The file of the run that ends with page `key`, of the same model as that at `path`."""
+        return path.with_name(f"{key.hex()}{SUFFIX}")
+
     def free_bytes(self) -> int:
         """Bytes that the folder's disk can still take."""
         return self._disk_usage(self.root).free
+
+    def is_above_floor(self, size: int) -> bool:
+        """Whether what is to stay free does, beside `size` bytes more."""
+        return self.free_bytes() - size >= self._floor_bytes
 
     def make(self) -> None:
         """Make the folder where it is not there; what older versions left open to others is closed.

@@ -191,16 +191,21 @@ class SsdIndex:
             self._set_chats(place, with_it[place.file.chats[place.position]])
         return [place.file for place in new]
 
-    def disown(self, chat: str) -> None:
-        """`chat` owns nothing any more, of any model; files with a page that only it owned are hidden."""
-        without_it = _Same(lambda owners: owners - {chat})
+    def disown(self, chat: str) -> list[StoredFile]:
+        """`chat` owns nothing any more, of any model; files with a page that only it owned are hidden.
+
+        Returns these as they were.
+        """
+        without_it, hidden = _Same(lambda owners: owners - {chat}), list[StoredFile]()
         for file in self._files_of.pop(chat, ()):
             if frozenset((chat,)) in file.chats:
                 self.hide(file.path)
+                hidden.append(file)
                 continue
             for owners, pages in Counter(file.chats).items():
                 self._recount(file, owners, without_it[owners], pages)
             file.chats = [without_it[owners] for owners in file.chats]
+        return hidden
 
     def _set_chats(self, place: Place, owners: frozenset[str]) -> None:
         """The owners of a page are these; none is taken from it."""

@@ -10,17 +10,18 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Set
+import time
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from engine.kv.page_file import EncodedRun, read_header, roomier, write_chats
 from engine.kv.page_header import Chats, DamagedFile, PageHeader
-from engine.kv.ssd.folder import FolderBusy, FoundFile, SsdFolder
+from engine.kv.ssd.folder import DAY_S, FolderBusy, SsdFolder
+from engine.kv.ssd.forgotten import Forgotten, forget_chats
 from engine.kv.ssd.index import SsdIndex
-from engine.kv.ssd.leases import lease_path
-from engine.kv.ssd.notes import Notes, digest_of, sync
+from engine.kv.ssd.notes import Notes, digest_of
 from engine.kv.ssd.stored import StoredFile
 
 log = logging.getLogger(__name__)
@@ -53,60 +54,6 @@ def add_owners(file: StoredFile, known: PageHeader, owners: Chats, rewrite: Rewr
     return run.header if rewrite(file, run) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """Chats that were taken from files.
-
-    Attributes:
-        changed: files that were theirs, with what they say now; None where one is removed.
-        is_all: whether none is left, as far as files can be read.
-    """
-
-    changed: Mapping[Path, PageHeader | None]
-    is_all: bool
-
-
-def forget_chats(folder: SsdFolder, digests: Set[str]) -> Forgotten:
-    """Remove every file, of any model, with a page that only chats of `digests` own; no other is theirs.
-
-    Only for the holder of the lock. What a writer that is gone has left of a file is removed too, and notes
-    and leases of these chats once all is done, and would stay so through a power cut.
-    """
-    folder.remove_leftovers()
-    changed: dict[Path, PageHeader | None] = {}
-    is_all = True
-    for file in folder.scan():
-        try:
-            header = read_header(file.path, None)
-            owners = frozenset[str]().union(*set(header.chats))
-            if chats := {chat for chat in owners if digest_of(chat) in digests}:
-                changed[file.path] = _without(file, header, chats)
-        except (DamagedFile, FileNotFoundError):
-            continue  # never matched, and it goes when its model is loaded; or it is gone
-        except OSError as error:
-            log.warning("pages of deleted chats may stay in %s: %s", file.path, error.strerror)
-            is_all = False
-    return Forgotten(changed, is_all and _is_settled(folder, digests, changed))
-
-
-def _is_settled(folder: SsdFolder, digests: Set[str], changed: Mapping[Path, PageHeader | None]) -> bool:
-    """Have what was `changed` be on the disk, then take away what is written down of `digests`.
-
-    Returns whether it is.
-    """
-    try:
-        for path in {path.parent if said is None else path for path, said in changed.items()}:
-            with suppress(FileNotFoundError):  # another thread has removed it
-                sync(path)
-        folder.notes.remove(digests)
-        for digest in digests:
-            lease_path(folder.root, digest).unlink(missing_ok=True)
-    except OSError as error:
-        log.warning("what is written down of deleted chats stays in %s: %s", folder.root, error.strerror)
-        return False
-    return True
-
-
 def note_down(notes: Notes, digests: Iterable[str]) -> None:
     """Write down that these chats were deleted, where the disk takes it."""
     try:
@@ -115,9 +62,12 @@ def note_down(notes: Notes, digests: Iterable[str]) -> None:
         return  # whoever has asked remembers it while the process lives
 
 
-def forget_in_folder(root: Path, digests: Set[str]) -> bool:
-    """The same for who has no cache open in the folder `root`. False, said in the log, when some may stay."""
-    folder = SsdFolder(root, "", shutil.disk_usage)
+def forget_in_folder(root: Path, digests: Set[str], floor_bytes: int = 0) -> bool:
+    """The same for who has no cache open in the folder `root`; `floor_bytes` of its disk stay free.
+
+    False, said in the log, when some may stay.
+    """
+    folder = SsdFolder(root, "", shutil.disk_usage, floor_bytes)
     try:
         if not root.exists():
             return True
@@ -127,26 +77,12 @@ def forget_in_folder(root: Path, digests: Set[str]) -> bool:
             forgotten = forget_chats(folder, digests)
             if forgotten.changed:
                 with suppress(OSError):  # whoever writes next says it
-                    total = sum(file.size for file in folder.scan())
-                    folder.write_ledger(folder.read_ledger().of(total))
+                    total, day = sum(file.size for file in folder.scan()), int(time.time() // DAY_S)
+                    folder.write_ledger(folder.read_ledger().add(day, forgotten.written, total))
             return forgotten.is_all
     except (FolderBusy, OSError) as error:
         _tell_kept(root, error)
         return False
-
-
-def _without(file: FoundFile, header: PageHeader, chats: Set[str]) -> PageHeader | None:
-    left = tuple(owners - chats for owners in header.chats)
-    is_alone = any(owners and not others for owners, others in zip(header.chats, left, strict=True))
-    try:
-        said = None if is_alone else write_chats(file.path, header, left)
-    except OSError:  # it may be half written
-        said = None
-    if said is None:  # or its names, which another program wrote, take more room as we write them
-        file.path.unlink(missing_ok=True)
-    else:
-        os.utime(file.path, ns=(file.used_ns, file.used_ns))
-    return said
 
 
 class Unsaved:
@@ -160,6 +96,7 @@ class Unsaved:
     def __init__(self, folder: SsdFolder, index: SsdIndex, guard: threading.Lock, rewrite: Rewrite) -> None:
         self._folder, self._index, self._guard, self._rewrite = folder, index, guard, rewrite
         self._paths: set[Path] = set()
+        self._hidden: list[StoredFile] = []  # with chats that go, as they were: others may own pages of them
         self._forgotten: set[str] = set()  # digests, as all below
         self._stuck: frozenset[str] = frozenset()  # in files that cannot go: not tried with every write
 
@@ -196,15 +133,14 @@ class Unsaved:
         with self._guard:
             return bool(self._forgotten - self._stuck or self._unsaid)
 
-    def write_owners(self) -> Mapping[Path, PageHeader | None]:
+    def write_owners(self) -> Forgotten:
         """Have files say whose they are; only for the holder of the folder's lock.
 
-        Returns files that were a forgotten chat's, and that the index does not know as they are now: what
-        they say; None where one was the chat's alone, and is removed.
+        Returns what was forgotten; of files that stay, those that the index does not know as they are now.
         """
         noted = self._folder.notes.read()  # reads the disk: the engine's thread wants the guard
         with self._guard:
-            unsaid = self._unsaid
+            unsaid, self._hidden = self._unsaid, []
             self._forgotten |= noted
             digests = frozenset(self._forgotten - self._stuck)
         for file, header, owners in unsaid:
@@ -228,7 +164,7 @@ class Unsaved:
                 if said is None or not self._index.renew(path, said)
             }
             self._disown(digests)
-        return changed
+        return replace(forgotten, changed=changed)
 
     def write_times(self) -> None:
         """Have files say when they were used. Those whose owners could not be written stay unsaved."""
@@ -249,12 +185,13 @@ class Unsaved:
     def _disown(self, digests: Set[str]) -> None:
         chats = [chat for chat in self._index.owners if digest_of(chat) in digests] if digests else []
         for chat in chats:
-            self._index.disown(chat)
+            self._hidden += self._index.disown(chat)
 
     @property
     def _unsaid(self) -> list[tuple[StoredFile, PageHeader, Chats]]:
         """Files with owners that they do not say, what they say, and their owners; under the guard."""
         files = [file for path in self._paths if (file := self._index.get(path))]
+        files += [file for file in self._hidden if self._index.get(file.path)]
         return [
             (file, file.header, tuple(file.chats))
             for file in files

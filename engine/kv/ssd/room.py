@@ -63,7 +63,7 @@ class SsdRoom:
         self._keep(size, used_ns)
         with self._guard:
             is_below_cap = self._index.total_bytes + size <= self._settings.cap_bytes
-        return is_below_cap and self._folder.free_bytes() - size >= self._settings.floor_bytes
+        return is_below_cap and self._folder.is_above_floor(size)
 
     def keep(self) -> None:
         """Remove the oldest files until cap and floor hold, or none is left.

@@ -196,7 +196,7 @@ class SsdTier:
         return self._files.forgotten
 
     def remove_forgotten(self) -> None:
-        """Remove the files, of every model, with a page that is only forgotten chats'.
+        """Remove the pages, of every model, that are only forgotten chats'.
 
         For any thread: it reads all files, and waits for other processes.
         """

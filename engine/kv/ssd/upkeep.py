@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine.kv.page_file import read_header
@@ -72,12 +73,21 @@ class Upkeep:
                 self._index.renew(path, said)
                 self._unsaved.hide()
 
-    def show(self, path: Path, said: PageHeader) -> None:
-        """A file that was hidden with its chat is another's too, who has claimed it meanwhile."""
-        with self._guard:
-            file = self._index.get(path)
-            if file is not None:
-                found = FoundFile(path, said.size, file.used_ns)
+    def forgot(self, changed: Mapping[Path, PageHeader | None]) -> None:
+        """Files that were forgotten chats' say that now, or are gone (None).
+
+        One that was hidden is another chat's too, who has claimed it meanwhile; one that is new has the pages
+        of another that were others' too.
+        """
+        for path, said in changed.items():
+            if said is None:
+                self.lose(path)
+                continue
+            try:
+                found = FoundFile(path, said.size, path.stat().st_mtime_ns)
+            except OSError:
+                continue
+            with self._guard:
                 self._index.add(StoredFile.found(found, said, path.parent == self._folder.home))
                 self._index.sort()
                 self._unsaved.hide()

@@ -11,7 +11,7 @@ import pytest
 from engine.commands import LoadModel
 from engine.kv.page_data import ROOT_KEY
 from engine.kv.ssd.folder import SsdFolder
-from engine.kv.ssd.owners import Forgotten, forget_chats
+from engine.kv.ssd.forgotten import Forgotten, forget_chats
 from engine.kv.ssd.settings import SsdSettings
 from engine.kv.ssd.tier import SsdTier
 from engine.residents.residents import Residents

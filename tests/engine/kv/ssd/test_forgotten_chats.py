@@ -10,8 +10,9 @@ import pytest
 
 from engine.kv.page_data import ROOT_KEY
 from engine.kv.page_header import CacheIdentity
+from engine.kv.ssd.forgotten import Forgotten
 from engine.kv.ssd.notes import digest_of
-from engine.kv.ssd.owners import Forgotten, forget_in_folder
+from engine.kv.ssd.owners import forget_in_folder
 from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, forged, owners_in, pages, read, spilled
 from tests.engine.kv.ssd.chats import chats_of, forgotten, names, run_of
 from tests.engine.kv.ssd.tiers import full, opened, page_files, stored
@@ -55,6 +56,67 @@ def test_a_page_that_was_just_claimed_is_not_forgotten_with_the_one_it_was_of(tm
         assert set(again.chat_bytes()) == {"a"}
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_of_a_file_that_others_own_the_beginning_of_that_stays(tmp_path: Path, *, is_open: bool) -> None:
+    run = spilled(ROOT_KEY, pages(0, 4), [frozenset({"secret", "b"})] * 2 + [frozenset({"secret"})] * 2)
+    tier = opened(tmp_path)
+    stored(tier, run)
+    before, (whole,) = tier.usage, page_files(tmp_path)
+    used = whole.stat().st_mtime_ns
+    if is_open:
+        forgotten(tier, "secret")
+    else:
+        tier.close(60)
+        assert forget_in_folder(tmp_path, {digest_of("secret")})
+    (path,) = page_files(tmp_path)
+    assert chats_of(path) == (frozenset({"b"}),) * 2
+    assert (path.stem, path.stat().st_mtime_ns) == (run.keys[1].hex(), used)
+    for again in (tier, opened(tmp_path)) if is_open else (opened(tmp_path),):
+        assert_holds(read(again, run.keys[:2], run.tokens[:2]), run.keys[:2])
+        assert [again.find(key) for key in run.keys] == [True, True, False, False]
+        assert set(again.chat_bytes()) == {"b"}
+        assert again.usage.total_bytes == path.stat().st_size
+    if is_open:  # the other counts by the clock that is on the wall
+        assert tier.usage.written_today == before.written_today + path.stat().st_size
+
+
+def test_a_beginning_that_was_just_claimed_stays_too(tmp_path: Path) -> None:
+    run = run_of("secret")
+    tier = opened(tmp_path)
+    stored(tier, run)
+    tier.claim(run.keys[:3], "a")
+    forgotten(tier, "secret")
+    for again in (tier, opened(tmp_path)):
+        assert_holds(read(again, run.keys[:3], run.tokens[:3]), run.keys[:3])
+        assert not again.find(run.keys[3])
+        assert set(again.chat_bytes()) == {"a"}
+    assert owners_in(tmp_path) == {"a"}
+
+
+def test_of_a_damaged_file_nothing_stays(tmp_path: Path) -> None:
+    run = spilled(ROOT_KEY, pages(0, 4), [frozenset({"secret", "b"})] * 3 + [frozenset({"secret"})])
+    stored(opened(tmp_path), run)
+    (path,) = page_files(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert forget_in_folder(tmp_path, {digest_of("secret")})
+    assert page_files(tmp_path) == []
+
+
+def test_where_the_disk_takes_no_file_the_beginning_goes_with_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = spilled(ROOT_KEY, pages(0, 4), [frozenset({"secret", "b"})] * 3 + [frozenset({"secret"})])
+    tier = opened(tmp_path)
+    stored(tier, run)
+    monkeypatch.setattr("engine.kv.ssd.folder.SsdFolder.write", full)
+    forgotten(tier, "secret")
+    assert page_files(tmp_path) == []
+    assert not any(tier.find(key) for key in run.keys)
+    assert tier.forgotten == frozenset()
+
+
 def test_files_that_lose_an_owner_stay_as_old_as_they_were(tmp_path: Path) -> None:
     runs = [run_of("a", "secret", first=100 * number) for number in range(3)]
     stored(opened(tmp_path), *runs)
@@ -72,7 +134,7 @@ def test_without_a_model_files_of_all_models_are_forgotten(tmp_path: Path) -> No
     leftover.write_bytes(b"half a file")
     assert forget_in_folder(tmp_path, {digest_of("a")})
     tier, other = opened(tmp_path), opened(tmp_path, OTHER)
-    assert [tier.find(run.keys[0]) for run in (shared, mixed, of_nobody)] == [True, False, True]
+    assert [tier.find(run.keys[-1]) for run in (shared, mixed, of_nobody)] == [True, False, True]
     assert set(tier.chat_bytes()) == set(other.chat_bytes()) == {"b"}
     assert not leftover.exists()
     assert tier.quarantined_files == 0
@@ -156,7 +218,8 @@ def test_a_forgotten_chat_is_not_found_again_where_another_process_writes_its_fi
         assert not tier.find(run.keys[0])
         assert set(tier.chat_bytes()) == {"b"}
     tier.remove_forgotten()
-    assert owners_in(tmp_path) == {"b"}
+    assert owners_in(tmp_path) == {"b", *names(30)}
+    assert [tier.find(key) for key in run.keys] == [True, True, False, False]
 
 
 def test_a_file_that_another_process_has_claimed_outlives_the_chat_it_was_of(tmp_path: Path) -> None:
@@ -177,6 +240,6 @@ def test_a_file_that_the_disk_does_not_let_lose_an_owner_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(opened(tmp_path), run_of("secret", "b"))
-    monkeypatch.setattr("engine.kv.ssd.owners.write_chats", full)
+    monkeypatch.setattr("engine.kv.ssd.forgotten.write_chats", full)
     assert forget_in_folder(tmp_path, {digest_of("secret")})
     assert page_files(tmp_path) == []

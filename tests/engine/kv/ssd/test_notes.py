@@ -11,8 +11,9 @@ import pytest
 
 from engine.kv.page_header import CacheIdentity, PageHeader
 from engine.kv.ssd.folder import SsdFolder
+from engine.kv.ssd.forgotten import Forgotten, forget_chats
 from engine.kv.ssd.notes import Notes, digest_of
-from engine.kv.ssd.owners import Forgotten, forget_chats, forget_in_folder
+from engine.kv.ssd.owners import forget_in_folder
 from tests.engine.kv.spilled import IDENTITY, owners_in
 from tests.engine.kv.ssd.chats import forgotten, run_of
 from tests.engine.kv.ssd.tiers import opened, page_files, refused, stored
@@ -68,7 +69,7 @@ def test_what_is_written_down_of_a_chat_stays_while_a_file_cannot_be_read(
         raise OSError(errno.EIO, "Input/output error", path)
 
     with monkeypatch.context() as patch:
-        patch.setattr("engine.kv.ssd.owners.read_header", unreadable)
+        patch.setattr("engine.kv.ssd.forgotten.read_header", unreadable)
         assert not forget_in_folder(tmp_path, {digest_of("secret")})
     assert Notes(tmp_path).read() == {digest_of("secret")}
     tier = opened(tmp_path)

@@ -66,7 +66,7 @@ class TierMachine(RuleBasedStateMachine):
         self.outside: list[str] = []
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(os, "fsync", self.look)
-        for module in ("owners", "notes"):  # what was forgotten is no write
+        for module in ("forgotten", "notes"):  # what was forgotten is no write
             self.patch.setattr(f"engine.kv.ssd.{module}.sync", lambda _: None)
 
     def look(self, descriptor: int) -> None:
@@ -83,11 +83,16 @@ class TierMachine(RuleBasedStateMachine):
             disk_usage=self.disk.usage,
         )
 
-    @rule(data=st.data(), length=st.integers(1, 6), owners=CHATS, first=st.booleans())
-    def put(self, data: st.DataObject, length: int, owners: frozenset[str], first: bool) -> None:
+    @rule(
+        data=st.data(), length=st.integers(1, 6), owners=CHATS, alone=st.integers(0, 3), first=st.booleans()
+    )
+    def put(self, data: st.DataObject, length: int, owners: frozenset[str], alone: int, first: bool) -> None:
+        """The last `alone` pages are of one chat, which others of them go no further than."""
         parents = [ROOT_KEY, *(key for run in self.runs for key in run.keys)]
         parent = data.draw(st.sampled_from(parents))
-        run = spilled(parent, pages(100 * len(self.runs), length), [owners] * length)
+        chats = [owners | {"a"} if alone else owners] * length
+        chats[length - min(alone, length) :] = [frozenset("a")] * min(alone, length)
+        run = spilled(parent, pages(100 * len(self.runs), length), chats)
         self.runs.append(run)
         self.tiers[0 if first else 1].put(run)
 
