@@ -42,6 +42,10 @@ class PinsViewModel(QObject):
         self._submit(Pin(chat_id, wanted))
         self._set(self._pinned ^ {chat_id})
 
+    def renew(self, chat_id: str) -> None:
+        """The engine was told to forget the chat's pages, and its pin, which holds for later ones."""
+        self._tell(self._pinned & {chat_id})
+
     def forget(self, chat_id: str) -> None:
         """The chat was deleted, and the engine told to forget it, with its pin; `restore` brings it back."""
         self._deleted |= self._pinned & {chat_id}

@@ -127,6 +127,7 @@ class CachePane(Pane):
         self.chats.pin_wanted.connect(self._pins.pin)
         self.chats.release_wanted.connect(self._cache.release)
         self.chats.clear_wanted.connect(self._cache.clear)
+        self.chats.clear_wanted.connect(self._pins.renew)
 
     def _arrange(self, below: Section) -> None:
         legend = QGridLayout()

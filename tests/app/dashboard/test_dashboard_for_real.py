@@ -214,6 +214,23 @@ def test_a_chats_pages_are_pinned_released_and_cleared(watched: Watched) -> None
     watched.wait(lambda: chat not in desktop.chats.memory and table.rows == [])
 
 
+def test_a_chat_that_is_kept_in_memory_is_so_after_it_was_cleared(watched: Watched) -> None:
+    chat = watched.say("What is a page?")
+    desktop = watched.desktop
+    desktop.pins.pin(chat, True)
+    watched.look("Cache")
+    table = watched.cache.chats
+    watched.wait(lambda: bool(table.rows))
+    table.select(chat)
+    table.clear_button.click()
+    watched.wait(lambda: table.rows == [])
+    watched.say("Where are my chats saved?")
+    watched.wait(lambda: bool(table.rows))
+    assert table.rows[0][-1] == "in memory"
+    cache = desktop.dashboard.cache
+    watched.wait(lambda: cache.pages is not None and any(state & PINNED for state in cache.pages.states))
+
+
 def test_pages_are_told_only_while_somebody_looks(watched: Watched) -> None:
     watched.look("Live")
     watched.say("What is a page?")
