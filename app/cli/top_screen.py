@@ -66,9 +66,9 @@ class TopScreen:
         stats = line["stats"]
         if stats is None:
             return [head, about, Text(" " * _INDENT + figures.NOTHING_ASKED)]
-        table = Table.grid(padding=(0, 1))
+        table = Table.grid(padding=(0, 1), expand=True)  # or what is too long is cut without a sign
         table.add_column(min_width=_LABEL, style="dim", no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         found, room = figures.pages(stats), width - _INDENT - _LABEL - 1
         trend = figures.trend(list(self._rates[path]))
         table.add_row(_label("decode"), Text.assemble((f"{figures.decode(stats):<14}", "bold"), trend))

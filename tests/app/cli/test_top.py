@@ -122,6 +122,9 @@ def test_a_narrow_screen_is_cut_and_not_wrapped(width: int) -> None:
     shown = drawn(screen, width)
     assert len(shown) == 4 + len(SHOWN)
     assert max(map(len, shown)) <= width
+    for label, words in SHOWN.items():  # a number that is cut would be another one
+        (row,) = (row.rstrip() for row in shown if row.strip().startswith(label))
+        assert words in row or row.endswith("…")
 
 
 def test_a_model_that_was_asked_nothing_has_no_figures() -> None:
