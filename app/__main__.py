@@ -53,10 +53,15 @@ class _Terminated(SystemExit):
 def program() -> NoReturn:
     """The process `mlxr`: `main`, and its end.
 
+    Ctrl-C ends it at once until the command runs, which has to clean up: libraries that are being loaded take
+    a KeyboardInterrupt for a fault of theirs, and say that they are broken.
+
     Where MLX was loaded, what C++ would take down behind Python is left to the system: MLX has threads of its
     own, and now and then one of them aborts a process that is taken down around it, also where the engine has
     ended (seen with CUDA). What Python does at its end is done.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = main()
     if MLX not in sys.modules:
         sys.exit(code)
@@ -99,6 +104,8 @@ def _run(argv: list[str]) -> int:
     from app.log import start_logging
 
     start_logging(default_paths().log)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if subcommand is not None:
         if args.safe:
             raise UsageError("--safe is for the window; commands run so with MLXR_EXECUTOR=reference")

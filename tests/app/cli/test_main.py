@@ -148,3 +148,35 @@ def test_what_aborts_when_it_is_taken_down_does_not_abort_a_process_that_is_done
     )
     assert ended.returncode == code
     assert ended.stdout == b"said, saved, done"
+
+
+PRESSED = """
+import os
+import signal
+import sys
+
+from app.__main__ import MLX, program
+
+
+class Pressed:
+    is_loading = False
+
+    def find_spec(self, name, path=None, target=None):
+        if self.is_loading:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+        self.is_loading = name == MLX
+
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Pressed())
+sys.argv = ["mlxr", "generate", "--prompt", "hi"]
+program()
+"""
+
+
+def test_ctrl_c_while_mlx_is_loaded_is_no_fault_of_it() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", PRESSED], capture_output=True, timeout=60, check=False, cwd=ROOT
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
