@@ -90,9 +90,15 @@ class PredictionViewModel(QObject):
             self._follow(event.chats)
 
     def _follow(self, chats: Mapping[str, ChatMemory]) -> None:
-        """Chats' pages lie elsewhere now: ask again after a pause, where that concerns what was predicted."""
-        shown = self._conversation.chat
-        is_other = shown is not None and chats.get(shown.id) != self._chats.get(shown.id)
+        """Chats' pages lie elsewhere now: ask again after a pause, where that concerns what was predicted.
+
+        What is found for a chat without pages is other chats'.
+        """
+        shown, before = self._conversation.chat, self._chats
+        if shown is not None and shown.id in before.keys() | chats.keys():
+            is_other = chats.get(shown.id) != before.get(shown.id)
+        else:
+            is_other = any(_is_less(chats.get(chat), memory) for chat, memory in before.items())
         self._chats = chats
         if (is_other and self._words) or self._is_coming_back:
             self._is_coming_back = False
@@ -115,3 +121,8 @@ class PredictionViewModel(QObject):
         if (words, why) != (self._words, self._why):
             self._words, self._why = words, why
             self.changed.emit()
+
+
+def _is_less(now: ChatMemory | None, before: ChatMemory) -> bool:
+    """Whether a chat has lost pages, in memory or on SSD."""
+    return now is None or now.memory_bytes < before.memory_bytes or now.ssd_bytes < before.ssd_bytes

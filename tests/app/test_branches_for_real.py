@@ -136,6 +136,19 @@ def test_a_branch_is_in_memory_at_once_and_stays_when_its_chat_is_deleted(real: 
     assert known >= 3 * page
 
 
+def test_what_a_deleted_chat_had_is_not_promised_to_a_new_one(real: Real) -> None:
+    before, old, line = real.computed(), real.chat.chat, real.desktop.pane.status_line
+    assert old
+    real.chat.new_chat()
+    real.type("What is a page?")
+    prompt = len(before.prompt_tokens)
+    real.qtbot.waitUntil(lambda: f"{prompt - 1} of {prompt} tokens cached" in line.words)
+    real.desktop.chats.delete(old.id)
+    real.qtbot.waitUntil(lambda: f"0 of {prompt} tokens cached" in line.words)
+    real.say("")
+    assert real.found().cached_tokens == 0
+
+
 def test_a_dot_comes_with_the_pages_and_goes_with_the_chat(real: Real) -> None:
     chat = real.chat.chat
     assert chat

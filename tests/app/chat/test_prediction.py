@@ -189,6 +189,25 @@ def test_it_is_asked_again_when_the_pages_of_the_chat_on_show_come_or_go(oracle:
     assert oracle.prediction.words == "2 of 8,140 tokens cached, about 0.2 s"
 
 
+@pytest.mark.parametrize(
+    ("now", "asked"),
+    [
+        pytest.param({}, 2, id="all are gone"),
+        pytest.param({"another": ChatMemory(256, 512, 0)}, 2, id="some left memory"),
+        pytest.param({"another": ChatMemory(512, 256, 0)}, 2, id="some left the SSD"),
+        pytest.param({"another": ChatMemory(1024, 512, 0)}, 1, id="more came"),
+    ],
+)
+def test_it_is_asked_again_when_a_chat_without_pages_may_have_lost_those_of_others(
+    oracle: Oracle, now: dict[str, ChatMemory], asked: int
+) -> None:
+    oracle.prediction.handle(ChatsCached({"another": ChatMemory(512, 512, 0)}))
+    oracle.answer(oracle.predict("hello"))
+    oracle.prediction.handle(ChatsCached(now))
+    oracle.pause()
+    assert len(oracle.asked()) == asked
+
+
 def test_pages_that_leave_with_their_model_do_not_bring_it_back(oracle: Oracle) -> None:
     answered(oracle.stage, "one", "two")
     shown = oracle.stage.chat.chat
