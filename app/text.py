@@ -93,6 +93,8 @@ NOTHING = "nothing"
 
 REFUSED = "This needs {needed}, and KV memory has {available:,}"
 REFUSED_BESIDE = "This needs {needed}, and KV memory has {available:,} beside the chats you keep in memory"
+REFUSED_LONG = "; start a new chat to go on"
+"""Behind either where the message is not what is too long."""
 WAY_SHORTEN = "Shorten the message by {amount}"
 WAY_SHORTEN_WORDS = "Shorten the message by {amount}, about {words}"
 WAY_FEWER = "Ask for {amount:,} answers"

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answer import Answer, advance
 from app.chat.open_chat import OpenChat
-from app.chat.refusal_words import failure_words
+from app.chat.refusal_words import failure_words, ways_for
 from app.chat.token_path import count_along, tokens_along, with_tokens
 from app.chat.tree import MessageTree
 from app.store.face import Store
@@ -23,6 +23,7 @@ from engine import (
     Finished,
     Generate,
     Keep,
+    Message,
     PrefillProgress,
     SampleEnded,
     Share,
@@ -51,25 +52,27 @@ class Refused:
     words_a_token: float
 
     @classmethod
-    def of(cls, failed: Failed, answers: int, words: int) -> Refused | None:
-        """What is to be remembered of a request for so many answers to so many words, if it has ways out."""
-        refusal = failed.refusal
+    def of(cls, failed: Failed, asked: _Asked) -> Refused | None:
+        """What is to be remembered of a request, if it has ways out."""
+        refusal, answers = failed.refusal, len(asked.answers)
         if refusal is None:
             return cls(failed.ways_out, answers, 0, 0.0) if failed.ways_out else None
         tokens = refusal.prompt_tokens
-        return cls(refusal.ways_out, answers, tokens, words / tokens if tokens else 0.0)
+        ways_out = ways_for(refusal, asked.share)
+        return cls(ways_out, answers, tokens, asked.words / tokens if tokens else 0.0)
 
 
 @dataclass(slots=True)
 class _Asked:
     """A request in flight: its chat, its answers by their messages' ids, and the one that was kept.
 
-    `words`: how many it was asked with.
+    `words`: how many it was asked with. `share`: how much of that is the message, in a chat that goes on.
     """
 
     open_chat: OpenChat
     answers: dict[str, Answer]
     words: int
+    share: float
     kept_id: str = ""
 
 
@@ -103,8 +106,7 @@ class Answering(QObject):
         answers = {
             message.id: Answer(request.id, message, sample=sample) for sample, message in enumerate(messages)
         }
-        words = sum(len(message.content.split()) for message in request.messages or ())
-        self._asked[request.id] = _Asked(open_chat, answers, words)
+        self._asked[request.id] = _Asked(open_chat, answers, *_extent(request.messages or ()))
         self._submit(request)
         self._save_timer.start()
 
@@ -172,7 +174,7 @@ class Answering(QObject):
             return
         asked = self._asked[event.id]
         if isinstance(event, Failed):
-            event = replace(event, error=failure_words(event))
+            event = replace(event, error=failure_words(event, asked.share))
         for message_id, answer in list(asked.answers.items()):
             self._take(asked, message_id, self._advanced(answer, event))
         if isinstance(event, Finished | Failed):
@@ -216,7 +218,7 @@ class Answering(QObject):
     def _end(self, asked: _Asked, event: Finished | Failed) -> None:
         del self._asked[event.id]
         messages = self._without_wordless(asked)
-        if isinstance(event, Failed) and (refused := Refused.of(event, len(asked.answers), asked.words)):
+        if isinstance(event, Failed) and (refused := Refused.of(event, asked)):
             self.refused[messages[-1].id] = refused
         tree = asked.open_chat.tree
         for message in messages:
@@ -250,6 +252,14 @@ class Answering(QObject):
         if branches:
             kept = tokens_along(tree.line(kept_id))
             self._submit(Keep(open_chat.chat.id, kept, branches, tree.get(kept_id).model))
+
+
+def _extent(messages: Sequence[Message]) -> tuple[int, float]:
+    """The words of a request, and how much of it is its last message: all of it where no answer is above."""
+    told = [message.content for message in messages]
+    goes_on = any(message.role == "assistant" for message in messages)
+    words = sum(len(content.split()) for content in told)
+    return words, len(told[-1]) / sum(map(len, told)) if goes_on else 1.0
 
 
 def _has_words(asked: _Asked) -> bool:

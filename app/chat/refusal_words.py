@@ -7,19 +7,27 @@ from math import ceil
 
 from app import text
 from app.amounts import counted
-from engine import Failed, WayOut
+from engine import Failed, Refusal, WayOut
 
 LONGEST_TITLE = 32
 FEWEST_WORDS = 0.25
 """A token, of text that people count in words; it is code below that, or has no spaces between words."""
 
 
-def failure_words(failed: Failed) -> str:
-    """The line that an answer fails with; ways out are offered beside it."""
+def ways_for(refusal: Refusal, share: float) -> tuple[WayOut, ...]:
+    """What would help where `share` of the prompt is the message: what is above it cannot be shortened."""
+    message = share * refusal.prompt_tokens
+    return tuple(way for way in refusal.ways_out if way.kind != "shorten" or way.amount < message)
+
+
+def failure_words(failed: Failed, share: float = 1.0) -> str:
+    """The line that an answer fails with; ways out are offered beside it. `share`: as for `ways_for`."""
     refusal = failed.refusal
     if refusal is None:
         return failed.error
     words = text.REFUSED_BESIDE if refusal.pinned_pages else text.REFUSED
+    if ways_for(refusal, share) != refusal.ways_out:
+        words += text.REFUSED_LONG
     return words.format(available=refusal.available_pages, needed=counted(refusal.needed_pages, "page"))
 
 

@@ -116,6 +116,20 @@ def test_shortening_opens_the_editor_and_storing_in_bits_is_a_setting(
     qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8")
 
 
+def test_a_chat_that_fills_memory_is_not_told_to_shorten_two_letters(desktop: Desktop, qtbot: QtBot) -> None:
+    conversation = desktop.conversation
+    status, message = "", SENTENCE * 4
+    while status != "failed":
+        assert conversation.send(message)
+        status, message = ended(qtbot, desktop), "hi"
+    assert len(conversation.messages) > 2
+    assert conversation.messages[-1].error.endswith("; start a new chat to go on")
+    assert not any("Shorten" in words for words in conversation.ways_out(conversation.messages[-1].id))
+    conversation.new_chat()
+    assert conversation.send("hi")
+    assert ended(qtbot, desktop) == "complete"
+
+
 def test_storing_in_bits_holds_for_a_model_with_a_kv_cache_of_its_own(
     open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
 ) -> None:

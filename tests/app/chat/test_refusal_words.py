@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from app.chat.refusal_words import failure_words, way_words
+from app.chat.refusal_words import failure_words, way_words, ways_for
 from engine import Failed, Refusal, WayOut
 
 TITLES = {"c1": "Kernels", "c2": "Kernels, and what they are good for"}
@@ -61,3 +61,15 @@ def test_a_refusal_beside_pinned_chats_does_not_say_that_memory_is_small() -> No
     refused = Failed("r", "no room", "Refused", refusal=Refusal(4, 1, (), pinned_pages=22))
     said = "This needs 4 pages, and KV memory has 1 beside the chats you keep in memory"
     assert failure_words(refused) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "is_long"),
+    [pytest.param(1.0, False, id="all of it"), (0.27, False), (0.26, True), (0.01, True)],
+)
+def test_a_message_is_not_to_be_shortened_by_more_than_it_has(share: float, is_long: bool) -> None:
+    ways = (WayOut("shorten", 26), WayOut("evict", 5, "c1"))
+    refusal = Refusal(7, 6, ways, prompt_tokens=100)
+    assert ways_for(refusal, share) == (ways[1:] if is_long else ways)
+    said = failure_words(Failed("r", "no room", "Refused", refusal=refusal), share)
+    assert said.endswith("; start a new chat to go on") == is_long
