@@ -270,7 +270,7 @@ class Engine:
             serving.add(accept_command(command, serving.model, capacity, arrived))
 
     def _predict(self, command: Generate, arrived: float) -> None:
-        serving = self._models.wanted(command.model)
+        serving = self._models.wanted(command.model, cancels=False)
         request = accept_command(
             command, serving.model, partial(serving.chats.capacity, command.chat), arrived
         )

@@ -89,13 +89,16 @@ class Residents:
         resident = self._named(path)
         return None if resident is None else resident.serving
 
-    def wanted(self, path: str) -> Serving:
-        """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does."""
+    def wanted(self, path: str, *, cancels: bool = True) -> Serving:
+        """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does.
+
+        Not `cancels`: it is not loaded where others' answers would have to end for it.
+        """
         resident = self._named(path)
         if resident is None:
             raise NoModel(self._why_missing(path))
         if resident.serving is None:
-            self._wake(resident)
+            self._wake(resident, cancels)
         resident.used = self._clock()
         return resident.at_work
 
@@ -223,13 +226,19 @@ class Residents:
                 self._put_out(resident, "idle" if resident.is_wanted else "asked")
                 self._shares.divide(self._awake, _WRITTEN_WITHIN)
 
-    def _wake(self, resident: Resident) -> None:
+    def _wake(self, resident: Resident, cancels: bool) -> None:
         try:
             opened = self._beside.open(resident.command, self._settings, self._awake)
-            self._open(resident, opened, _WRITTEN_WITHIN)
+            busy = [] if cancels else [other for other in self._awake if other.at_work.busy]
+            if is_let := not busy or self._shares.of(busy, opened.tenant()) is not None:
+                self._open(resident, opened, _WRITTEN_WITHIN)
         except Exception as error:  # it rests on: a disk may come back
             self._emit(failure(resident.command.id, error))
             raise
+        if not is_let:
+            raise NoModel(
+                f"{opened.files.name} rests: there is no room for it beside the answer being written"
+            )
         self._ready(resident)
 
     def _open(self, resident: Resident, opened: Opened, seconds: float) -> None:

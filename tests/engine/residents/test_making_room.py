@@ -12,16 +12,20 @@ import pytest
 from engine import (
     Cancel,
     EngineSettings,
+    Failed,
     Finished,
     LoadModel,
     LoadProgress,
     ModelReady,
     ModelUnloaded,
+    Predict,
+    Predicted,
+    Share,
     TextChunk,
     UnloadModel,
 )
 from tests.engine.held_disk import held_writes
-from tests.engine.residents.two_models import ONE, ask, is_chunk, unloaded
+from tests.engine.residents.two_models import ONE, PAGE_BYTES, PROMPT, ask, is_chunk, unloaded
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -226,3 +230,27 @@ def test_unloading_one_frees_its_memory(listener: Listener, models: tuple[Path, 
     assert loaded(second, "second")[1] >= 2 * weights
     unload(first)
     assert weights <= mx.get_active_memory() - before < alone + 0.2 * weights
+
+
+def test_what_asks_nothing_of_a_model_that_rests_ends_no_answer_of_another(
+    models: tuple[Path, Path, Path],
+) -> None:
+    first, second, _ = models
+    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
+    with running_engine(settings) as listener:
+        listener.load(first, "first")
+        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
+        listener.load(second, "second")
+        with listener.held():
+            listener.submit(ask("long", second, 300))
+            listener.submit(Predict(ask("asked", first)))
+            listener.submit(Share("branch", PROMPT, str(first)))
+        assert "beside the answer being written" in listener.failed("asked").error
+        assert len(listener.finished("long").tokens) == 300
+        assert not [event for event in listener.events if isinstance(event, Failed) and event.id == "first"]
+        assert unloaded(listener.events) == [ModelUnloaded(str(first), "idle")]
+        listener.submit(Predict(ask("again", first)))  # nobody answers now
+        listener.wait(lambda event: isinstance(event, Predicted) and event.id == "again")
+        assert unloaded(listener.events)[-1] == ModelUnloaded(str(second), "room")
+        listener.submit(ask("then", first))
+        assert listener.finished("then").tokens
