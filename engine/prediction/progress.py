@@ -45,13 +45,12 @@ class Progress:
         be beside them. Where nothing was expected before it began, they are taken to go on at the pace of
         those before them.
         """
-        if done == prompt:
-            self.done = prompt
-            return prompt, 0.0
-        rest = left(done)
+        rest = 0.0 if done == prompt else left(done)
         if self._began is None:
             self._began, self._first, self._trust = now, done, _TRUST * (rest or 0.0)
         self.done, self._at = max(self.done, done), now
+        if done == prompt:
+            return self.done, 0.0
         whole = rest if done == self._first else left(self._first)
         if whole is None or rest is None or not self._trust:
             read = done - self._first
