@@ -37,9 +37,9 @@ class Fits:
         if model.state != "here":
             return "gone" if model.state == "gone" else "damaged"
         fit = self.of(model)
-        return (
-            "not run" if fit is None else {"fits": "yes", "tight": "tight", "does not fit": "no"}[fit.verdict]
-        )
+        if fit is None:
+            return "not run"
+        return {"fits": "yes", "tight": "tight", "does not fit": "no"}[fit.verdict]
 
 
 def fit_words(fit: Fit | None) -> str:
