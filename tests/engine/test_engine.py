@@ -46,8 +46,9 @@ def first_chunk(event: Event) -> bool:
 def test_loading_reports_progress_and_then_what_is_loaded(listener: Listener, folder: Path) -> None:
     ready = listener.load(folder)
     progress = [event for event in listener.events if isinstance(event, LoadProgress)]
-    assert progress[0].loaded_bytes == 0
-    assert progress[-1].loaded_bytes == progress[-1].total_bytes > 0
+    loaded = [event.loaded_bytes for event in progress]  # on a quick machine some are never told
+    assert loaded == sorted(loaded)
+    assert loaded[-1] == progress[-1].total_bytes > 0
     model = ready.model
     assert (model.name, model.family, model.context_length, model.page_size) == ("tiny", "llama", 1024, 16)
     assert model.parameters == sum(t.size for t in load_file(folder / "model.safetensors").values())
