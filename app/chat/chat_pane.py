@@ -130,7 +130,7 @@ class ChatPane(QWidget):
         self.composer.sent_several.connect(self._send)
         self.composer.stopped.connect(self._conversation.stop)
         self.composer.scroll_requested.connect(self.transcript.scroll_pages)
-        self.composer.drafted.connect(self._prediction.draft)
+        self.composer.drafted.connect(self._draft_message)
         self.composer.drafted.connect(self._drafts.write)
         self.transcript.drafted.connect(self._draft_edit)
         self.transcript.edited.connect(self._conversation.edit)
@@ -154,32 +154,37 @@ class ChatPane(QWidget):
         self._conversation.keep(message_id)
         self.composer.setFocus()
 
+    @Slot(str)
+    def _draft_message(self, words: str) -> None:
+        self._prediction.draft(*((words,) if words.strip() else self._written()))
+
     @Slot(str, str)
     def _draft_edit(self, message_id: str, words: str) -> None:
-        if message_id:
-            self._prediction.draft(words, message_id)
-        else:
-            self._prediction.draft(self.composer.text)
+        self._prediction.draft(*((words, message_id) if message_id else self._written()))
+
+    def _written(self) -> tuple[str, str | None]:
+        """What is being written: a message that is being changed, and its id, else a new one."""
+        return self.transcript.editing or (self.composer.text, None)
 
     @Slot(object)
     def _show_conversation(self, messages: tuple[ChatMessage, ...]) -> None:
         self.transcript.show_messages(messages)
         self._stack.setCurrentWidget(self.transcript if messages else self.empty_state)
-        self._prediction.restart(self.composer.text)
+        self._prediction.restart(*self._written())
         self._show_state()
 
     @Slot(object)
     def _show_asked(self, messages: tuple[ChatMessage, ...]) -> None:
         self._stack.setCurrentWidget(self.transcript)
         self.transcript.show_asked(messages)
-        self._prediction.restart(self.composer.text)
+        self._prediction.restart(*self._written())
         self._show_status()
         self.composer.setFocus()
 
     @Slot(object)
     def _show_switched(self, messages: tuple[ChatMessage, ...]) -> None:
         self.transcript.show_switched(messages)
-        self._prediction.restart(self.composer.text)
+        self._prediction.restart(*self._written())
         self._show_state()
 
     @Slot(object)

@@ -74,10 +74,10 @@ class PredictionViewModel(QObject):
         else:
             self._pause.stop()
 
-    def restart(self, text: str) -> None:
+    def restart(self, text: str, edited_id: str | None = None) -> None:
         """Another conversation or version is on show: what was predicted is void."""
         self._say("")
-        self.draft(text)
+        self.draft(text, edited_id)
 
     def handle(self, event: Event) -> None:
         """Take in an engine event. When the chat's pages come or go, what was predicted is asked anew."""

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 from app.appearance import Appearance
 from app.chat.answer_view import AnswerView
 from app.chat.answers_view import AnswersView
+from app.chat.jump_button import JumpButton
 from app.chat.message_stack import MessageStack
 from app.chat.message_view import MessageView
 from app.chat.sight import Sight
@@ -20,7 +21,6 @@ from app.chat.throttle import Throttle
 from app.chat.user_message_view import UserMessageView
 from app.store.records import ChatMessage
 from app.theme import Theme
-from app.widgets.icon_button import IconButton
 from app.widgets.key_frame import KeyFrame
 
 SIDE = 24
@@ -57,7 +57,7 @@ class Transcript(QScrollArea):
         self.setWidget(self._stack)
         self._sight = Sight(self, self._stack)
         self._activity = ""
-        self._drafts: dict[str, str] = {}  # edits under way, by message: they are there again with its chat
+        self._drafts: dict[str, str] = {}  # edits by message, the last one last; kept while others are shown
         self._ready = True
         self._following = True
         self._placing = False
@@ -66,7 +66,8 @@ class Transcript(QScrollArea):
         self._work.timeout.connect(self._work_a_slice)
         self._throttle = Throttle(self)
         self._throttle.due.connect(self._show_last)
-        self._jump = self._make_jump_button()
+        self._jump = JumpButton(appearance, self)
+        self._jump.clicked.connect(self.jump_to_end)
         KeyFrame(self)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         appearance.changed.connect(self._set_theme)
@@ -75,6 +76,12 @@ class Transcript(QScrollArea):
     def following(self) -> bool:
         """Whether it stays at the newest words."""
         return self._following
+
+    @property
+    def editing(self) -> tuple[str, str] | None:
+        """Of the messages on show that are being changed, the one written in last: its new words, its id."""
+        on_show = {message.id for message in self._stack.messages}
+        return next(((words, id_) for id_, words in reversed(self._drafts.items()) if id_ in on_show), None)
 
     @property
     def built(self) -> int:
@@ -156,15 +163,6 @@ class Transcript(QScrollArea):
         super().resizeEvent(event)
         self._fit_visible()
 
-    def _make_jump_button(self) -> IconButton:
-        button = IconButton(
-            self._appearance, "arrow-down", "Jump to the newest words", colour="text", parent=self
-        )
-        button.setObjectName("jumpButton")
-        button.clicked.connect(self.jump_to_end)
-        button.hide()
-        return button
-
     def _change_end(self, messages: Sequence[ChatMessage]) -> None:
         self._throttle.reset()
         self._activity = ""
@@ -205,8 +203,8 @@ class Transcript(QScrollArea):
         self.edited.emit(view.message.id, words)
 
     def _draft(self, view: MessageView, words: str | None) -> None:
+        self._drafts.pop(view.message.id, None)
         if words is None:
-            self._drafts.pop(view.message.id, None)
             self.drafted.emit("", "")
             return
         self._drafts[view.message.id] = words
@@ -249,9 +247,7 @@ class Transcript(QScrollArea):
             bar.setValue(anchor.y() - anchor_y)
         self._placing = False
         self._show_jump()
-        self._jump.move(
-            (self.viewport().width() - self._jump.width()) // 2, self.height() - self._jump.height() - 16
-        )
+        self._jump.place(self.viewport().width(), self.height())
 
     def _fit_visible(self) -> None:
         while (view := self._stack.stale(self._sight.includes)) is not None:

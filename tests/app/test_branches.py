@@ -244,6 +244,32 @@ def test_an_edit_is_predicted_while_it_is_written(qtbot: QtBot, desktop: Desktop
     assert "cached" not in desktop.pane.status_line.words
 
 
+def test_an_edit_is_predicted_again_when_another_path_is_on_show(qtbot: QtBot, desktop: Desktop) -> None:
+    say(qtbot, desktop, "one", "two")
+    say(qtbot, desktop, "three", "four")
+    click(qtbot, view_of(desktop, "one"), "Edit this message")
+    field, line = QApplication.focusWidget(), desktop.pane.status_line
+    qtbot.keyClicks(field, "!")
+    qtbot.waitUntil(lambda: "cached" in line.words)
+
+    def is_predicted_again(before: int) -> None:
+        qtbot.waitUntil(lambda: len(engine_of(desktop).predictions()) > before)
+        messages = engine_of(desktop).predictions()[-1].messages
+        assert messages
+        assert [message.content for message in messages] == ["one!"]
+        qtbot.waitUntil(lambda: "cached" in line.words)
+
+    for take in (
+        lambda: click(qtbot, view_of(desktop, "four"), "Regenerate this answer"),
+        lambda: click(qtbot, view_of(desktop, "four"), "Earlier version"),
+        lambda: say(qtbot, desktop, "five", "six"),
+    ):
+        asked = len(engine_of(desktop).predictions())
+        take()
+        done(qtbot, desktop)
+        is_predicted_again(asked)
+
+
 def test_a_miss_is_said_under_the_answer(qtbot: QtBot, desktop: Desktop) -> None:
     engine_of(desktop).miss = (512, "template changed")
     say(qtbot, desktop, "one", "two")
