@@ -28,6 +28,8 @@ def run_window(model: Path, claim: Claim, session: Session, wanted: str | None =
     `wanted`: a link, or a file's path, that is opened there.
     """
     application = make_application()
+    # In the loop: a signal that comes before it begins would be lost, and the window stay.
+    session.ask_to_end(lambda: QTimer.singleShot(0, application.quit))
     watch_display(session.close)
     session.be_safe(why_safe(session.is_safe_asked, is_safe_key_held(), session.early_crashes))
     paths = default_paths()
@@ -45,8 +47,6 @@ def run_window(model: Path, claim: Claim, session: Session, wanted: str | None =
     application.listen()
     if wanted is not None:
         desktop.opener.open(wanted)
-    # In the loop: a signal that came just before it began would be lost, and the window stay.
-    session.ask_to_end(lambda: QTimer.singleShot(0, application.quit))
     try:
         return application.exec()
     finally:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from app import VERSION
 from app.crash.boot import boot_id, memory_kills
@@ -77,6 +77,7 @@ class Session:
 
     def __enter__(self) -> Self:
         """Watch over this process from here on: for its main thread."""
+        self.ask_to_end(self._end_at_once)  # until there is a window to close
         if self._stacks is not None:
             self._watch(self._stacks)
         return self
@@ -143,6 +144,11 @@ class Session:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: quit_())
 
+    def _end_at_once(self) -> NoReturn:
+        """Without an exception: libraries that are being loaded, and Qt, take one for a fault of theirs."""
+        self.end()
+        os._exit(0)
+
     def _begin(self) -> None:
         kills = memory_kills()
         inquest = self._look_back(kills)
@@ -178,7 +184,6 @@ class Session:
             faulthandler.register(signal.SIGTRAP, stacks, all_threads=True, chain=True)
         # Noted by the handler in C: also while the main thread is stuck, and Python's own handlers wait.
         signal.set_wakeup_fd(_new_file(self._here / SIGNALS, os.O_NONBLOCK), warn_on_full_buffer=False)
-        self.ask_to_end(lambda: sys.exit(0))  # until there is a window to close
         self._keep_output()
 
     def _keep_output(self) -> None:
