@@ -131,7 +131,8 @@ class Desktop:
         self.settings = SettingsDesk(self.chosen, appearance, lanes, self.engine.submit, window.toast, paths)
         fewer = FewerBits(self._own_settings, models, self.settings, window.toast)
         edit, show = self.pane.transcript.edit, self.models_door.show_context
-        self.ways_out = WaysOut(self.conversation, self.pins, edit, fewer.store, show)
+        ways = (edit, fewer.store, show, window.toast.say)
+        self.ways_out = WaysOut(self.conversation, models, self.pins, *ways)
         self.about = AboutDoor(appearance, window, paths, post, self.chosen, models, self.settings)
         files = ChatFiles(self.store, post)
         self.opener = Opener(window, self.models_door, models, self.chats, self.conversation, files)

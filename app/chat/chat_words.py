@@ -76,6 +76,11 @@ def hindrance(chat: ChatState, model: ModelState) -> str:
     return text.PLACEHOLDER_NONE if model.phase in ("none", "failed") else ""
 
 
+def unasked(chat: ChatState, model: ModelState, is_guide: bool) -> str:
+    """Why no answer can be asked for now."""
+    return hindrance(chat, model) or (text.ANSWER_FIRST if chat.busy else loading_words(model, is_guide))
+
+
 def placeholder(chat: ChatState, model: ModelState, is_guide: bool) -> str:
     """What stands in the empty message field."""
     if hindered := hindrance(chat, model):

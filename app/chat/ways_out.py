@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.chat.chat_words import unasked
 from app.chat.conversation import ConversationViewModel
 from app.chat.pins import PinsViewModel
+from app.models.models_view_model import ModelsViewModel
 
 
 class WaysOut:
     """Takes the ways that the engine named.
 
     `edit` opens the editor of a message; `store_in_bits` keeps the wish for KV memory of so many
-    bits for the model at a path; `show_context` shows where that one's context is set.
+    bits for the model at a path; `show_context` shows where that one's context is set; `say` tells why
+    nothing could be asked anew.
     """
 
     def __init__(
         self,
         conversation: ConversationViewModel,
+        models: ModelsViewModel,
         pins: PinsViewModel,
         edit: Callable[[str], None],
         store_in_bits: Callable[[int, str], None],
         show_context: Callable[[str], None],
+        say: Callable[[str], None],
     ) -> None:
-        self._conversation, self._pins = conversation, pins
+        self._conversation, self._models, self._pins = conversation, models, pins
         self._edit, self._store_in_bits, self._show_context = edit, store_in_bits, show_context
+        self._say = say
 
     def take(self, message_id: str, number: int) -> None:
         """Take way `number` of those named for this answer, and ask anew where that can help now."""
         refused = self._conversation.refused(message_id)
-        if refused is None or not self._conversation.can_send:
+        if refused is None:
             return
         way, answers, limit = refused.ways_out[number], refused.answers, None
         match way.kind:
@@ -48,7 +54,8 @@ class WaysOut:
                 limit = max(1, way.amount - refused.prompt_tokens)
             case "evict":
                 self._pins.pin(way.chat, False)
-        self._conversation.regenerate(message_id, answers, limit)
+        if not self._conversation.regenerate(message_id, answers, limit):
+            self._say(unasked(self._conversation.state, self._models.state, self._models.is_guide))
 
     def _model_of(self, message_id: str) -> str:
         return next(message.model for message in self._conversation.messages if message.id == message_id)

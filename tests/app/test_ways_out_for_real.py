@@ -21,7 +21,7 @@ from app.model_location import GUIDE
 from app.models.model_settings_dialog import ModelSettingsDialog
 from app.paths import Paths
 from app.settings import SettingsFile
-from app.text import CUT_MEMORY, OUTDATED
+from app.text import ANSWER_FIRST, CUT_MEMORY, OUTDATED, PLACEHOLDER_NONE
 from app.wiring import Desktop
 from engine import Engine, EngineSettings, inspect_model
 from tests.app.conftest import OpenDesktop
@@ -114,6 +114,43 @@ def test_shortening_opens_the_editor_and_storing_in_bits_is_a_setting(
     qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text)
     file = SettingsFile(tmp_path / "home" / "settings.json")
     qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8")
+
+
+@pytest.mark.parametrize("phase", ["none", "failed"])
+def test_without_a_model_a_way_leads_as_far_as_it_can_and_says_what_is_missing(
+    desktop: Desktop, qtbot: QtBot, phase: str
+) -> None:
+    pinned, toast = pinned_chat(qtbot, desktop), desktop.window.toast
+    assert desktop.conversation.send(LONG)
+    assert ended(qtbot, desktop) == "failed"
+    if phase == "none":
+        desktop.models.unload(str(GUIDE))
+    else:
+        desktop.models.open("/models/gone")
+    qtbot.waitUntil(lambda: desktop.models.state.phase == phase)
+    qtbot.mouseClick(way(qtbot, desktop, "Let go"), Qt.MouseButton.LeftButton)
+    assert pinned not in desktop.pins.pinned
+    assert (toast.isVisible(), toast.text) == (True, PLACEHOLDER_NONE)
+    qtbot.mouseClick(way(qtbot, desktop, "Store"), Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: "8 bits" in toast.text)
+    qtbot.mouseClick(way(qtbot, desktop, "Shorten"), Qt.MouseButton.LeftButton)
+    question = desktop.pane.transcript._stack.views[-2]
+    assert isinstance(question, UserMessageView)
+    assert question.editor
+    desktop.models.open(str(GUIDE))
+    qtbot.waitUntil(lambda: desktop.models.state.phase == "ready")
+    qtbot.mouseClick(way(qtbot, desktop, "Let go"), Qt.MouseButton.LeftButton)
+    assert ended(qtbot, desktop) in ("complete", "length")
+
+
+def test_while_another_answer_is_on_its_way_a_way_says_so(desktop: Desktop, qtbot: QtBot) -> None:
+    pinned_chat(qtbot, desktop)
+    assert desktop.conversation.send(LONG)
+    assert ended(qtbot, desktop) == "failed"
+    let_go = way(qtbot, desktop, "Let go")
+    assert desktop.conversation.send("hi")
+    qtbot.mouseClick(let_go, Qt.MouseButton.LeftButton)
+    assert desktop.window.toast.text == ANSWER_FIRST
 
 
 def test_a_chat_that_fills_memory_is_not_told_to_shorten_two_letters(desktop: Desktop, qtbot: QtBot) -> None:
