@@ -91,7 +91,8 @@ class Desktop:
         self.models = ModelsViewModel(submit, GUIDE, self._own_settings.find)
         self.chats = ChatListViewModel(self.store)
         self.pins = PinsViewModel(self.engine.submit, self.store)
-        self.conversation = ConversationViewModel(submit, self.store, self.models, self.chats.title_of)
+        titles, moments = self.chats.title_of, self.chats.moment_of
+        self.conversation = ConversationViewModel(submit, self.store, self.models, titles, moments)
         self.chat_model = ChatModel(self.models, self.conversation)
         self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from math import inf, nextafter
 
 from PySide6.QtCore import QObject, Signal
 
@@ -82,6 +84,12 @@ class ChatListViewModel(QObject):
         """The chat's title; "" when it is not in the list."""
         chat = self.find(chat_id)
         return chat.title if chat else ""
+
+    def moment_of(self, chat_id: str) -> float:
+        """When a chat is used now, in seconds: behind all others, also those that a clock ahead has dated."""
+        others = max((chat.updated for chat in self._chats if chat.id != chat_id), default=0.0)
+        own = self.find(chat_id)
+        return max(time.time(), nextafter(others, inf), own.updated if own else 0.0)
 
     def handle(self, event: Event) -> None:
         """Take in an engine event."""

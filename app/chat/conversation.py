@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -43,14 +42,16 @@ class ConversationViewModel(QObject):
         store: Store,
         models: ModelsViewModel,
         title_of: Callable[[str], str],
+        moment_of: Callable[[str], float],
         parent: QObject | None = None,
     ) -> None:
+        """`moment_of` tells when a chat is used now, for its place in the list."""
         super().__init__(parent)
         self._submit = submit
         self._store = store
         self._models = models
         self._answering = Answering(submit, store, self)
-        self._title_of = title_of
+        self._title_of, self._moment_of = title_of, moment_of
         self._shown: OpenChat | None = None
         self._wanted: OpenChat | None = None  # blank until it is read
         self._state = ChatState()
@@ -146,7 +147,7 @@ class ConversationViewModel(QObject):
         others = [other for other in shown.several if other != message_id]
         changed = shown.keep(message_id)
         self._answering.keep(message_id, others, shown)
-        self._save(shown, *changed, updated=time.time())
+        self._save(shown, *changed)
         self._tell(self.switched)
 
     def switch(self, message_id: str, step: int) -> None:
@@ -160,7 +161,7 @@ class ConversationViewModel(QObject):
         changed = self._shown.tree.switch(message_id, step)
         if self._shown.tree.leaf is before:
             return
-        self._save(self._shown, *changed, updated=self._shown.chat.updated)
+        self._save(self._shown, *changed, is_use=False)
         self._tell(self.switched)
 
     def branch(self, message_id: str) -> None:
@@ -169,7 +170,7 @@ class ConversationViewModel(QObject):
             return
         prefix, title = words.BRANCH_TITLE.format(title=""), self._shown.chat.title
         self._wanted = branched = self._shown.branched(message_id, prefix + title.removeprefix(prefix))
-        self._save(branched, *branched.tree.path, updated=time.time())
+        self._save(branched, *branched.tree.path)
         self._answering.share(branched)
         self._show(branched)
 
@@ -260,16 +261,16 @@ class ConversationViewModel(QObject):
         """Ask for answers to the question, which may be in the tree already."""
         model = self._models.state.path
         answers, changed = shown.ask(question, count, model)
-        self._save(shown, *changed, updated=time.time())
+        self._save(shown, *changed)
         path, sampling = shown.tree.line(question.id), self._models.sampling(count)
         request = request_for(answers[0].id, shown.chat, path, model, sampling, count, max_tokens)
         self._answering.ask(request, answers, shown)
         self._tell(self.asked)
 
-    def _save(self, shown: OpenChat, *messages: ChatMessage, updated: float) -> None:
-        """Save the chat with what is on show of it now, and the messages."""
+    def _save(self, shown: OpenChat, *messages: ChatMessage, is_use: bool = True) -> None:
+        """Save the chat with what is on show of it now, and the messages. `is_use`: it is the newest now."""
         leaf = shown.tree.leaf
-        updated = max(updated, shown.chat.updated)  # the clock may have been set back
+        updated = self._moment_of(shown.chat.id) if is_use else shown.chat.updated
         shown.chat = replace(shown.chat, leaf_id=leaf.id if leaf else None, updated=updated)
         for value in (shown.chat, *messages):
             self._store.save(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.chat.chat_list import ChatListViewModel
 from app.chat.conversation import ConversationViewModel
 from app.chat.tree import MessageTree
 from app.models.models_view_model import ModelsViewModel
@@ -22,9 +23,15 @@ class Stage:
         self.sent: list[Command] = []
         self.store = store or InstantStore()
         self.models = ModelsViewModel(self.sent.append, Path("/guide"))
+        self.chats = ChatListViewModel(self.store)
         self.chat = ConversationViewModel(
-            self.sent.append, self.store, self.models, lambda chat: TITLES.get(chat, "")
+            self.sent.append,
+            self.store,
+            self.models,
+            lambda chat: TITLES.get(chat, ""),
+            self.chats.moment_of,
         )
+        self.chat.chat_saved.connect(self.chats.upsert)
         self.phases: list[str] = []
         self.chat.state_changed.connect(lambda state: self.phases.append(state.phase))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -122,6 +123,33 @@ def test_a_chat_that_goes_on_after_the_clock_was_set_back_keeps_its_place(
     monkeypatch.setattr("time.time", lambda: before + 60)
     answered(stage, "five", "six")
     assert stage.store.chats.chats()[0].updated == before + 60
+
+
+def test_a_chat_that_a_clock_ahead_has_dated_makes_room_for_one_that_is_used(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    for title, then in (("ahead", now + 86_400), ("further ahead", now + 90_000), ("now", now)):
+        monkeypatch.setattr("time.time", lambda then=then: then)
+        stage.chat.new_chat()
+        answered(stage, title, "yes")
+    assert titles(stage) == ["now", "further ahead", "ahead"]
+    stage.chat.open(stage.store.chats.chats()[-1])
+    monkeypatch.setattr("time.time", lambda: now + 60)
+    answered(stage, "again", "yes")
+    assert titles(stage) == ["ahead", "now", "further ahead"]
+    monkeypatch.setattr("time.time", lambda: now + 100_000)
+    stage.chat.new_chat()
+    answered(stage, "later", "yes")
+    assert titles(stage)[0] == "later"
+    assert stage.store.chats.chats()[0].updated == now + 100_000
+
+
+def titles(stage: Stage) -> list[str]:
+    """Of the chats in the list, which is that of the store."""
+    listed = [hit.chat.title for hit in stage.chats.rows]
+    assert [chat.title for chat in stage.store.chats.chats()] == listed
+    return listed
 
 
 def test_a_switch_that_leads_nowhere_is_silent(stage: Stage) -> None:
