@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ModelsDoor:
-    """Shows the page, goes on with downloads, and notes which models are opened."""
+    """Shows the page, goes on with downloads, and lists models that are opened, and when they were."""
 
     def __init__(
         self,
@@ -158,8 +158,13 @@ class ModelsDoor:
 
     def _note_use(self, path: str) -> None:
         def work() -> str:
+            # Imported here, off the GUI thread: it takes more than a frame.
+            from app.library.importing import take_in_opened
+            from app.library.look import look
             from app.library.lookup import note_use
 
+            if path != self._models.guide:
+                take_in_opened(Path(path), self._paths, look)
             return note_use(Path(path), self._paths)
 
         self._library.ask(work, _log_problem, _log_problem)

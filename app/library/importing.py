@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.library.library import Library, Look, real_place
+from app.library.library import Library, Look, open_library, real_place
 from app.library.records import LibraryError, Model
 from app.library.tree import is_text
+from app.paths import Paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,13 @@ def take_in(
     if all(model.source != "folder" for model in models):
         library.drop_place(path)  # it is found all the same
     return Imported(models, notes)
+
+
+def take_in_opened(path: Path, paths: Paths, look: Look) -> None:
+    """List what was opened where it lies, unless a person took it off the list. Raises LibraryError."""
+    with open_library(paths) as library:
+        if path.exists() and not library.has_known(path):
+            take_in(library, path, look)
 
 
 def _none_at(path: Path) -> str:

@@ -188,6 +188,10 @@ class Library:
         key = self._registry.key_at(real_place(path))
         return next((model for model in self.models() if model.key == key), None)
 
+    def has_known(self, path: Path) -> bool:
+        """Whether the model at `path` is listed, or was until a person took it off the list."""
+        return self._registry.key_at(real_place(path)) is not None
+
     def note_use(self, path: Path) -> None:
         """Note that the model at `path` was opened now."""
         self._registry.note_use(real_place(path))

@@ -15,6 +15,7 @@ from app.library.records import Facts
 from app.models import library_view_model
 from app.models.library_pane import NOTHING_FOUND
 from app.models.library_view import DELETE, DELETE_FILES, FORGET
+from app.models.model_settings_dialog import ModelSettingsDialog
 from app.models.removal_dialog import RemovalDialog
 from engine import UnloadModel
 from tests.app.conftest import OpenDesktop
@@ -36,6 +37,28 @@ def test_a_dropped_folder_is_listed_where_it_lies_and_stays_there(scene: Scene, 
     scene.wait(lambda: list(scene.labels()) == ["guide"])
     assert (model / "model.safetensors").is_file()
     assert "stay" in scene.page.toast.text
+
+
+def test_a_model_that_was_opened_by_its_path_is_listed_until_it_is_taken_off_the_list(
+    open_desktop: OpenDesktop, open_scene: OpenScene, model: Path
+) -> None:
+    desktop = open_desktop(model=model)
+    desktop.models_door.show_context(str(model))  # as the way out of a refusal does
+    scene = open_scene(desktop)
+    assert scene.labels() == {"guide": "Fits", "tiny-random": "Loaded"}
+    assert not scene.page.banner.isVisible()
+    (dialog,) = desktop.window.findChildren(ModelSettingsDialog)
+    assert dialog.windowTitle() == "Settings of tiny-random"
+    dialog.reject()
+    scene.choose("tiny-random", FORGET)
+    scene.wait(lambda: list(scene.labels()) == ["guide"])
+    desktop.models.unload(str(model))
+    scene.wait(lambda: desktop.models.state.phase == "none")
+    desktop.models.open(str(model))
+    scene.wait(lambda: desktop.models.state.phase == "ready")
+    scene.desk.library.scan()
+    scene.wait(lambda: not scene.desk.library.is_scanning)
+    assert list(scene.labels()) == ["guide"]
 
 
 def test_what_is_no_model_is_said_and_changes_nothing(scene: Scene, tmp_path: Path) -> None:
