@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.library.records import ModelSettings
+from app.model_location import model_title
 from app.paths import Paths
 from app.settings import KvCache, KvMemory, Settings, SettingsFile, SsdCap, UnloadAfter
 from engine import AS_SET, EngineSettings, LoadModel, SsdSettings, clear_cache
@@ -70,4 +71,5 @@ def load_command(request: str, path: Path, own: ModelSettings, draft: Path | Non
     bits = AS_SET
     if own.kv_cache is not None:
         bits = kv_bits(own.kv_cache)
-    return LoadModel(request, str(path), own.context, bits, "" if draft is None else str(draft))
+    guesses, called = ("", "") if draft is None else (str(draft), model_title(draft))
+    return LoadModel(request, str(path), own.context, bits, guesses, model_title(path), called)

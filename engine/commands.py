@@ -34,6 +34,7 @@ class LoadModel:
         kv_bits: of a stored key or value element: None as computed, 8, 4, or AS_SET.
         draft_model: folder or file of a smaller model of the same vocabulary, which guesses where text does
             not repeat: in memory for as long as this one; "" is none.
+        name, draft_name: what people call them; "" is the folder's or the file's own name.
 
     Emits LoadProgress…, then ModelReady or Failed, each carrying `id`. What cannot be loaded by its headers
     unloads nothing.
@@ -44,6 +45,8 @@ class LoadModel:
     context: int | None = None
     kv_bits: int | None = AS_SET
     draft_model: str = ""
+    name: str = ""
+    draft_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

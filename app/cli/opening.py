@@ -50,7 +50,7 @@ def open_session(
         )
         if not is_measured and (problem := note_use(path, paths)):
             terminal.note(problem)
-        yield session, replace(model, name=model_title(path))
+        yield session, model
 
 
 @contextmanager

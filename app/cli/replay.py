@@ -8,7 +8,6 @@ import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from app.amounts import counted, size
@@ -23,7 +22,7 @@ from app.cli.replay_table import Table
 from app.cli.replay_totals import Totals
 from app.cli.terminal import Terminal
 from app.errors import AppError, UsageError
-from app.model_location import locate, model_title
+from app.model_location import locate
 from app.paths import default_paths
 from app.settings import SettingsFile
 from engine import Engine, EngineSettings, Failed, ModelInfo, SsdSettings
@@ -87,8 +86,7 @@ def run(args: Namespace) -> int:
     path = _model_path(args, terminal)
     draft = None if args.draft_model is None else locate(args.draft_model)
     with Player(lambda emit: Engine(emit, settings)) as player:
-        loaded = player.load(path, lambda event: show_progress(event, terminal), draft)
-        model = replace(loaded, name=model_title(path))
+        model = player.load(path, lambda event: show_progress(event, terminal), draft)
         _check_cap(args.ssd_cap, model)
         totals = _play(player, steps, model, terminal, args.json)
     if player.interrupted:

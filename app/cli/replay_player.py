@@ -15,7 +15,9 @@ from app.cli.replay_result import Course, Result
 from app.cli.replay_totals import Tally
 from app.cli.session import CLOSE_SECONDS, first_interrupt
 from app.engine_like import MakeEngine, OnEvent
+from app.engine_settings import load_command
 from app.errors import AppError, RequestFailed
+from app.library.records import NOTHING_SET
 from engine import (
     CacheReport,
     Cancel,
@@ -27,7 +29,6 @@ from engine import (
     Generate,
     History,
     KernelsChosen,
-    LoadModel,
     ModelInfo,
     ModelReady,
     Predict,
@@ -81,7 +82,7 @@ class Player:
 
     def load(self, path: Path, on_event: OnEvent, draft: Path | None = None) -> ModelInfo:
         """Load a model, and what drafts for it; `on_event` gets the progress. Raises RequestFailed."""
-        self._engine.submit(LoadModel(_LOAD, str(path), draft_model="" if draft is None else str(draft)))
+        self._engine.submit(load_command(_LOAD, path, NOTHING_SET, draft))
         while True:
             _, event = self._inbox.get()
             if isinstance(event, Failed) and event.id == _LOAD:
@@ -185,7 +186,7 @@ class Player:
             case Finished() | Failed() if course := self._running.pop(event.id, None):
                 self._end(course, event, when - self._began)
             case KernelsChosen():
-                self._model = replace(event.model, name=self._model.name)
+                self._model = event.model
             case _:
                 pass
 

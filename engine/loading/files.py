@@ -68,7 +68,8 @@ class ModelFiles:
 
     Attributes:
         path: the folder, or the GGUF file.
-        name: the folder's name, or the file's without its ending and its number as a part.
+        name: what people call it, or the folder's name, or the file's without its ending and its number as a
+            part.
         config: its shape.
         tokenizer: ready for use.
         weights: its tensors.

@@ -61,10 +61,10 @@ def open_both(command: LoadModel, settings: EngineSettings, apart: Apart) -> Ope
     read, one line; ModelError also for a draft model that cannot guess for this one.
     """
     own = own_settings(command, settings)
-    files = apart(partial(open_model, Path(command.path)))
+    files = apart(partial(_open, command.path, command.name))
     if not command.draft_model or not own.speculation:
         return Opened(files, own, None)
-    draft = apart(partial(open_model, Path(command.draft_model)))
+    draft = apart(partial(_open, command.draft_model, command.draft_name))
     apart(partial(check_vocabulary, draft, files))
     return Opened(files, own, draft)
 
@@ -76,6 +76,11 @@ def own_settings(command: LoadModel, settings: EngineSettings) -> EngineSettings
     if command.kv_bits != AS_SET:
         settings = replace(settings, kv_bits=command.kv_bits)
     return settings
+
+
+def _open(path: str, name: str) -> ModelFiles:
+    files = open_model(Path(path))
+    return replace(files, name=name or files.name)
 
 
 def _tenant(files: ModelFiles, settings: EngineSettings) -> Tenant:

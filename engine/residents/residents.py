@@ -59,7 +59,7 @@ class Residents:
         self.after = settings.unload_after
         self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
-        self._unopened: dict[str, str] = {}  # by path: why a model that was to be loaded is not there
+        self._unopened: dict[str, str] = {}  # by path: which model is not loaded, and why not
         self._chats = ChatsOfAll(emit)
         self._forgetting = Forgetting(settings.ssd, settled, clock)
         self._turns, self._idle_since, self._are_pages_watched = Turns(clock), 0.0, False
@@ -109,7 +109,8 @@ class Residents:
             self._load(command)
         except Exception as error:
             if command.path not in self._all:
-                self._unopened[command.path] = failure(command.id, error).error
+                name = command.name or Path(command.path).name
+                self._unopened[command.path] = f"{name} is not loaded: {failure(command.id, error).error}"
             raise
 
     def _load(self, command: LoadModel) -> None:
@@ -211,8 +212,7 @@ class Residents:
     def _why_missing(self, path: str) -> str:
         if not path:
             return "no model is loaded; open one first"
-        why, name = self._unopened.get(path), Path(path).name
-        return f"{name} is not loaded; open it first" if why is None else f"{name} is not loaded: {why}"
+        return self._unopened.get(path) or f"{Path(path).name} is not loaded; open it first"
 
     def _named(self, path: str) -> Resident | None:
         wanted = {resident.path: resident for resident in self._all.values() if resident.is_wanted}

@@ -33,7 +33,7 @@ def test_opening_asks_the_engine_and_is_loading_until_it_says_ready(
     models: ModelsViewModel, sent: list[Command]
 ) -> None:
     models.open("/models/tiny")
-    assert sent == [LoadModel(load_id(sent), "/models/tiny")]
+    assert sent == [LoadModel(load_id(sent), "/models/tiny", name="tiny")]
     assert (models.state.phase, models.state.name, models.state.progress) == ("loading", "tiny", 0.0)
     models.handle(LoadProgress(load_id(sent), 1, 4))
     assert (models.state.phase, models.state.progress) == ("loading", 0.25)
@@ -116,7 +116,7 @@ def test_one_that_is_opened_again_before_it_has_left_is_loaded_again(
     ready(models, sent, "/models/b", "/models/a")
     models.unload("/models/a")
     models.open("/models/a")
-    assert sent[-1] == LoadModel(load_id(sent), "/models/a")
+    assert sent[-1] == LoadModel(load_id(sent), "/models/a", name="a")
     models.handle(ModelUnloaded("/models/a"))
     assert (models.state.path, models.state.phase) == ("/models/a", "loading")
     models.handle(ModelReady(load_id(sent), model_info("/models/a")))
@@ -161,7 +161,7 @@ def test_one_that_is_set_otherwise_meanwhile_is_loaded_anew(qtbot: QtBot, sent: 
     assert (len(sent), models.system) == (1, "Be brief."), "what the engine is not told needs no load"
     own = ModelSettings(context=200)
     models.open("/models/a")
-    assert sent[-1] == LoadModel(load_id(sent), "/models/a", context=200)
+    assert sent[-1] == LoadModel(load_id(sent), "/models/a", context=200, name="a")
     assert models.state.phase == "loading"
     models.handle(ModelUnloaded("/models/a"))  # the engine frees it first
     models.handle(ModelReady(load_id(sent), model_info("/models/a")))

@@ -77,6 +77,19 @@ def test_who_waited_for_a_model_that_cannot_be_loaded_hears_why(
     assert listener.failed("gone").error == "late is not loaded; open it first"
 
 
+def test_a_model_is_called_as_people_call_it(
+    listener: Listener, models: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    listener.submit(LoadModel("load", str(models[0]), name="the guide"))
+    ready = listener.end_of("load")
+    assert isinstance(ready, ModelReady)
+    assert ready.model.name == "the guide"
+    with listener.held():
+        listener.submit(LoadModel("late", str(tmp_path / "0a1b2c"), name="lab/late"))
+        listener.submit(ask("waits", tmp_path / "0a1b2c"))
+    assert listener.failed("waits").error.startswith("lab/late is not loaded: ")
+
+
 def test_they_take_turns_a_step_each(models: tuple[Path, Path, Path]) -> None:
     first, second, _ = models
     steps = dict[str, int]()
