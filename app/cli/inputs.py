@@ -35,7 +35,10 @@ def decoded(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise AppError(f"{where} is not UTF-8 text (byte {error.start}); convert it first") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise AppError(
+            f"{where} is not UTF-8 text (line {line}, byte {error.start}); convert it first"
+        ) from None
 
 
 def checked_argument(text: str | None, name: str) -> str | None:

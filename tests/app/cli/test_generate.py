@@ -221,7 +221,7 @@ def test_mistakes_are_one_line_and_exit_code_1(
 def test_input_that_is_not_text_is_refused(mlxr: Run, random_model: Path) -> None:
     done = mlxr("generate", "--model", random_model, "--prompt-file", "-", stdin=b"ab\xff\xfe")
     assert done.returncode == 1
-    assert done.stderr == "error: standard input is not UTF-8 text (byte 2); convert it first\n"
+    assert done.stderr == "error: standard input is not UTF-8 text (line 1, byte 2); convert it first\n"
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(random_model: Path) -> None:
