@@ -165,7 +165,8 @@ class Library:
     def save_settings(self, model: Model, settings: ModelSettings) -> ModelSettings:
         """Keep what a person set for `model`, and return it with its draft model by the name that this has.
 
-        Raises LibraryError for another draft model than before that is not there, or has other tokens.
+        Raises LibraryError for another draft model than before that is not there, is the model itself, or has
+        other tokens.
         """
         if settings.draft_model and settings.draft_model != model.settings.draft_model:
             draft = self.named(settings.draft_model)
@@ -174,6 +175,8 @@ class Library:
                     f"{draft.name} cannot guess for {model.name}: {draft.facts.vocab_size:,} tokens in its "
                     f"vocabulary, and {model.facts.vocab_size:,}; choose a smaller model of the same family"
                 )
+            if draft.key == model.key:
+                raise LibraryError(f"{draft.name} cannot guess ahead of itself; choose a smaller model")
             settings = replace(settings, draft_model=draft.name)
         self._registry.save_settings(model.key, settings)
         return settings

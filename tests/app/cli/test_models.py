@@ -328,6 +328,7 @@ def test_a_draft_model_that_is_set_guesses_in_the_chat(mlxr: Run, mlxr_here: Run
     [
         ("draft-model=nobody", "the library has no model of this name"),
         ("draft-model=guide", "guide cannot guess for random: 3,072 tokens in its vocabulary, and "),
+        ("draft-model=Random", "random cannot guess ahead of itself; choose a smaller model"),
         ("context=0", "must be a whole number of tokens"),
         ("context", "KEY=VALUE"),
         ("x=1", "no such setting"),
