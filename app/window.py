@@ -59,7 +59,7 @@ class MainWindow(QMainWindow):
         self._pages = QStackedWidget()
         self._pages.addWidget(central)
         self.setCentralWidget(self._pages)
-        self.toast = Toast(pane)
+        self.toast = Toast(pane, pane.composer)
         room = self.screen().availableSize()
         self.resize(QSize(*SIZE).boundedTo(QSize(room.width(), room.height() - TITLE_BAR)))
         pane.composer.setFocus()

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Slot
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 SHOWN_MS = 8000
-MARGIN = 152  # above the message field and the button that jumps to the end
+MARGIN = 152  # above the end of its parent
+GAP = 64  # above what it stands over: the button that jumps to the end is between them
 SIDE = 16
 
 
 class Toast(QFrame):
-    """Shows one note at a time, low in the middle of its parent."""
+    """Shows one note at a time, low in the middle of its parent, and over `above`, which may grow."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, above: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("toast")
         self._over = parent
+        self._above = above
         self._undo: Callable[[], None] | None = None
         self._text = QLabel()
         self._text.setTextFormat(Qt.TextFormat.PlainText)  # names in it may come from elsewhere
@@ -34,6 +36,8 @@ class Toast(QFrame):
         self._timer.setInterval(SHOWN_MS)
         self._timer.timeout.connect(self.hide)
         parent.installEventFilter(self)
+        if above is not None:
+            above.installEventFilter(self)
         self.hide()
 
     @property
@@ -64,7 +68,7 @@ class Toast(QFrame):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Stay in place when the parent changes its size, and on top of what is shown in it meanwhile."""
-        if event.type() == QEvent.Type.Resize:
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
             self._place()
         elif event.type() == QEvent.Type.LayoutRequest:  # a stack of pages raises the one that it shows
             self.raise_()
@@ -80,7 +84,10 @@ class Toast(QFrame):
             self._text.setWordWrap(True)
             self._text.setMinimumWidth(room)
         self.adjustSize()
-        self.move((self._over.width() - self.width()) // 2, self._over.height() - self.height() - MARGIN)
+        end = self._over.height() - MARGIN
+        if self._above is not None:
+            end = self._above.mapTo(self._over, QPoint()).y() - GAP
+        self.move((self._over.width() - self.width()) // 2, end - self.height())
 
     @Slot()
     def _act(self) -> None:

@@ -336,3 +336,17 @@ def test_closing_ends_every_thread(open_desktop: OpenDesktop, qtbot: QtBot) -> N
     desktop.close()
     assert not desktop.engine._thread.is_alive()
     assert not desktop.store._thread.is_alive()
+
+
+def test_a_note_stands_over_the_message_field_also_where_that_grows(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop()
+    toast, composer = desktop.window.toast, desktop.pane.composer
+    toast.say("Kept one answer")
+    place = toast.geometry()
+    composer.set_text("a line\n" * 20)
+    qtbot.waitUntil(lambda: toast.geometry() != place)
+    assert toast.geometry().bottom() < composer.geometry().top()
+    composer.set_text("")
+    qtbot.waitUntil(lambda: toast.geometry() == place)
