@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QKeySequence, QTextCursor
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app import text
 from app.appearance import Appearance
 from app.chat.several_button import SeveralButton
 from app.shortcuts import keys_for
-from app.widgets.growing_text import GrowingText, pressed_keys
+from app.widgets.growing_text import MARGIN, GrowingText, pressed_keys
 from app.widgets.icon_button import IconButton
 
 MOST_LINES = 8
@@ -20,6 +20,20 @@ BUTTON = 32
 class _Input(GrowingText):
     sent = Signal()
     scroll_requested = Signal(float)
+    hint = ""
+
+    def show_hint(self) -> None:
+        """Show as much of the hint as a line holds: Qt wraps it, and the field is as high as its text."""
+        room = self.viewport().width() - 2 * MARGIN
+        shown = self.fontMetrics().elidedText(self.hint, Qt.TextElideMode.ElideRight, room)
+        if shown != self.placeholderText():
+            self.setPlaceholderText(shown)
+            self.viewport().update()  # Qt redraws it the first time only
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """There is room for more or less of the hint."""
+        super().resizeEvent(event)
+        self.show_hint()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Send, break the line, or scroll the conversation; the rest is writing."""
@@ -110,9 +124,8 @@ class Composer(QFrame):
 
     def set_placeholder(self, placeholder: str) -> None:
         """What stands there while nothing is written."""
-        if placeholder != self._input.placeholderText():
-            self._input.setPlaceholderText(placeholder)
-            self._input.viewport().update()  # Qt redraws it the first time only
+        self._input.hint = placeholder
+        self._input.show_hint()
 
     @Slot()
     def _click(self) -> None:

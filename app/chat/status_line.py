@@ -13,12 +13,15 @@ from app.chat.engine_status import StatusTexts
 HEIGHT = 32
 SIDE = 16
 GAP = 16
+MODEL_SHARE = 0.4
+"""Of the line, which the model's name takes at most where there is more to say."""
 
 
 class StatusLine(QWidget):
     """Shows status texts; a field without one takes no room. Where room is short, the last ones give way.
 
-    What goes on stays longest, at last with its end cut off: the model is named over the conversation too.
+    What goes on stays longest, at last with its end cut off. Of a long model's name the middle is left out:
+    it is named over the conversation too.
 
     Intent: `clicked`, to see more of this.
     """
@@ -78,9 +81,8 @@ class StatusLine(QWidget):
         self._show_wanted()
 
     def _show_wanted(self) -> None:
-        model, texts = self._wanted
+        texts = self._wanted[1]
         for label, words in (
-            (self._model, model),
             (self._speed, texts.speed),
             (self._context, texts.context),
             (self._why, texts.why),
@@ -108,8 +110,11 @@ class StatusLine(QWidget):
 
     def _fit(self) -> None:
         room = self.width() - 2 * SIDE
-        metrics, activity = self._activity.fontMetrics(), self._wanted[1].activity
-        _set(self._activity, metrics.elidedText(activity, Qt.TextElideMode.ElideRight, room))
+        metrics = self._activity.fontMetrics()
+        model, texts = self._wanted
+        _set(self._activity, metrics.elidedText(texts.activity, Qt.TextElideMode.ElideRight, room))
+        most = int(room * MODEL_SHARE) if any(astuple(texts)) else room
+        _set(self._model, metrics.elidedText(model, Qt.TextElideMode.ElideMiddle, most))
         for label in self._labels:
             needed = label.sizeHint().width() + GAP
             label.setVisible(bool(label.text()) and needed <= room + GAP)

@@ -84,6 +84,23 @@ def test_another_placeholder_is_drawn_at_once(qtbot: QtBot, composer: Composer) 
     qtbot.waitUntil(lambda: drawn.count == 1)
 
 
+def test_a_placeholder_keeps_to_the_one_line_that_an_empty_field_has(
+    qtbot: QtBot, composer: Composer
+) -> None:
+    field = composer.focusProxy()
+    assert isinstance(field, QPlainTextEdit)
+    words = "Message Meta-Llama-3.1-8B-Instruct-abliterated-Q4_K_M-GGUF"
+    for width in (900, 300, 900):
+        composer.resize(width, composer.height())
+        composer.set_placeholder(words)
+        qtbot.waitUntil(lambda width=width: (field.placeholderText() == words) == (width == 900))
+        shown = field.placeholderText()
+        assert field.fontMetrics().horizontalAdvance(shown) < field.viewport().width()
+    composer.resize(300, composer.height())
+    qtbot.waitUntil(lambda: field.placeholderText().endswith("…"))
+    assert field.placeholderText().startswith("Message Meta")
+
+
 def test_what_has_to_be_done_before_sending_is_said(composer: Composer) -> None:
     composer.set_text("hello")
     composer.set_state(ready=False, busy=False, stopping=False, hindrance="Keep one first")

@@ -52,6 +52,23 @@ def test_in_a_narrow_window_the_last_fields_give_way(qtbot: QtBot) -> None:
     assert all(label.isVisible() for label in labels)
 
 
+def test_a_long_name_leaves_room_for_the_figures(qtbot: QtBot) -> None:
+    line = StatusLine()
+    qtbot.addWidget(line)
+    line.resize(560, 32)
+    line.show()
+    name = "bartowski/Meta-Llama-3.1-8B-Instruct-abliterated-GGUF" * 3
+    line.show_texts(name, StatusTexts("", "31 tok/s", "40 / 2,048 tokens"))
+    assert all(label.isVisible() for label in (line._model, line._speed, line._context))
+    assert "…" in line._model.text()
+    assert name in line.words
+    line.resize(4000, 32)
+    assert line._model.text() == name
+    line.resize(560, 32)
+    line.show_texts("Meta-Llama-3.1-8B rests: it is loaded again when you write", StatusTexts())
+    assert "…" not in line._model.text()
+
+
 def test_a_click_asks_for_more(qtbot: QtBot) -> None:
     line = StatusLine()
     qtbot.addWidget(line)
