@@ -156,7 +156,7 @@ class ChatPane(QWidget):
 
     @Slot(str)
     def _draft_message(self, words: str) -> None:
-        self._prediction.draft(*((words,) if words.strip() else self._written()))
+        self._prediction.draft(*((words, None) if words.strip() else self._written()))
 
     @Slot(str, str)
     def _draft_edit(self, message_id: str, words: str) -> None:
