@@ -12,8 +12,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QSizePolicy,
-    QStyle,
-    QStyleOptionButton,
     QVBoxLayout,
     QWidget,
 )
@@ -22,6 +20,7 @@ from app.appearance import Appearance
 from app.icons import pixmap
 from app.text import FIND_MODEL
 from app.theme import Theme
+from app.widgets.fitting_button import FittingButton
 
 MARK = 40
 WIDTH = 520
@@ -35,26 +34,13 @@ INDENT = 8
 """Pixels that the link's words need to stand under those of the suggestions."""
 
 
-class Suggestion(QPushButton):
-    """Something to try. Of `words` that are too long for it, as many are shown as there is room for."""
+class Suggestion(FittingButton):
+    """Something to try."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words)
-        self.words = words
         self.setObjectName("suggestion")
-        self.setAccessibleName(words)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Show as much as there is room for now."""
-        super().resizeEvent(event)
-        option = QStyleOptionButton()
-        self.initStyleOption(option)
-        room = self.style().subElementRect(QStyle.SubElement.SE_PushButtonContents, option, self)
-        shown = self.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, room.width())
-        self.setText(shown)
-        self.setToolTip(self.words if shown != self.words else "")
 
 
 class EmptyState(QWidget):

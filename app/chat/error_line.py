@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.icons import pixmap
-from app.widgets.link_button import link_button
+from app.widgets.fitting_button import FittingButton
 from app.widgets.plain_label import plain_label
 
 ICON = 20
@@ -28,7 +28,7 @@ class ErrorLine(QFrame):
         self._icon.setFixedSize(ICON, ICON)
         self._text = plain_label(selectable=True)
         self._text.setContentsMargins(2, 2, 0, 0)  # above the words of the ways, beside the icon's middle
-        self._ways: list[QPushButton] = []
+        self._ways: list[FittingButton] = []
         self._column = QVBoxLayout()
         self._column.setSpacing(4)
         self._column.addWidget(self._text)
@@ -51,21 +51,22 @@ class ErrorLine(QFrame):
         self.setAccessibleName(f"Error: {error}")
 
     @property
-    def ways(self) -> Sequence[QPushButton]:
+    def ways(self) -> Sequence[FittingButton]:
         """The buttons of what would help."""
         return self._ways
 
     def offer(self, ways: Sequence[str]) -> None:
         """Offer these ways out."""
-        if [button.text() for button in self._ways] == list(ways):
+        if [button.words for button in self._ways] == list(ways):
             return
         for button in self._ways:
             self._column.removeWidget(button)
             button.deleteLater()
         self._ways = [self._make_way(number, words) for number, words in enumerate(ways)]
 
-    def _make_way(self, number: int, words: str) -> QPushButton:
-        button = link_button(words)
+    def _make_way(self, number: int, words: str) -> FittingButton:
+        button = FittingButton(words)
+        button.setProperty("kind", "link")
         button.clicked.connect(lambda: self.way_chosen.emit(number))
         self._column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         button.show()  # a layout does it later, and does not count what is hidden
