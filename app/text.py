@@ -165,6 +165,11 @@ def sentence(line: str) -> str:
     return line[:1].upper() + line[1:] if first.isalpha() and first.islower() else line
 
 
+def unmarked(line: str) -> str:
+    """A line for a button or a menu, where a single & marks a key and is not shown."""
+    return line.replace("&", "&&")
+
+
 def elsewhere(words: str, reading: str) -> str:
     """A line about another answer's prompt; `reading` says how far it is, as a sentence of its own."""
     return words.format(reading=reading[:1].lower() + reading[1:])

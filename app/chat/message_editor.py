@@ -56,7 +56,7 @@ class MessageEditor(QFrame):
         self._cancel = QPushButton(text.CANCEL, self)
         self._cancel.setToolTip("Esc")
         self._cancel.clicked.connect(self.cancelled)
-        self._save = QPushButton(text.SAVE_AND_SEND.replace("&", "&&"), self)  # a single one marks a key
+        self._save = QPushButton(text.unmarked(text.SAVE_AND_SEND), self)
         self._save.setProperty("kind", "primary")
         self._save.setToolTip(
             QKeySequence(keys_for("send_edit")).toString(QKeySequence.SequenceFormat.NativeText)

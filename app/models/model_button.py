@@ -52,7 +52,7 @@ class ModelButton(QToolButton):
         name = text.model_title(state.name, state.path == self._guide)
         if state.phase == "loading":
             name = f"{name}  {state.progress:.0%}"
-        self.setText(name)
+        self.setText(text.unmarked(name))
         self.setToolTip(state.path)
         self.setAccessibleName(f"Model: {name}")
 
@@ -84,7 +84,7 @@ class ModelButton(QToolButton):
             action.triggered.connect(wanted)
 
     def _offer(self, name: str, path: str) -> None:
-        action = self._menu.addAction(name)
+        action = self._menu.addAction(text.unmarked(name))
         action.setToolTip(path)
         action.setCheckable(True)
         action.setChecked(path == self._current)

@@ -6,6 +6,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QStyle, QStyleOptionButton
 
+from app.text import unmarked
+
 
 class FittingButton(QPushButton):
     """Shows as many of `words` as there is room for."""
@@ -40,4 +42,4 @@ class FittingButton(QPushButton):
 
     def _show(self, words: str) -> None:
         self._shown = words
-        self.setText(words.replace("&", "&&"))  # a single one marks a key
+        self.setText(unmarked(words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtGui import QKeySequence
 from pytestqt.qtbot import QtBot
 
 from app import text
@@ -36,6 +37,15 @@ def test_it_names_the_model(button: ModelButton, state: ModelState, words: str) 
     button.show_state(state)
     assert button.text() == words
     assert words in button.accessibleName()
+
+
+def test_an_ampersand_in_a_name_marks_no_key(button: ModelButton) -> None:
+    button.show_recent(["/models/R&D"])
+    button.show_state(ModelState("ready", "/models/R&D"))
+    assert button.accessibleName() == "Model: R&D"
+    for words in (button.text(), offered(button)[2]):
+        assert QKeySequence.mnemonic(words).isEmpty()
+        assert words.replace("&&", "&") == "R&D"
 
 
 def test_it_offers_the_guide_recent_models_and_a_folder(qtbot: QtBot, button: ModelButton) -> None:
