@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from app import text
 from app.appearance import Appearance
 from app.downloads.lanes import Lanes
+from app.library.records import LibraryError
 from app.models.background import Background, Post
 from app.models.models_view_model import ModelsViewModel
 from app.models.own_settings import OwnSettings
@@ -50,6 +51,7 @@ class ModelsDoor:
         self._own = own
         self._library = Background("mlxr-library", post)
         self._desk: ModelsDesk | None = None
+        self._is_ending = False
         models.opened.connect(self._note_use)
         models.made_room.connect(self._say_made_room)
 
@@ -109,6 +111,7 @@ class ModelsDoor:
 
     def close(self, seconds: float) -> None:
         """End the threads; downloads go on with the next start."""
+        self._is_ending = True
         if self._desk is not None and not self._desk.close(seconds):
             log.warning("the downloads, or what was asked of the keychain, did not end in time")
         if not self._library.close(seconds):
@@ -143,6 +146,11 @@ class ModelsDoor:
 
         self._library.ask(work, go_on, self._window.toast.say)
 
+    def _look_on(self, done: int, total: int) -> None:
+        """On the library's thread, before each model that is looked at: nobody waits for that at the end."""
+        if self._is_ending:
+            raise LibraryError("MLXR ends; what was opened is listed when it is opened again")
+
     def _say_ready(self, state: DownloadState) -> None:
         words = text.READY.format(title=state.title)
         self._toast.offer(words, text.OPEN, partial(self._models.open, state.path))
@@ -164,7 +172,7 @@ class ModelsDoor:
             from app.library.lookup import note_use
 
             if path != self._models.guide:
-                take_in_opened(Path(path), self._paths, look)
+                take_in_opened(Path(path), self._paths, look, self._look_on)
             return note_use(Path(path), self._paths)
 
         self._library.ask(work, _log_problem, _log_problem)

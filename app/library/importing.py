@@ -69,11 +69,14 @@ def take_in(
     return Imported(models, notes)
 
 
-def take_in_opened(path: Path, paths: Paths, look: Look) -> None:
-    """List what was opened where it lies, unless a person took it off the list. Raises LibraryError."""
+def take_in_opened(path: Path, paths: Paths, look: Look, on_progress: Callable[[int, int], None]) -> None:
+    """List what was opened where it lies, unless a person took it off the list. Raises LibraryError.
+
+    `on_progress`: as for `Library.refresh`; what it raises ends the look, and nothing is listed.
+    """
     with open_library(paths) as library:
         if path.exists() and not library.has_known(path):
-            take_in(library, path, look)
+            take_in(library, path, look, on_progress)
 
 
 def _none_at(path: Path) -> str:

@@ -163,6 +163,36 @@ def test_the_end_cuts_a_look_through_all_places_short_and_lists_what_was_dropped
         assert library.named("another").path == tmp_path / "another"
 
 
+def test_the_end_does_not_wait_until_what_was_opened_is_listed(
+    open_desktop: OpenDesktop, model: Path, hub_home: HubHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        cache_revision(hub_home.cache, f"lab/{number}", COMMIT, model)
+    begun, ending, looked = threading.Event(), threading.Event(), list[Path]()
+
+    def slow_look(path: Path) -> Facts:
+        looked.append(path)
+        begun.set()
+        assert ending.wait(60)
+        return look(path)
+
+    monkeypatch.setattr("app.library.look.look", slow_look)
+    desktop = open_desktop(model=model)
+    assert begun.wait(60)
+    thread = desktop.models_door._library._thread
+    join = thread.join
+
+    def join_now(timeout: float | None = None) -> None:
+        ending.set()
+        join(60)
+
+    monkeypatch.setattr(thread, "join", join_now)
+    desktop.close()
+    assert len(looked) == 1
+    with open_library(desktop._paths) as library:
+        assert library.places() == []
+
+
 def test_what_comes_while_places_are_looked_through_is_found(
     scene: Scene, hub_home: HubHome, model: Path
 ) -> None:
