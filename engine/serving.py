@@ -89,7 +89,7 @@ class Serving:
         lessons = Lessons(self._batcher, self._finding)
         self._results = StepResults(model, self._speculations, lessons, self._endings, self._tell)
         self.neighbour = Neighbour(self._batcher)
-        self.chats = ChatPages(model, settings, emit, self._tell, self._finding)
+        self.chats = ChatPages(model, settings, emit, self._tell, self._finding, draft)
 
     @property
     def busy(self) -> bool:

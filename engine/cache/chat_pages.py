@@ -8,7 +8,7 @@ from engine.cache.finding import Finding
 from engine.commands import Keep
 from engine.events.cache import ChatMemory, Freed
 from engine.events.events import Event
-from engine.fitting.fit import budget_pages
+from engine.fitting.pair import pages_if_smaller
 from engine.kv.coding import coding, head_bytes, takes_bits
 from engine.loading.model import LoadedModel
 from engine.requests.admission import Capacity, refused
@@ -27,7 +27,10 @@ class ChatPages:
         emit: Callable[[Event], None],
         tell: Teller,
         finding: Finding,
+        draft: LoadedModel | None = None,
     ) -> None:
+        """`draft`: guesses for it."""
+        self._draft = draft
         self._model, self._memory, self._settings = model, model.memory, settings
         self._emit, self._tell, self._finding = emit, tell, finding
         self._pinned = set[str]()
@@ -82,11 +85,12 @@ class ChatPages:
 
     def _pages_in_8_bits(self, pages: int) -> int:
         """What the memory of so many would be cut into; as many where they cannot change."""
-        arena, head_dim = self._model.arena, self._model.config.head_dim
-        if self._settings.kv_bits is not None or not takes_bits(head_dim):
+        arena, config = self._model.arena, self._model.config
+        if self._settings.kv_bits is not None or not takes_bits(config.head_dim):
             return pages
-        smaller = head_bytes(coding(head_dim, arena.coding.dtype, 8))
-        return budget_pages(pages * head_bytes(arena.coding), smaller, self._settings)
+        smaller = head_bytes(coding(config.head_dim, arena.coding.dtype, 8))
+        page_bytes = arena.page_bytes // head_bytes(arena.coding) * smaller
+        return pages_if_smaller(self._model, self._draft, page_bytes, self._settings)
 
     def refusal(self, request: Request) -> Exception:
         """It ran alone, and pages that are pinned stand in the way of its prompt."""

@@ -128,9 +128,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random_model(home / "wide", hidden_size=128, num_attention_heads=4, num_key_value_heads=2)
 
 
-def pages_of(folder: Path, settings: EngineSettings) -> int:
+def pages_of(folder: Path, settings: EngineSettings, draft: Path | str = "") -> int:
     with running_engine(settings) as listener:
-        return listener.load(folder).model.total_pages
+        return listener.load(folder, draft=draft).model.total_pages
 
 
 def test_a_prompt_that_a_window_leaves_behind_is_shortened_by_that_too(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_a_prompt_that_a_window_leaves_behind_is_shortened_by_that_too(tmp_path:
         assert isinstance(ask(way.amount), Finished)
 
 
-def ways_out(folder: Path, settings: EngineSettings, pages: int) -> set[str]:
+def ways_out(folder: Path, settings: EngineSettings, pages: int, draft: Path | str = "") -> set[str]:
     """What is offered for a prompt that needs so many pages, with the token behind it; none: it ran."""
     with running_engine(settings) as listener:
-        model = listener.load(folder).model
+        model = listener.load(folder, draft=draft).model
         tokens = (7,) * (pages * model.page_size - 1)
         listener.submit(Generate("long", tokens=tokens, max_tokens=1, ignore_eos=True))
         end = listener.end_of("long")
@@ -178,6 +178,24 @@ def test_8_bits_are_offered_exactly_where_the_budget_would_do_in_them(folder: Pa
     assert ways_out(folder, budget, in_8_bits) == {"shorten", "quantise"}
     assert ways_out(folder, replace(budget, kv_bits=8), in_8_bits) == set(), "the way out is one"
     assert ways_out(folder, budget, in_8_bits + 1) == {"shorten"}
+
+
+@pytest.mark.parametrize("context", [1024, 192])
+def test_8_bits_are_offered_where_a_draft_model_s_pages_leave_so_many(tmp_path: Path, context: int) -> None:
+    """Those of the draft stay as they are: as many as the model has, or a chat of its whole context takes."""
+    folder, draft = (
+        write_random_model(tmp_path / name, hidden_size=128, head_dim=32, max_position_embeddings=length)
+        for name, length in (("model", 1024), ("draft", context))
+    )
+    with running_engine() as listener:
+        budget = EngineSettings(kv_bytes=30 * listener.load(folder).model.page_bytes)
+    in_8_bits = replace(budget, kv_bits=8)
+    full, most = (pages_of(folder, settings, draft) for settings in (budget, in_8_bits))
+    assert full < most < pages_of(folder, in_8_bits)
+    assert ways_out(folder, budget, full, draft) == set()
+    assert ways_out(folder, budget, most, draft) == {"shorten", "quantise"}
+    assert ways_out(folder, in_8_bits, most, draft) == set(), "the way out is one"
+    assert ways_out(folder, budget, most + 1, draft) == {"shorten"}
 
 
 @pytest.mark.parametrize(
