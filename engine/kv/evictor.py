@@ -36,7 +36,11 @@ class Evictor:
     @property
     def available_pages(self) -> int:
         """Free pages, and those that may be evicted."""
-        return self._pager.free_pages + self._order.count()
+        return self.available_for("")
+
+    def available_for(self, chat: str) -> int:
+        """Free pages, and those that may be evicted for `chat`: what is pinned for it, too."""
+        return self._pager.free_pages + self._order.count(chat)
 
     def restart(self) -> None:
         """Pins or owners have changed, or nodes went in another way."""

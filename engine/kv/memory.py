@@ -126,7 +126,8 @@ class KVMemory:
             return 0
         before, size = table.length, self._pager.page_size
         self._restoring.skip(table, tokens)
-        run = self._restoring.next(table, tokens, self.available_pages, is_alone)
+        most = self._evictor.available_for(table.chat)  # as `grow` may take them
+        run = self._restoring.next(table, tokens, most, is_alone)
         if not run.keys:
             return 0
         first = table.length // size

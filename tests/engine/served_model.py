@@ -66,7 +66,7 @@ class Model:
             name, tokens=tokens, max_tokens=answer, sampling=greedy, ignore_eos=True, chat=chat
         )
         return accept_command(
-            command, self.model, lambda prompt: self.serving.chats.capacity(), time.perf_counter()
+            command, self.model, lambda prompt: self.serving.chats.capacity(chat, prompt), time.perf_counter()
         )
 
     def rest(self, seconds: float) -> None:

@@ -10,9 +10,12 @@ import pytest
 
 from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, TextChunk
 from engine.events.cache import Refusal, WayOut
+from engine.rest.tidying import FREE_AFTER
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.queued import Queue
+from tests.engine.served_model import Model
+from tests.engine.watched import restore_always
 from tests.fakes.listener import Listener, running_engine
 
 PAGES, PAGE = 8, 16
@@ -138,3 +141,24 @@ def test_of_several_answers_each_ends_with_what_it_has_room_for_alone(
     for sample in samples(end):
         assert 20 + len(sample.tokens) in range((PAGES - 4) * PAGE, (PAGES - 4) * PAGE + 2)
         assert not checked.oracle.complaint(command, end.prompt_tokens, sample)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_what_a_pinned_chat_is_told_to_find_on_ssd_comes_back(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another branch of it is in memory, and takes nearly all of that."""
+    restore_always(monkeypatch)
+    window = {} if family == "llama" else {"sliding_window": 100}
+    model = Model(tmp_path, tmp_path / "kv", PAGES, family=family, **window)
+    first, _ = model.ask("first", ids(100), chat="a")
+    model.rest(FREE_AFTER)
+    model.serving.chats.pin("a", True)
+    model.ask("other branch", ids(100, 7), chat="a")
+    assert model.model.memory.available_pages < 100 // PAGE
+    told = model.serving.predict(model.request("?", ids(100), chat="a"))
+    again, report = model.ask("first again", ids(100), chat="a")
+    assert again.tokens == first.tokens
+    assert (report.cached_tokens, report.restored_tokens) == (0, 96)
+    assert (told.cached_tokens, told.restored_tokens) == (0, 96)
+    model.serving.close()

@@ -350,6 +350,18 @@ def test_a_pinned_chat_s_own_pages_are_the_last_resort_of_its_own_requests_alone
     world.check()
 
 
+def test_what_a_pinned_chat_has_on_ssd_comes_back_in_place_of_its_own_pages() -> None:
+    world = world_of(6, has_tier=True)
+    world.run(prompt(4 * SIZE), "a")
+    world.memory.evict_all()
+    world.pin("a", True)
+    world.run(prompt(5 * SIZE, 1), "a")
+    found = world.memory.lookup(prompt(4 * SIZE + 1))
+    assert found == Found(0, 4 * SIZE)
+    assert world.run(prompt(4 * SIZE + 1), "a", restore=True) == found.stored_tokens
+    world.check()
+
+
 @pytest.mark.parametrize("is_put_away", [True, False])
 def test_what_pages_that_went_in_another_way_stood_on_goes_in_its_turn(is_put_away: bool) -> None:
     world = world_of(8)
