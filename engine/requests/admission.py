@@ -52,13 +52,14 @@ def check_capacity(prompt: int, answers: int, capacity: Capacity, passed: int = 
 def refused(prompt: int, answers: int, capacity: Capacity, passed: int = 0) -> Refused:
     """The error for a request that was accepted, and whose prompt cannot be computed with nobody beside it.
 
-    What its answers have room for is named too: each has whole pages behind those of the prompt.
+    What its answers have room for is named too: each has whole pages behind those of the prompt. Not where
+    a sliding window has left some of that: a context behind all of it needs as many pages.
     """
     needed = _needed(prompt, answers, capacity)
     ways = _ways_out(prompt, answers, needed, capacity, passed)
     shared = prompt // capacity.page_size
     context = (shared + (capacity.available - shared) // answers) * capacity.page_size
-    if context > prompt:
+    if context > prompt and not passed:
         ways = (WayOut("smaller context", context), *ways)
     return _refused(prompt, needed, ways, capacity)
 

@@ -111,6 +111,8 @@ def test_one_is_not_called_several() -> None:
 @given(prompt=st.integers(1, 500), answers=st.integers(1, 32), capacity=CAPACITY)
 def test_in_a_smaller_context_all_answers_have_room(prompt: int, answers: int, capacity: Capacity) -> None:
     ways = {way.kind: way for way in refused(prompt, answers, capacity).refusal.ways_out}
+    passed = refused(prompt, answers, capacity, passed=1000).refusal.ways_out
+    assert "smaller context" not in {way.kind for way in passed}, "what a window has left is more than that"
     shared, room = prompt // capacity.page_size, capacity.available
     if "smaller context" not in ways:
         assert shared + answers > room or prompt % capacity.page_size == 0
