@@ -68,8 +68,14 @@ class Refused(InvalidRequest):
 
 
 def words(ways_out: Sequence[WayOut]) -> str:
-    """What would help, for people: "a, b or c"."""
-    phrases = [_phrase(way) for way in ways_out] or ["use a smaller model"]
+    """What would help, for people: "a, b and c or d", where b and c help together only."""
+    phrases, group = list[str](), list[str]()
+    for way in ways_out:
+        group.append(_phrase(way))
+        if not way.needs_next:
+            phrases.append(" and ".join(group))
+            group.clear()
+    phrases = phrases or ["use a smaller model"]
     return " or ".join(filter(None, (", ".join(phrases[:-1]), phrases[-1])))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import Refused
 from engine.events.cache import Refusal, WayOut
@@ -79,18 +79,46 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed
     fitting = capacity.available - prompt // capacity.page_size
     if answers > 1 and fitting >= 1:
         ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
-    over = prompt - (capacity.available - answers + 1) * capacity.page_size + 1
-    if 0 < over < prompt:
-        ways.append(WayOut("shorten", passed + over))
+    ways += _shorter(prompt, answers, capacity.available, capacity.page_size, passed)
     if needed <= capacity.pages:
-        ways += [WayOut("evict", pages, chat) for chat, pages in _in_the_way(needed, capacity)]
+        ways += _without_pins(needed, capacity)
     if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:
         ways.append(WayOut("quantise", 8))
-    return tuple(ways)
+    return tuple(ways) or _together(prompt, answers, capacity, passed)
 
 
-def _in_the_way(needed: int, capacity: Capacity) -> list[tuple[str, int]]:
-    """Pinned chats and their pages: those of which one is enough; all of them where none is."""
-    pinned = [(chat, pages) for chat, pages in sorted(capacity.pinned.items()) if pages]
+def _shorter(prompt: int, answers: int, pages: int, page_size: int, passed: int) -> list[WayOut]:
+    """A prompt that goes into so many pages, if any does."""
+    over = prompt - (pages - answers + 1) * page_size + 1
+    return [WayOut("shorten", passed + over)] if 0 < over < prompt else []
+
+
+def _without_pins(needed: int, capacity: Capacity) -> list[WayOut]:
+    """Pinned chats of which one is enough; where none is, all of them together."""
+    pinned = _pinned(capacity)
     over = needed + capacity.pinned_pages - capacity.pages
-    return [(chat, pages) for chat, pages in pinned if pages >= over] or pinned
+    return [way for way in pinned if way.amount >= over] or list(_joined(pinned))
+
+
+def _pinned(capacity: Capacity) -> list[WayOut]:
+    return [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
+
+
+def _together(prompt: int, answers: int, capacity: Capacity, passed: int) -> tuple[WayOut, ...]:
+    """Where nothing helps alone: of one answer, chats that are pinned no more, and a shorter prompt some."""
+    one, pinned = [WayOut("fewer answers", 1)] if answers > 1 else [], _pinned(capacity)
+    needed, size = _needed(prompt, 1, capacity), capacity.page_size
+    if needed <= capacity.pages:
+        ways = _without_pins(needed, capacity)
+        return _joined([*one, *(ways if ways and ways[0].needs_next else ways[:1])])
+    if less := _shorter(prompt, 1, capacity.available, size, passed):
+        return _joined([*one, *less])
+    if less := _shorter(prompt, answers, capacity.pages, size, passed):
+        return _joined([*pinned, *less])
+    less = _shorter(prompt, 1, capacity.pages, size, passed)
+    return _joined([*one, *pinned, *less]) if less else ()
+
+
+def _joined(ways: list[WayOut]) -> tuple[WayOut, ...]:
+    """They help together only."""
+    return (*(replace(way, needs_next=True) for way in ways[:-1]), *ways[-1:])

@@ -78,7 +78,10 @@ def test_gaps_are_between_pieces_of_text() -> None:
 
 def test_a_failure_tells_why_and_what_would_help() -> None:
     refusal = Refusal(9, 8, (WayOut("shorten", 16), WayOut("evict", 3, "c")))
-    ways = ({"kind": "shorten", "amount": 16, "chat": ""}, {"kind": "evict", "amount": 3, "chat": "c"})
+    ways = tuple(
+        {"kind": kind, "amount": amount, "chat": chat, "needs_next": False}
+        for kind, amount, chat in (("shorten", 16, ""), ("evict", 3, "c"))
+    )
     assert failed("a", refusal).as_json() == {
         "id": "a",
         "error": "no\nroom",

@@ -52,13 +52,21 @@ def test_a_request_is_refused_exactly_when_pages_are_missing(
 @pytest.mark.parametrize("page_size", [1, 2, 3])
 def test_exactly_the_ways_out_that_help_are_named(page_size: int) -> None:
     pinned = {"b": 2, "a": 1, "c": 0}
+    seen = set[tuple[str, ...]]()
     for prompt, answers, pages, is_pinned, times in itertools.product(
         range(1, 9), range(1, 5), range(1, 6), [False, True], [1, 2]
     ):
         capacity = Capacity(pages, page_size, pinned, 2, times * pages)  # "a" has a page of "b"
         if not is_pinned:
             capacity = replace(capacity, pinned={}, pinned_pages=0)
-        assert ways_out_of(prompt, answers, capacity) == ways_that_help(prompt, answers, capacity)
+        told, alone = ways_out_of(prompt, answers, capacity), ways_that_help(prompt, answers, capacity)
+        if alone == []:
+            seen.add(tuple(way.kind for way in told or ()))
+            assert_only_all_of_them_help(told or [], prompt, answers, capacity)
+        else:
+            assert told == alone
+    assert () in seen or page_size > 1, "a page of one token holds no prompt and its answer"
+    assert {("fewer answers", "shorten"), ("fewer answers", "evict")} < seen
 
 
 def ways_out_of(prompt: int, answers: int, capacity: Capacity) -> list[WayOut] | None:
@@ -70,25 +78,49 @@ def ways_out_of(prompt: int, answers: int, capacity: Capacity) -> list[WayOut] |
     return None
 
 
+def is_held(tokens: int, answers: int, capacity: Capacity, pages: int | None = None) -> bool:
+    has = (capacity.pages if pages is None else pages) - capacity.pinned_pages
+    return needed(tokens, answers, capacity.page_size) <= max(0, has)
+
+
 def ways_that_help(prompt: int, answers: int, capacity: Capacity) -> list[WayOut] | None:
-    """Each is tried, and the one of a kind that changes least is named."""
-
-    def is_held(tokens: int, answers: int, pages: int = capacity.pages) -> bool:
-        return needed(tokens, answers, capacity.page_size) <= max(0, pages - capacity.pinned_pages)
-
-    if is_held(prompt, answers):
+    """Each is tried, and the one of a kind that changes least is named; only all pinned chats are one way."""
+    if is_held(prompt, answers, capacity):
         return None
-    fewer = [number for number in range(answers - 1, 0, -1) if is_held(prompt, number)]
-    shorter = [less for less in range(1, prompt) if is_held(prompt - less, answers)]
+    fewer = [number for number in range(answers - 1, 0, -1) if is_held(prompt, number, capacity)]
+    shorter = [less for less in range(1, prompt) if is_held(prompt - less, answers, capacity)]
     ways = [WayOut("fewer answers", number) for number in fewer[:1]]
     ways += [WayOut("shorten", less) for less in shorter[:1]]
     if needed(prompt, answers, capacity.page_size) <= capacity.pages:
         pinned = [(chat, held) for chat, held in sorted(capacity.pinned.items()) if held]
-        alone = [one for one in pinned if is_held(prompt, answers, capacity.pages + one[1])]
-        ways += [WayOut("evict", held, chat) for chat, held in alone or pinned]
-    if is_held(prompt, answers, capacity.pages_in_8_bits):
+        alone = [one for one in pinned if is_held(prompt, answers, capacity, capacity.pages + one[1])]
+        last = pinned[-1:]
+        ways += [
+            WayOut("evict", held, chat, needs_next=not alone and (chat, held) not in last)
+            for chat, held in alone or pinned
+        ]
+    if is_held(prompt, answers, capacity, capacity.pages_in_8_bits):
         ways.append(WayOut("quantise", 8))
     return ways
+
+
+def assert_only_all_of_them_help(ways: list[WayOut], prompt: int, answers: int, capacity: Capacity) -> None:
+    """All are taken, and then none of a kind: it is held, and no more. Where none is named none helps."""
+    kinds = {way.kind for way in ways}
+    assert [way.needs_next for way in ways] == [True] * (len(ways) - 1) + [False] * bool(ways)
+    for taken in itertools.chain.from_iterable(
+        itertools.combinations(kinds, number) for number in range(len(kinds) + 1)
+    ):
+        left, number, now = prompt, answers, capacity
+        for way in (way for way in ways if way.kind in taken):
+            if way.kind == "evict":
+                now = replace(now, pinned_pages=max(0, now.pinned_pages - way.amount))
+            number = way.amount if way.kind == "fewer answers" else number
+            left -= way.amount if way.kind == "shorten" else 0
+        assert left > 0
+        assert is_held(left, number, now) == (len(taken) == len(kinds) > 0)
+    if not ways:
+        assert not is_held(1, 1, replace(capacity, pinned_pages=0))
 
 
 def test_the_words_are_one_line_with_every_way_out() -> None:
@@ -97,6 +129,19 @@ def test_the_words_are_one_line_with_every_way_out() -> None:
     assert str(caught.value) == (
         "this request needs 14 pages and KV memory has 11 beside those of pinned chats; ask for at most "
         "5 answers, shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
+    )
+
+
+def test_the_words_say_what_helps_together_only() -> None:
+    with pytest.raises(Refused) as caught:
+        check_capacity(100, 8, Capacity(5, 16, {}, 0, pages_in_8_bits=5))
+    assert str(caught.value) == (
+        "this request needs 14 pages and KV memory has 5; ask for one answer and shorten it by 21 tokens"
+    )
+    with pytest.raises(Refused) as caught:
+        check_capacity(100, 1, Capacity(8, 16, {"a": 2, "b": 2}, 4, pages_in_8_bits=8))
+    assert str(caught.value).endswith(
+        "shorten it by 37 tokens or unpin chat a (2 pages) and unpin chat b (2 pages)"
     )
 
 
