@@ -64,6 +64,8 @@ class ChatPages:
     def share(self, chat: str, tokens: tuple[int, ...]) -> None:
         """`chat` begins with `tokens`: what is cached of them is its own, too."""
         self._finding.shared(chat, tokens[: self._memory.share(tokens, chat)])
+        if self._draft is not None:
+            self._draft.memory.share(tokens, chat)
         self._tell.stats()
 
     def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engine.commands import Keep
 from engine.events.cache import ChatsCached, Freed
 from engine.events.events import Stats
 from engine.events.pages import PINNED, PageMap
 from tests.engine.served_model import PROMPT, Model, long_prompt
+from tests.engine.watched import guess_always
 
 
 def asked(folder: Path, *chats: str, pages: int = 64) -> Model:
@@ -98,3 +101,19 @@ def test_what_8_bits_would_make_of_it_follows_the_pages_that_it_may_have(tmp_pat
         model.serving.limit_pages(pages, 0.0)
         capacity = model.serving.chats.capacity()
         assert (capacity.pages, capacity.pages_in_8_bits) == (pages, pages * 32 * 4 // (32 + 8))
+
+
+def test_a_branch_keeps_what_the_model_that_guesses_has_read_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guess_always(monkeypatch)
+    model = Model(tmp_path, None, has_draft=True)
+    assert model.draft is not None
+    said = (*long_prompt(0, 4), *model.ask("first", long_prompt(0, 4), 20, "a")[0].tokens)
+    memory, whole = model.draft.memory, len(said) // 16 * 16
+    model.serving.chats.share("branch", said)
+    model.serving.forget("a")
+    assert memory.lookup([*said, 0]).cached_tokens == whole
+    model.serving.forget("branch")
+    assert memory.cached_pages == 0
+    memory.check([])
