@@ -131,8 +131,9 @@ class Forgetting:
 
     def _without_caches(self) -> None:
         """Forget what is left while no model's cache is open: files go, of any model."""
-        left = self._left
-        ssd = self._ssd
-        if left and ssd is not None and forget_in_folder(ssd.folder, left, ssd.floor_bytes):
+        left, ssd = self._left, self._ssd
+        if not left or ssd is None:
+            return
+        if forget_in_folder(ssd.folder, left, ssd.floor_bytes, ssd.cap_bytes):
             with self._guard:
                 self._left -= left

@@ -57,7 +57,8 @@ class SsdFiles:
         self._ledger = Ledger()
         self._is_current = False
         self.room = SsdRoom(settings, self._folder, self._index, self._guard)
-        self._unsaved = Unsaved(self._folder, self._index, self._guard, self._rewrite)
+        cap = settings.cap_bytes
+        self._unsaved = Unsaved(self._folder, self._index, self._guard, self._rewrite, cap)
         self._upkeep = Upkeep(self._folder, identity, self._index, self._guard, self._unsaved)
 
     @property

@@ -62,10 +62,10 @@ def note_down(notes: Notes, digests: Iterable[str]) -> None:
         return  # whoever has asked remembers it while the process lives
 
 
-def forget_in_folder(root: Path, digests: Set[str], floor_bytes: int = 0) -> bool:
+def forget_in_folder(root: Path, digests: Set[str], floor_bytes: int = 0, cap_bytes: int = 0) -> bool:
     """The same for who has no cache open in the folder `root`; `floor_bytes` of its disk stay free.
 
-    False, said in the log, when some may stay.
+    `cap_bytes`: see forget_chats. False, said in the log, when some may stay.
     """
     folder = SsdFolder(root, "", shutil.disk_usage, floor_bytes)
     try:
@@ -74,7 +74,7 @@ def forget_in_folder(root: Path, digests: Set[str], floor_bytes: int = 0) -> boo
         note_down(folder.notes, digests)
         folder.notes.sync()
         with folder.locked():
-            forgotten = forget_chats(folder, digests)
+            forgotten = forget_chats(folder, digests, cap_bytes)
             if forgotten.changed:
                 with suppress(OSError):  # whoever writes next says it
                     total, day = sum(file.size for file in folder.scan()), int(time.time() // DAY_S)
@@ -91,10 +91,14 @@ class Unsaved:
     Args:
         guard: held while `index` is looked at or changed.
         rewrite: for files with more owners than they have room for.
+        cap_bytes: most that all files may take.
     """
 
-    def __init__(self, folder: SsdFolder, index: SsdIndex, guard: threading.Lock, rewrite: Rewrite) -> None:
+    def __init__(
+        self, folder: SsdFolder, index: SsdIndex, guard: threading.Lock, rewrite: Rewrite, cap_bytes: int
+    ) -> None:
         self._folder, self._index, self._guard, self._rewrite = folder, index, guard, rewrite
+        self._cap_bytes = cap_bytes
         self._paths: set[Path] = set()
         self._hidden: list[StoredFile] = []  # with chats that go, as they were: others may own pages of them
         self._forgotten: set[str] = set()  # digests, as all below
@@ -152,7 +156,9 @@ class Unsaved:
                 with self._guard:
                     self._index.renew(file.path, said, owners)
                     self.hide()
-        forgotten = forget_chats(self._folder, digests) if digests else Forgotten({}, True)
+        forgotten = Forgotten({}, True)
+        if digests:
+            forgotten = forget_chats(self._folder, digests, self._cap_bytes)
         with self._guard:
             if forgotten.is_all:
                 self._forgotten -= digests

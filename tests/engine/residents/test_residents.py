@@ -72,9 +72,9 @@ def test_files_of_a_deleted_chat_are_read_on_another_thread(
 ) -> None:
     ssd, threads, is_done = SsdSettings(tmp_path / "kv", floor_bytes=0), list[str](), threading.Event()
 
-    def seen(folder: SsdFolder, digests: frozenset[str]) -> Forgotten:
+    def seen(folder: SsdFolder, digests: frozenset[str], cap_bytes: int) -> Forgotten:
         threads.append(threading.current_thread().name)
-        forgotten = forget_chats(folder, digests)
+        forgotten = forget_chats(folder, digests, cap_bytes)
         is_done.set()
         return forgotten
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from engine.kv.ssd.notes import digest_of
 from engine.kv.ssd.owners import forget_in_folder
 from tests.engine.kv.spilled import IDENTITY, OTHER, assert_holds, forged, owners_in, pages, read, spilled
 from tests.engine.kv.ssd.chats import chats_of, forgotten, names, run_of
-from tests.engine.kv.ssd.tiers import full, opened, page_files, stored
+from tests.engine.kv.ssd.tiers import file_size, full, opened, page_files, stored
 
 
 def test_what_another_process_forgot_does_not_come_back(tmp_path: Path) -> None:
@@ -78,6 +79,26 @@ def test_of_a_file_that_others_own_the_beginning_of_that_stays(tmp_path: Path, *
         assert again.usage.total_bytes == path.stat().st_size
     if is_open:  # the other counts by the clock that is on the wall
         assert tier.usage.written_today == before.written_today + path.stat().st_size
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_what_stays_and_what_goes_never_take_more_than_the_cap_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_room: bool
+) -> None:
+    run = spilled(ROOT_KEY, pages(0, 4), [frozenset({"secret", "b"})] * 2 + [frozenset({"secret"})] * 2)
+    size, replaced, most = file_size(run), os.replace, list[int]()
+    tier = opened(tmp_path, cap=2 * size if has_room else 2 * size - 1000)
+    stored(tier, run)
+
+    def noting(source: Path, target: Path) -> None:
+        replaced(source, target)
+        most.append(sum(path.stat().st_size for path in page_files(tmp_path)))
+
+    monkeypatch.setattr(Path, "replace", noting)
+    forgotten(tier, "secret")
+    assert (max(most) > size) is has_room
+    assert max(most) <= tier.cap_bytes
+    assert [tier.find(key) for key in run.keys] == [True, True, False, False]
 
 
 def test_a_beginning_that_was_just_claimed_stays_too(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_a_note_that_cannot_go_is_not_read_with_every_write(
 
 
 def counting(passes: list[object]) -> Callable[..., Forgotten]:
-    def counted(folder: SsdFolder, digests: frozenset[str]) -> Forgotten:
+    def counted(folder: SsdFolder, digests: frozenset[str], cap_bytes: int) -> Forgotten:
         passes.append(digests)
-        return forget_chats(folder, digests)
+        return forget_chats(folder, digests, cap_bytes)
 
     return counted
