@@ -229,23 +229,19 @@ class Residents:
     def _wake(self, resident: Resident, cancels: bool) -> None:
         try:
             opened = self._beside.open(resident.command, self._settings, self._awake)
-            busy = [] if cancels else [other for other in self._awake if other.at_work.busy]
-            if is_let := not busy or self._shares.of(busy, opened.tenant()) is not None:
-                self._open(resident, opened, _WRITTEN_WITHIN)
+            self._open(resident, opened, _WRITTEN_WITHIN, cancels)
+        except NoModel:  # nothing is wrong with it
+            raise
         except Exception as error:  # it rests on: a disk may come back
             self._emit(failure(resident.command.id, error))
             raise
-        if not is_let:
-            raise NoModel(
-                f"{opened.files.name} rests: there is no room for it beside the answer being written"
-            )
         self._ready(resident)
 
-    def _open(self, resident: Resident, opened: Opened, seconds: float) -> None:
+    def _open(self, resident: Resident, opened: Opened, seconds: float, cancels: bool = True) -> None:
         """Load it; what others have to give up for it is written to SSD within `seconds`."""
         tell = partial(self._tell, resident.path)
         try:
-            pages = self._make_room(opened, seconds)
+            pages = self._make_room(opened, seconds, cancels)
             beside = self._beside.of(self._awake)
             resident.serving = open_model(resident.command.id, opened, tell, self._is_closing, beside)
         except BaseException:
@@ -264,8 +260,11 @@ class Residents:
         if self._are_pages_watched:
             serving.watch_pages(True)
 
-    def _make_room(self, opened: Opened, seconds: float) -> int | None:
-        """Until it fits, let others go. Returns the pages of its share; None when it has all to itself."""
+    def _make_room(self, opened: Opened, seconds: float, cancels: bool) -> int | None:
+        """Until it fits, let others go. Returns the pages of its share; None when it has all to itself.
+
+        Not `cancels`: raises NoModel where answers, which may begin meanwhile, would have to end for it.
+        """
         if not self._awake:
             return None
         newcomer = opened.tenant()  # what cannot be loaded sends nobody away
@@ -274,6 +273,10 @@ class Residents:
                 for other, pages in zip(others, shares, strict=False):
                     other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
+            busy = [] if cancels else [other for other in others if other.at_work.busy]
+            if busy and self._shares.of(busy, newcomer) is None:
+                name = opened.files.name
+                raise NoModel(f"{name} rests: there is no room for it beside the answer being written")
             first = min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used))
             self._part_with(first, "room" if first.is_wanted else "asked")
         return None

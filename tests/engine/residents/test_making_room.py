@@ -14,6 +14,7 @@ from engine import (
     EngineSettings,
     Failed,
     Finished,
+    LetRest,
     LoadModel,
     LoadProgress,
     ModelReady,
@@ -25,7 +26,15 @@ from engine import (
     UnloadModel,
 )
 from tests.engine.held_disk import held_writes
-from tests.engine.residents.two_models import ONE, PAGE_BYTES, PROMPT, ask, is_chunk, unloaded
+from tests.engine.residents.two_models import (
+    CONTEXT_PAGES,
+    ONE,
+    PAGE_BYTES,
+    PROMPT,
+    ask,
+    is_chunk,
+    unloaded,
+)
 from tests.fakes.listener import Listener, running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -253,4 +262,51 @@ def test_what_asks_nothing_of_a_model_that_rests_ends_no_answer_of_another(
         listener.wait(lambda event: isinstance(event, Predicted) and event.id == "again")
         assert unloaded(listener.events)[-1] == ModelUnloaded(str(second), "room")
         listener.submit(ask("then", first))
+        assert listener.finished("then").tokens
+
+
+@pytest.mark.parametrize("is_share", [False, True])
+def test_what_asks_nothing_of_a_model_that_rests_ends_no_answer_that_begins_while_it_makes_room(
+    models: tuple[Path, Path, Path],
+    with_disk: Callable[..., EngineSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    is_share: bool,
+) -> None:
+    """It fits beside the one that answers, in place of two that do not; one of these is asked meanwhile."""
+    first, second, _ = models
+    resting, works = (
+        write_random_model(tmp_path / name, max_position_embeddings=16 * pages)
+        for name, pages in (("resting", 2 * CONTEXT_PAGES), ("works", 8 * CONTEXT_PAGES))
+    )
+    may_write = held_writes(monkeypatch)
+    settings = with_disk(kv_bytes=11 * ONE - PAGE_BYTES, unload_after=0.1)
+    with running_engine(settings) as listener:
+        listener.load(resting, "resting")
+        listener.wait(lambda event: event == ModelUnloaded(str(resting), "idle"))
+        listener.submit(LetRest(None))
+        for name, model in (("works", works), ("first", first), ("second", second)):
+            listener.load(model, name)
+        listener.submit(ask("to be written", first))
+        listener.finished("to be written")
+        listener.submit(ask("used later", second))
+        listener.finished("used later")
+        listener.submit(ask("goes on", works, 3000))
+        listener.wait(is_chunk("goes on"))
+        listener.submit(Share("b", PROMPT, str(resting)) if is_share else Predict(ask("?", resting)))
+        for _ in range(20):
+            listener.wait(is_chunk("goes on"))
+        listener.submit(ask("begins", second, 250))
+        listener.wait(is_chunk("begins"))
+        assert not unloaded(listener.events)[1:]
+        may_write.set()
+        assert len(listener.finished("begins").tokens) == 250
+        if not is_share:
+            assert "beside the answer being written" in listener.failed("?").error
+        listener.submit(Cancel("goes on"))
+        assert len(listener.finished("goes on").tokens) > 100
+        assert unloaded(listener.events)[1:] == [ModelUnloaded(str(first), "room")]
+        assert not [event for event in listener.events if isinstance(event, Failed) and event.id == "resting"]
+        listener.submit(ask("then", resting))
         assert listener.finished("then").tokens
