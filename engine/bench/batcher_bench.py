@@ -106,5 +106,5 @@ def _request(model: LoadedModel, number: int, steps: int) -> Sequence:
     prompt = [10 + number, *(10 + (number + place) % 200 for place in range(_PROMPT + number))]
     command = Generate(str(number), tokens=tuple(prompt), max_tokens=steps + 4 * MAX_RUNNING, ignore_eos=True)
     pages = model.pager.total_pages
-    capacity = Capacity(pages, model.pager.page_size, {}, 0, pages_in_8_bits=pages)
+    capacity = Capacity(pages, model.pager.page_size, {}, pages_in_8_bits=pages)
     return accept_command(command, model, lambda prompt: capacity, float(number)).sequences[0]

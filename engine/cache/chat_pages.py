@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.cache.finding import Finding
 from engine.commands import Keep
-from engine.events.cache import ChatMemory, Freed
+from engine.events.cache import Freed
 from engine.events.events import Event
 from engine.fitting.pair import pages_if_smaller
 from engine.kv.coding import coding, head_bytes, takes_bits
@@ -73,17 +73,11 @@ class ChatPages:
 
         What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
         """
-        pages, others = self._model.pager, self._pinned - {chat}
-        chats = self._memory.chats() if others else dict[str, ChatMemory]()
-        pinned = {
-            other: chats[other].memory_bytes // self._model.arena.page_bytes
-            for other in others & chats.keys()
-        }
-        held = self._memory.tree.held_for_pins(chat, prompt)
+        pages, (pinned, shared) = self._model.pager, self._memory.tree.held_for_pins(chat, prompt)
         total = pages.total_pages
         if total not in self._in_8_bits:
             self._in_8_bits = {total: self._pages_in_8_bits(total)}
-        return Capacity(total, pages.page_size, pinned, held, self._in_8_bits[total])
+        return Capacity(total, pages.page_size, pinned, self._in_8_bits[total], shared)
 
     def _pages_in_8_bits(self, pages: int) -> int:
         """What the memory of so many would be cut into; as many where they cannot change."""

@@ -33,9 +33,13 @@ class ChatPages:
                 shared[chat] += count if len(owners) > 1 else 0
         return {chat: PageCount(count, shared[chat]) for chat, count in pages.items() if chat}
 
-    def held_for(self, chats: Set[str]) -> int:
-        """Pages that any of `chats` owns, each counted once."""
-        return sum(count for owners, count in self._pages.items() if not owners.isdisjoint(chats))
+    def held_by(self, chats: Set[str]) -> Counter[Owners]:
+        """Pages that any of `chats` owns, by those of them that do: each counted once."""
+        held = Counter[Owners]()
+        for owners, count in self._pages.items():
+            if of := owners & chats:
+                held[of] += count
+        return held
 
     def add(self, owners: Owners) -> None:
         """One more page of `owners`."""

@@ -8,6 +8,7 @@ there are nodes behind it; without a sliding window these cannot be used until i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
@@ -49,21 +50,21 @@ class PrefixTree:
         """Pages of each chat that are in memory."""
         return self._chats.counts
 
-    def held_for_pins(self, besides: str, prompt: Sequence[int]) -> int:
-        """Pages in memory that pinned chats other than `besides` own, each counted once.
+    def held_for_pins(self, besides: str, prompt: Sequence[int]) -> tuple[Counter[Owners], int]:
+        """Pages in memory by the pinned chats other than `besides` that own them, each counted once.
 
-        Whole ones that `prompt` begins with are not among them.
+        Whole ones that `prompt` begins with are not among them: they are the second number.
         """
         others = self._pinned - {besides}
         if not others:
-            return 0
+            return Counter(), 0
         match = self.match(prompt, len(prompt) - 1)
-        own = [
-            node
+        own = Counter(
+            of
             for node in match.nodes[match.first : match.length // self._pager.page_size]
-            if not others.isdisjoint(node.owners)
-        ]
-        return self._chats.held_for(others) - len(own)
+            if (of := node.owners & others)
+        )
+        return self._chats.held_by(others) - own, own.total()
 
     @property
     def has_pins(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -15,16 +16,21 @@ class Capacity:
 
     Attributes:
         pages: in all; `page_size` tokens each.
-        pinned: pages that are kept for chats, by chat; what chats share counts for each of them.
-        pinned_pages: how many pages that is.
+        pinned: pages that are kept, by the chats that each of them is kept for.
         pages_in_8_bits: in all if its elements were stored in 8 bits; `pages` where that changes nothing.
+        shared: pages that are kept for others, and that the prompt begins with: not among `pinned`.
     """
 
     pages: int
     page_size: int
-    pinned: Mapping[str, int]
-    pinned_pages: int
+    pinned: Mapping[frozenset[str], int]
     pages_in_8_bits: int
+    shared: int = 0
+
+    @property
+    def pinned_pages(self) -> int:
+        """Pages that are kept for others."""
+        return sum(self.pinned.values())
 
     @property
     def available(self) -> int:
@@ -79,7 +85,7 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed
     fitting = capacity.available - prompt // capacity.page_size
     if answers > 1 and fitting >= 1:
         ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
-    ways += _shorter(prompt, answers, capacity.available, capacity.page_size, passed)
+    ways += _shorter(prompt, answers, capacity.available, capacity, passed)
     if needed <= capacity.pages:
         ways += _without_pins(needed, capacity)
     if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:
@@ -87,35 +93,39 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed
     return tuple(ways) or _together(prompt, answers, capacity, passed)
 
 
-def _shorter(prompt: int, answers: int, pages: int, page_size: int, passed: int) -> list[WayOut]:
-    """A prompt that goes into so many pages, if any does."""
-    over = prompt - (pages - answers + 1) * page_size + 1
-    return [WayOut("shorten", passed + over)] if 0 < over < prompt else []
+def _shorter(prompt: int, answers: int, pages: int, capacity: Capacity, passed: int) -> list[WayOut]:
+    """A prompt that goes into so many pages, if any does: some of them only while it begins with those."""
+    over = prompt - (pages - answers + 1) * capacity.page_size + 1
+    is_enough = 0 < over < prompt - capacity.shared * capacity.page_size
+    return [WayOut("shorten", passed + over)] if is_enough else []
 
 
 def _without_pins(needed: int, capacity: Capacity) -> list[WayOut]:
     """Pinned chats of which one is enough; where none is, all of them together."""
-    pinned = _pinned(capacity)
-    over = needed + capacity.pinned_pages - capacity.pages
-    return [way for way in pinned if way.amount >= over] or list(_joined(pinned))
+    pinned, over = _pinned(capacity), needed + capacity.pinned_pages - capacity.pages
+    alone = [way for way in pinned if capacity.pinned.get(frozenset((way.chat,)), 0) >= over]
+    return alone or list(_joined(pinned))
 
 
 def _pinned(capacity: Capacity) -> list[WayOut]:
-    return [WayOut("evict", pages, chat) for chat, pages in sorted(capacity.pinned.items()) if pages]
+    pages = Counter[str]()
+    for chats, count in capacity.pinned.items():
+        pages.update(dict.fromkeys(chats, count))
+    return [WayOut("evict", count, chat) for chat, count in sorted(pages.items()) if count]
 
 
 def _together(prompt: int, answers: int, capacity: Capacity, passed: int) -> tuple[WayOut, ...]:
     """Where nothing helps alone: of one answer, chats that are pinned no more, and a shorter prompt some."""
     one, pinned = [WayOut("fewer answers", 1)] if answers > 1 else [], _pinned(capacity)
-    needed, size = _needed(prompt, 1, capacity), capacity.page_size
+    needed = _needed(prompt, 1, capacity)
     if needed <= capacity.pages:
         ways = _without_pins(needed, capacity)
         return _joined([*one, *(ways if ways and ways[0].needs_next else ways[:1])])
-    if less := _shorter(prompt, 1, capacity.available, size, passed):
+    if less := _shorter(prompt, 1, capacity.available, capacity, passed):
         return _joined([*one, *less])
-    if less := _shorter(prompt, answers, capacity.pages, size, passed):
+    if less := _shorter(prompt, answers, capacity.pages, capacity, passed):
         return _joined([*pinned, *less])
-    less = _shorter(prompt, 1, capacity.pages, size, passed)
+    less = _shorter(prompt, 1, capacity.pages, capacity, passed)
     return _joined([*one, *pinned, *less]) if less else ()
 
 

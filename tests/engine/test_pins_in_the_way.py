@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, TextChunk
+from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, Share, TextChunk
 from engine.events.cache import Refusal, WayOut
 from engine.rest.tidying import FREE_AFTER
 from tests.engine.mix import samples
@@ -162,3 +162,36 @@ def test_what_a_pinned_chat_is_told_to_find_on_ssd_comes_back(
     assert (report.cached_tokens, report.restored_tokens) == (0, 96)
     assert (told.cached_tokens, told.restored_tokens) == (0, 96)
     model.serving.close()
+
+
+def test_chats_that_pin_the_same_pages_are_a_way_out_together(checked: Checked, engine: Listener) -> None:
+    """Of eight pages "a" and its branch have four, and three of them together."""
+    run(checked, engine, ask("a", ids(60), 3, "a"))
+    engine.submit(Share("branch", ids(60)))
+    for chat in ("a", "branch"):
+        engine.submit(Pin(chat, True))
+    long = ask("long", ids(100, 7), 3, "b")
+    engine.submit(long)
+    refusal = engine.failed("long").refusal
+    assert refusal is not None
+    *_, first, second = refusal.ways_out
+    assert (first, second) == (WayOut("evict", 4, "a", needs_next=True), WayOut("evict", 3, "branch"))
+    engine.submit(Pin("branch", False))
+    engine.submit(replace(long, id="still"))
+    assert engine.failed("still").refusal is not None
+    engine.submit(Pin("a", False))
+    assert run(checked, engine, replace(long, id="then")).tokens
+
+
+def test_a_prompt_is_not_to_be_cut_off_from_pinned_pages_that_it_begins_with(
+    checked: Checked, engine: Listener
+) -> None:
+    """All but one page are pinned: three answers behind four of these would need their own pages still."""
+    run(checked, engine, ask("a", ids(110), 1, "a"))
+    engine.submit(Pin("a", True))
+    engine.submit(replace(ask("b", ids(70), 3, "b"), n=3))
+    refusal = engine.failed("b").refusal
+    assert refusal is not None
+    assert (refusal.needed_pages, refusal.available_pages) == (7, 5)
+    assert refusal.ways_out == (WayOut("fewer answers", 1), WayOut("evict", 3, "a"))
+    assert run(checked, engine, ask("one", ids(70), 3, "b")).tokens

@@ -59,13 +59,14 @@ def test_what_is_pinned_for_others_is_no_room_for_a_chat_or_what_it_does_not_beg
     chats, of_a = model.serving.chats, model.model.memory.chats()["a"].memory_bytes
     chats.pin("a", True)
     pages = of_a // model.model.arena.page_bytes
-    for chat, prompt, held, named in (
-        ("b", long_prompt(7, 4), pages, {"a": pages}),
-        ("a", long_prompt(7, 4), 0, {}),
-        ("b", long_prompt(0, 4), 1, {"a": pages}),  # that of the answer
+    for chat, prompt, held, shared in (
+        ("b", long_prompt(7, 4), pages, 0),
+        ("a", long_prompt(7, 4), 0, 0),
+        ("b", long_prompt(0, 4), 1, pages - 1),  # that of the answer
     ):
         capacity = chats.capacity(chat, prompt)
-        assert (capacity.pages, capacity.pinned, capacity.pinned_pages) == (64, named, held)
+        assert (capacity.pages, capacity.pinned_pages, capacity.shared) == (64, held, shared)
+        assert capacity.pinned == ({frozenset("a"): held} if held else {})
 
 
 def test_what_a_chat_keeps_shares_and_forgets_is_told_at_once(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,4 +33,4 @@ def test_what_several_chats_share_is_held_once(pages: list[frozenset[str]], pinn
     chats = ChatPages()
     for owners in pages:
         chats.add(owners)
-    assert chats.held_for(pinned) == len([owners for owners in pages if owners & pinned])
+    assert chats.held_by(pinned) == Counter(owners & pinned for owners in pages if owners & pinned)

@@ -161,17 +161,18 @@ def test_pages_held_for_pins_are_those_of_other_pinned_chats_but_whole_ones_of_t
     grove.insert([*range(12)], "a")
     grove.insert([*range(8), *range(90, 98)], "b")
     grove.insert([*range(50, 60)], "c")
-    assert grove.tree.held_for_pins("", [*range(12)]) == 0
+    a, b, both = frozenset("a"), frozenset("b"), frozenset("ab")
+    assert grove.tree.held_for_pins("", [*range(12)]) == ({}, 0)
     for chat in "ab":
         grove.tree.pin(chat, True)
-    assert grove.tree.held_for_pins("c", [1000]) == 5
-    assert grove.tree.held_for_pins("a", [1000]) == 4
-    assert grove.tree.held_for_pins("c", [*range(13)]) == 2
-    assert grove.tree.held_for_pins("c", [*range(12)]) == 3  # its last token is computed
-    assert grove.tree.held_for_pins("d", [*range(50, 60), 1]) == 5  # c is not pinned
-    assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == 1
+    assert grove.tree.held_for_pins("c", [1000]) == ({a: 1, b: 2, both: 2}, 0)
+    assert grove.tree.held_for_pins("a", [1000]) == ({b: 4}, 0)
+    assert grove.tree.held_for_pins("c", [*range(13)]) == ({b: 2}, 3)
+    assert grove.tree.held_for_pins("c", [*range(12)]) == ({a: 1, b: 2}, 2)  # its last token is computed
+    assert grove.tree.held_for_pins("d", [*range(50, 60), 1]) == ({a: 1, b: 2, both: 2}, 0)  # c is not pinned
+    assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == ({a: 1}, 2)
     grove.tree.pin("b", False)
-    assert grove.tree.held_for_pins("a", [1000]) == 0
+    assert grove.tree.held_for_pins("a", [1000]) == ({}, 0)
 
 
 def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it() -> None:
@@ -181,8 +182,11 @@ def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it()
     first = grove.tree.node_at(pages[0])
     assert first is not None
     grove.tree.remove(first)
-    assert grove.tree.held_for_pins("b", [1000]) == 3
-    assert grove.tree.held_for_pins("b", [*range(17)]) == 1  # the next token sees the last two pages
+    assert grove.tree.held_for_pins("b", [1000]) == ({frozenset("a"): 3}, 0)
+    assert grove.tree.held_for_pins("b", [*range(17)]) == (
+        {frozenset("a"): 1},
+        2,
+    )  # the next token sees the last two pages
 
 
 def test_no_page_is_in_no_node_also_when_the_last_page_is_in_one() -> None:

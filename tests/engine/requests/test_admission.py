@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +21,7 @@ CAPACITY = st.builds(
     Capacity,
     pages=st.integers(1, 60),
     page_size=st.sampled_from([1, 2, 16]),
-    pinned=st.dictionaries(st.sampled_from("ab"), st.integers(0, 30)),
-    pinned_pages=st.integers(0, 60),
+    pinned=st.dictionaries(st.frozensets(st.sampled_from("ab"), min_size=1), st.integers(0, 30)),
     pages_in_8_bits=st.integers(1, 200),
 )
 
@@ -51,14 +51,12 @@ def test_a_request_is_refused_exactly_when_pages_are_missing(
 
 @pytest.mark.parametrize("page_size", [1, 2, 3])
 def test_exactly_the_ways_out_that_help_are_named(page_size: int) -> None:
-    pinned = {"b": 2, "a": 1, "c": 0}
+    some = {frozenset("b"): 1, frozenset("ab"): 1, frozenset("d"): 1}
     seen = set[tuple[str, ...]]()
-    for prompt, answers, pages, is_pinned, times in itertools.product(
-        range(1, 9), range(1, 5), range(1, 6), [False, True], [1, 2]
+    for prompt, answers, pages, pinned, times in itertools.product(
+        range(1, 9), range(1, 5), range(1, 6), [{}, some], [1, 2]
     ):
-        capacity = Capacity(pages, page_size, pinned, 2, times * pages)  # "a" has a page of "b"
-        if not is_pinned:
-            capacity = replace(capacity, pinned={}, pinned_pages=0)
+        capacity = Capacity(pages, page_size, pinned, times * pages)  # "a" has a page of "b"
         told, alone = ways_out_of(prompt, answers, capacity), ways_that_help(prompt, answers, capacity)
         if alone == []:
             seen.add(tuple(way.kind for way in told or ()))
@@ -83,6 +81,19 @@ def is_held(tokens: int, answers: int, capacity: Capacity, pages: int | None = N
     return needed(tokens, answers, capacity.page_size) <= max(0, has)
 
 
+def pinned_for(capacity: Capacity, chat: str) -> int:
+    return sum(count for chats, count in capacity.pinned.items() if chat in chats)
+
+
+def without(capacity: Capacity, chat: str) -> Capacity:
+    """What another chat has pinned too stays."""
+    left = Counter[frozenset[str]]()
+    for chats, count in capacity.pinned.items():
+        left[chats - {chat}] += count
+    del left[frozenset()]
+    return replace(capacity, pinned=left)
+
+
 def ways_that_help(prompt: int, answers: int, capacity: Capacity) -> list[WayOut] | None:
     """Each is tried, and the one of a kind that changes least is named; only all pinned chats are one way."""
     if is_held(prompt, answers, capacity):
@@ -92,12 +103,11 @@ def ways_that_help(prompt: int, answers: int, capacity: Capacity) -> list[WayOut
     ways = [WayOut("fewer answers", number) for number in fewer[:1]]
     ways += [WayOut("shorten", less) for less in shorter[:1]]
     if needed(prompt, answers, capacity.page_size) <= capacity.pages:
-        pinned = [(chat, held) for chat, held in sorted(capacity.pinned.items()) if held]
-        alone = [one for one in pinned if is_held(prompt, answers, capacity, capacity.pages + one[1])]
-        last = pinned[-1:]
+        chats = sorted(frozenset[str]().union(*capacity.pinned))
+        alone = [chat for chat in chats if is_held(prompt, answers, without(capacity, chat))]
         ways += [
-            WayOut("evict", held, chat, needs_next=not alone and (chat, held) not in last)
-            for chat, held in alone or pinned
+            WayOut("evict", pinned_for(capacity, chat), chat, needs_next=not alone and chat != chats[-1])
+            for chat in alone or chats
         ]
     if is_held(prompt, answers, capacity, capacity.pages_in_8_bits):
         ways.append(WayOut("quantise", 8))
@@ -114,18 +124,18 @@ def assert_only_all_of_them_help(ways: list[WayOut], prompt: int, answers: int, 
         left, number, now = prompt, answers, capacity
         for way in (way for way in ways if way.kind in taken):
             if way.kind == "evict":
-                now = replace(now, pinned_pages=max(0, now.pinned_pages - way.amount))
+                now = without(now, way.chat)
             number = way.amount if way.kind == "fewer answers" else number
             left -= way.amount if way.kind == "shorten" else 0
         assert left > 0
         assert is_held(left, number, now) == (len(taken) == len(kinds) > 0)
     if not ways:
-        assert not is_held(1, 1, replace(capacity, pinned_pages=0))
+        assert not is_held(1, 1, replace(capacity, pinned={}))
 
 
 def test_the_words_are_one_line_with_every_way_out() -> None:
     with pytest.raises(Refused) as caught:
-        check_capacity(100, 8, Capacity(14, 16, {"a": 3}, 3, pages_in_8_bits=30))
+        check_capacity(100, 8, Capacity(14, 16, {frozenset("a"): 3}, pages_in_8_bits=30))
     assert str(caught.value) == (
         "this request needs 14 pages and KV memory has 11 beside those of pinned chats; ask for at most "
         "5 answers, shorten it by 37 tokens, unpin chat a (3 pages) or keep the KV cache in 8 bits"
@@ -134,12 +144,12 @@ def test_the_words_are_one_line_with_every_way_out() -> None:
 
 def test_the_words_say_what_helps_together_only() -> None:
     with pytest.raises(Refused) as caught:
-        check_capacity(100, 8, Capacity(5, 16, {}, 0, pages_in_8_bits=5))
+        check_capacity(100, 8, Capacity(5, 16, {}, pages_in_8_bits=5))
     assert str(caught.value) == (
         "this request needs 14 pages and KV memory has 5; ask for one answer and shorten it by 21 tokens"
     )
     with pytest.raises(Refused) as caught:
-        check_capacity(100, 1, Capacity(8, 16, {"a": 2, "b": 2}, 4, pages_in_8_bits=8))
+        check_capacity(100, 1, Capacity(8, 16, {frozenset("a"): 2, frozenset("b"): 2}, pages_in_8_bits=8))
     assert str(caught.value).endswith(
         "shorten it by 37 tokens or unpin chat a (2 pages) and unpin chat b (2 pages)"
     )
