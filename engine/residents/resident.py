@@ -45,6 +45,11 @@ class Resident:
             raise AssertionError(f"{self.path} rests")
         return self.serving
 
+    @property
+    def needed_by(self) -> tuple[bool, bool, float]:
+        """In this order one makes room after another: who has requests, or pages of a pinned chat, later."""
+        return self.at_work.busy, self.at_work.chats.holds_pinned, self.used
+
     def leaves_in(self, after: float | None, now: float) -> float | None:
         """Seconds until it makes room, unused for `after`; None: never, unless something changes."""
         if not self.is_wanted:

@@ -277,7 +277,7 @@ class Residents:
             if busy and self._shares.of(busy, newcomer) is None:
                 name = opened.files.name
                 raise NoModel(f"{name} rests: there is no room for it beside the answer being written")
-            first = min(others, key=lambda other: (other.is_wanted, other.at_work.busy, other.used))
+            first = min(others, key=lambda other: (other.is_wanted, *other.needed_by))
             self._part_with(first, "room" if first.is_wanted else "asked")
         return None
 

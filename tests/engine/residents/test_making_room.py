@@ -19,6 +19,7 @@ from engine import (
     LoadProgress,
     ModelReady,
     ModelUnloaded,
+    Pin,
     Predict,
     Predicted,
     Share,
@@ -86,6 +87,24 @@ def test_one_that_works_stays_before_one_that_does_not(
     assert unloaded(listener.events) == [ModelUnloaded(str(second), "room")]
     listener.submit(Cancel("long"))
     assert listener.finished("long").tokens
+
+
+def test_one_with_a_pinned_chat_stays_before_one_that_was_used_since(
+    listener: Listener, models: tuple[Path, Path, Path]
+) -> None:
+    first, second, third = models
+    listener.load(first, "first")
+    listener.load(second, "second")
+    listener.submit(ask("pinned", first, chat="p"))
+    listener.finished("pinned")
+    listener.submit(Pin("p", True))
+    listener.submit(ask("used", second))
+    listener.finished("used")
+    listener.load(third, "third")
+    assert unloaded(listener.events) == [ModelUnloaded(str(second), "room")]
+    listener.submit(ask("again", first, chat="p"))
+    assert listener.finished("again").tokens == listener.finished("pinned").tokens
+    assert listener.finished("again").timing.prefill_tokens == 1
 
 
 def test_one_leaves_while_the_other_works_and_comes_back_beside_it(
