@@ -85,7 +85,7 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed
     fitting = capacity.available - prompt // capacity.page_size
     if answers > 1 and fitting >= 1:
         ways.append(WayOut("fewer answers", min(fitting, answers - 1)))
-    ways += _shorter(prompt, answers, capacity.available, capacity, passed)
+    ways += _shorter(prompt, answers, capacity, passed)
     if needed <= capacity.pages:
         ways += _without_pins(needed, capacity)
     if capacity.pages < capacity.pages_in_8_bits >= needed + capacity.pinned_pages:
@@ -93,9 +93,9 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed
     return tuple(ways) or _together(prompt, answers, capacity, passed)
 
 
-def _shorter(prompt: int, answers: int, pages: int, capacity: Capacity, passed: int) -> list[WayOut]:
-    """A prompt that goes into so many pages, if any does: some of them only while it begins with those."""
-    over = prompt - (pages - answers + 1) * capacity.page_size + 1
+def _shorter(prompt: int, answers: int, capacity: Capacity, passed: int) -> list[WayOut]:
+    """A prompt that there are pages for, if any is: some are only there while it begins with them."""
+    over = prompt - (capacity.available - answers + 1) * capacity.page_size + 1
     is_enough = 0 < over < prompt - capacity.shared * capacity.page_size
     return [WayOut("shorten", passed + over)] if is_enough else []
 
@@ -117,15 +117,15 @@ def _pinned(capacity: Capacity) -> list[WayOut]:
 def _together(prompt: int, answers: int, capacity: Capacity, passed: int) -> tuple[WayOut, ...]:
     """Where nothing helps alone: of one answer, chats that are pinned no more, and a shorter prompt some."""
     one, pinned = [WayOut("fewer answers", 1)] if answers > 1 else [], _pinned(capacity)
-    needed = _needed(prompt, 1, capacity)
+    needed, unpinned = _needed(prompt, 1, capacity), replace(capacity, pinned={}, shared=0)
     if needed <= capacity.pages:
         ways = _without_pins(needed, capacity)
         return _joined([*one, *(ways if ways and ways[0].needs_next else ways[:1])])
-    if less := _shorter(prompt, 1, capacity.available, capacity, passed):
+    if less := _shorter(prompt, 1, capacity, passed):
         return _joined([*one, *less])
-    if less := _shorter(prompt, answers, capacity.pages, capacity, passed):
+    if less := _shorter(prompt, answers, unpinned, passed):
         return _joined([*pinned, *less])
-    less = _shorter(prompt, 1, capacity.pages, capacity, passed)
+    less = _shorter(prompt, 1, unpinned, passed)
     return _joined([*one, *pinned, *less]) if less else ()
 
 
