@@ -143,7 +143,7 @@ class Predict:
     """Ask what `request` would find in the cache and when its first token would come; nothing is computed.
 
     Emits Predicted, or Failed with `request.id` when the request could not be accepted, and for a model that
-    rests where another's answers would have to end for it.
+    rests where another's answers would have to end for it, or pinned chats to leave memory.
     """
 
     request: Generate
@@ -184,8 +184,8 @@ class Share:
     """`chat` is new and begins as another one: what is cached of `tokens` is its own too, also on SSD.
 
     So it is counted as the chat's, and stays when the other is forgotten. A model that rests is loaded for
-    it, unless another's answers would have to end; of one that is not loaded nothing is shared before the
-    chat asks for something.
+    it, unless another's answers would have to end, or pinned chats to leave memory; of one that is not loaded
+    nothing is shared before the chat asks for something.
 
     Attributes:
         tokens: the exact ids that the two have in common, from the first token on.

@@ -92,7 +92,7 @@ class Residents:
     def wanted(self, path: str, *, cancels: bool = True) -> Serving:
         """The model for a request; one that rests is loaded again. Raises NoModel, and what loading does.
 
-        Not `cancels`: it is not loaded where others' answers would have to end for it.
+        Not `cancels`: it is not loaded where others' answers would have to end for it, or pinned chats to go.
         """
         resident = self._named(path)
         if resident is None:
@@ -263,7 +263,8 @@ class Residents:
     def _make_room(self, opened: Opened, seconds: float, cancels: bool) -> int | None:
         """Until it fits, let others go. Returns the pages of its share; None when it has all to itself.
 
-        Not `cancels`: raises NoModel where answers, which may begin meanwhile, would have to end for it.
+        Not `cancels`: raises NoModel where answers, which may begin meanwhile, would have to end for it, or
+        a pinned chat to leave memory.
         """
         if not self._awake:
             return None
@@ -273,10 +274,11 @@ class Residents:
                 for other, pages in zip(others, shares, strict=False):
                     other.at_work.limit_pages(pages, seconds)
                 return shares[-1]
-            busy = [] if cancels else [other for other in others if other.at_work.busy]
-            if busy and self._shares.of(busy, newcomer) is None:
-                name = opened.files.name
-                raise NoModel(f"{name} rests: there is no room for it beside the answer being written")
+            stay = [] if cancels else [other for other in others if any(other.needed_by[:2])]
+            if stay and self._shares.of(stay, newcomer) is None:
+                is_busy = any(other.at_work.busy for other in stay)
+                beside = "the answer being written" if is_busy else "chats that are kept in memory"
+                raise NoModel(f"{opened.files.name} rests: there is no room for it beside {beside}")
             first = min(others, key=lambda other: (other.is_wanted, *other.needed_by))
             self._part_with(first, "room" if first.is_wanted else "asked")
         return None

@@ -107,6 +107,33 @@ def test_one_with_a_pinned_chat_stays_before_one_that_was_used_since(
     assert listener.finished("again").timing.prefill_tokens == 1
 
 
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_who_is_only_asked_about_a_model_that_rests_sends_no_pinned_chat_away(
+    models: tuple[Path, Path, Path], *, is_pinned: bool
+) -> None:
+    first, second, _ = models
+    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
+    with running_engine(settings) as listener:
+        listener.load(first, "first")
+        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
+        listener.submit(LetRest(None))
+        listener.load(second, "second")
+        listener.submit(ask("once", second, chat="p"))
+        once = listener.finished("once")
+        listener.submit(Pin("p", is_pinned))
+        listener.submit(Predict(ask("asked", first)))
+        told = listener.wait(lambda event: isinstance(event, Predicted | Failed) and event.id == "asked")
+        assert isinstance(told, Failed) is is_pinned
+        assert (unloaded(listener.events)[1:] == []) is is_pinned
+        if is_pinned:
+            assert "beside chats that are kept in memory" in listener.failed("asked").error
+            listener.submit(ask("again", second, chat="p"))
+            assert listener.finished("again").tokens == once.tokens
+            assert listener.finished("again").timing.prefill_tokens == 1
+        listener.submit(ask("then", first))  # what is asked for is answered
+        assert listener.finished("then").tokens
+
+
 def test_one_leaves_while_the_other_works_and_comes_back_beside_it(
     models: tuple[Path, Path, Path], with_disk: Callable[..., EngineSettings], tmp_path: Path
 ) -> None:
