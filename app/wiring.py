@@ -20,6 +20,7 @@ from app.chat.chat_pane import ChatPane
 from app.chat.conversation import ConversationViewModel
 from app.chat.disk_use import DiskUseViewModel
 from app.chat.drafts import DraftsViewModel
+from app.chat.edits import Edits
 from app.chat.pins import PinsViewModel
 from app.chat.prediction import PredictionViewModel
 from app.chat.sidebar import Sidebar
@@ -98,12 +99,12 @@ class Desktop:
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
         self.prediction = PredictionViewModel(self.engine.submit, self.conversation, self.models)
         self.drafts = DraftsViewModel(self.store, self.conversation)
+        self.edits = Edits(self.store)
         self.trials = TrialsViewModel(self.engine.submit)
 
     def _make_window(self) -> None:
-        self.pane = ChatPane(
-            self.appearance, self.conversation, self.models, self.status, self.prediction, self.drafts
-        )
+        told = (self.conversation, self.models, self.status, self.prediction)
+        self.pane = ChatPane(self.appearance, *told, self.drafts, self.edits)
         self.pane.add_strip(TrialsStrip(self.trials))
         self.window = MainWindow(Sidebar(self.appearance, self.chats, self.pins), self.pane)
 
@@ -146,6 +147,7 @@ class Desktop:
         self.engine.start()
         self.onlookers.start()
         self.drafts.load()
+        self.edits.load()
         self.pins.load()
         self.chats.load()
         self.store.ask(lambda store: store.recent_models(), self.models.add_recent)
@@ -163,6 +165,7 @@ class Desktop:
         self.onlookers.stop_listening(CLOSE_SECONDS)
         self.conversation.save_now(is_last=True)
         self.drafts.close()
+        self.edits.save_now()
         self.models_door.close(CLOSE_SECONDS)
         self.about.close(CLOSE_SECONDS)
         self.dashboard.close(CLOSE_SECONDS)

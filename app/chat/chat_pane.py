@@ -13,6 +13,7 @@ from app.chat.chat_words import absence, activity, greeting, hindrance, load_pro
 from app.chat.composer import Composer
 from app.chat.conversation import ConversationViewModel
 from app.chat.drafts import DraftsViewModel
+from app.chat.edits import Edits
 from app.chat.empty_state import EmptyState
 from app.chat.engine_status import StatusTexts, reading, status_texts
 from app.chat.prediction import PredictionViewModel
@@ -44,6 +45,7 @@ class ChatPane(QWidget):
         status: StatusViewModel,
         prediction: PredictionViewModel,
         drafts: DraftsViewModel,
+        edits: Edits,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -57,7 +59,7 @@ class ChatPane(QWidget):
         self.store_banner = Banner(appearance)
         self.model_banner = Banner(appearance, "danger")
         self.empty_state = EmptyState(appearance)
-        self.transcript = Transcript(appearance, conversation)
+        self.transcript = Transcript(appearance, conversation, edits)
         self.composer = Composer(appearance)
         self.status_line = StatusLine()
         self._arrange()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 from app.appearance import Appearance
 from app.chat.answer_view import AnswerView
 from app.chat.answers_view import AnswersView
+from app.chat.edits import Edits
 from app.chat.jump_button import JumpButton
 from app.chat.message_stack import MessageStack
 from app.chat.message_view import MessageView
@@ -44,7 +45,10 @@ class Transcript(QScrollArea):
     way_chosen = Signal(str, int)
     drafted = Signal(str, str)
 
-    def __init__(self, appearance: Appearance, around: Surroundings, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, appearance: Appearance, around: Surroundings, edits: Edits, parent: QWidget | None = None
+    ) -> None:
+        """`edits`: of messages that are being changed, also those that are not on show."""
         super().__init__(parent)
         self.setObjectName("transcript")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -52,12 +56,11 @@ class Transcript(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Conversation")
         self._appearance = appearance
-        self._around = around
+        self._around, self._edits = around, edits
         self._stack = MessageStack(self._make_view, lambda view: view.width_in(self._room()))
         self.setWidget(self._stack)
         self._sight = Sight(self, self._stack)
         self._activity = ""
-        self._drafts: dict[str, str] = {}  # edits by message, the last one last; kept while others are shown
         self._ready = True
         self._following = True
         self._placing = False
@@ -80,8 +83,7 @@ class Transcript(QScrollArea):
     @property
     def editing(self) -> tuple[str, str] | None:
         """Of the messages on show that are being changed, the one written in last: its new words, its id."""
-        on_show = {message.id for message in self._stack.messages}
-        return next(((words, id_) for id_, words in reversed(self._drafts.items()) if id_ in on_show), None)
+        return self._edits.newest({message.id for message in self._stack.messages})
 
     @property
     def built(self) -> int:
@@ -174,8 +176,9 @@ class Transcript(QScrollArea):
         view.offer(self._around.ways_out(message.id))
         if message is self._stack.messages[-1]:
             view.show_activity(self._activity)  # before it is listened to: it has no place yet
-        if message.id in self._drafts and isinstance(view, UserMessageView):
-            view.show_editor(self._drafts[message.id])
+        words = self._edits.words(message.id)
+        if words is not None and isinstance(view, UserMessageView):
+            view.show_editor(words)
         view.height_changed.connect(lambda: self._refit(view))
         view.edited.connect(lambda words: self._send_edit(view, words))
         view.regenerated.connect(lambda answers: self.regenerated.emit(view.message.id, answers))
@@ -199,15 +202,15 @@ class Transcript(QScrollArea):
             self._stack.views[place].switch.take_focus(step)
 
     def _send_edit(self, view: MessageView, words: str) -> None:
-        self._drafts.pop(view.message.id, None)
+        self._edits.drop(view.message.id)
         self.edited.emit(view.message.id, words)
 
     def _draft(self, view: MessageView, words: str | None) -> None:
-        self._drafts.pop(view.message.id, None)
         if words is None:
+            self._edits.drop(view.message.id)
             self.drafted.emit("", "")
             return
-        self._drafts[view.message.id] = words
+        self._edits.write(view.message.id, words)
         self._follow(False)
         self._refit(view)
         self.ensureWidgetVisible(view, 0, SIDE)

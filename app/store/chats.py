@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from app.store.records import Chat, ChatMessage, Draft, SearchHit
+from app.store.records import Chat, ChatMessage, Draft, Edit, SearchHit
 from app.store.search import SHORTEST_INDEXED, escape_like, phrase, snippet
 
 CHAT_COLUMNS = "id, title, leaf_id, created, updated, system"
@@ -60,6 +60,20 @@ class ChatStore:
     def drafts(self) -> dict[str, str]:
         """What is written and not sent, by chat; "" is the chat that is not begun."""
         return dict(self._db.execute("SELECT chat_id, text FROM drafts").fetchall())
+
+    def save_edit(self, edit: Edit) -> None:
+        """Keep a message's new words that were not sent; "" is nothing, as for a message that is gone."""
+        if edit.text:
+            self._db.execute(
+                "INSERT OR REPLACE INTO edits SELECT id, ? FROM messages WHERE id = ?",
+                (edit.text, edit.message_id),
+            )
+        else:
+            self._db.execute("DELETE FROM edits WHERE message_id = ?", (edit.message_id,))
+
+    def edits(self) -> dict[str, str]:
+        """New words of messages that were not sent, by message, the one begun last behind the others."""
+        return dict(self._db.execute("SELECT message_id, text FROM edits ORDER BY rowid").fetchall())
 
     def chats(self) -> list[Chat]:
         """All chats, newest first."""

@@ -89,6 +89,19 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A message's new words that were not sent yet."""
+
+    message_id: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        """A name that no chat or message has."""
+        return f"edit {self.message_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class SearchHit:
     """A chat that a search found, with the words around the first place; "" when only its title matched."""
 

@@ -83,6 +83,15 @@ def _drafts(connection: sqlite3.Connection) -> None:
     )
 
 
+def _edits(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE edits (
+            message_id TEXT PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE,
+            text TEXT NOT NULL
+        )"""
+    )
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -93,6 +102,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _pins,
     _openings,
     _drafts,
+    _edits,
 )
 """Migration n takes a database from version n to n + 1. Never change one that has shipped: add another."""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from app.store.chats import ChatStore
 from app.store.database import CHATS
 from app.store.database_worker import DatabaseWorker, Keeping, Post
-from app.store.records import Chat, ChatMessage, Draft
+from app.store.records import Chat, ChatMessage, Draft, Edit
 
-Kept = Chat | ChatMessage | Draft
+Kept = Chat | ChatMessage | Draft | Edit
 
 
 def _begin(store: ChatStore) -> None:
@@ -26,6 +26,8 @@ def _save(store: ChatStore, value: Kept) -> None:
             store.save_message(value)
         case Draft():
             store.save_draft(value)
+        case Edit():
+            store.save_edit(value)
 
 
 CHATS_KEPT: Keeping[ChatStore, Kept] = Keeping(

@@ -8,9 +8,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
+from app.chat.edits import Edits
 from app.chat.transcript import Transcript
 from app.chat.tree import Versions
 from app.store.records import ChatMessage
+from tests.fakes.instant_store import InstantStore
 
 
 class Alone:
@@ -28,7 +30,7 @@ class Alone:
 
 @pytest.fixture
 def transcript(qtbot: QtBot, appearance: Appearance) -> Transcript:
-    transcript = Transcript(appearance, Alone())
+    transcript = Transcript(appearance, Alone(), Edits(InstantStore()))
     qtbot.addWidget(transcript)
     transcript.resize(800, 600)
     transcript.show()

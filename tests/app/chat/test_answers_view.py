@@ -12,12 +12,14 @@ from pytestqt.qtbot import QtBot
 from app.appearance import Appearance
 from app.chat.answer_view import AnswerView
 from app.chat.answers_view import GAP, NARROWEST, AnswersView
+from app.chat.edits import Edits
 from app.chat.several_button import SeveralButton
 from app.chat.transcript import Transcript
 from app.store.records import ChatMessage
 from app.theme import COLUMN_WIDTH
 from tests.app.chat.conftest import Alone
 from tests.app.chat.transcripts import settle
+from tests.fakes.instant_store import InstantStore
 
 QUESTION = ChatMessage("c", "user", "Tell me")
 WORDS = ("One word", "Two words, and some more of them. " * 9, "")
@@ -111,7 +113,7 @@ def test_what_goes_on_is_said_where_there_are_no_words(view: AnswersView) -> Non
 def test_the_transcript_shows_them_wider_than_a_line_and_then_the_kept_one_alone(
     qtbot: QtBot, appearance: Appearance, answers: Answers
 ) -> None:
-    transcript = Transcript(appearance, answers)
+    transcript = Transcript(appearance, answers, Edits(InstantStore()))
     qtbot.addWidget(transcript)
     transcript.resize(1400, 600)
     transcript.show()

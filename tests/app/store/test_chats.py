@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.store.chats import RECENT_MODELS, ChatStore
-from app.store.records import TITLE_LENGTH, Chat, ChatMessage, Draft, title_from
+from app.store.records import TITLE_LENGTH, Chat, ChatMessage, Draft, Edit, title_from
 from app.store.schema import migrate
 
 
@@ -144,6 +144,24 @@ def test_a_draft_is_kept_until_it_is_blank_or_its_chat_is_purged(store: ChatStor
     store.save_draft(Draft(other.id, ""))
     store.purge_trash()
     assert store.drafts() == {"": "of no chat yet\n 🦙"}
+
+
+def test_new_words_of_a_message_are_kept_until_they_are_blank_or_it_is_gone(store: ChatStore) -> None:
+    chat = Chat("Pages")
+    store.save_chat(chat)
+    one, two, three = (ChatMessage(chat.id, "user", f"question {number}") for number in range(3))
+    for message in (one, two, three):
+        store.save_message(message)
+        store.save_edit(Edit(message.id, "changed"))
+    store.save_edit(Edit(one.id, "changed\n 🦙"))
+    store.save_message(replace(one, text="as it is now"))
+    store.save_edit(Edit(two.id, ""))
+    store.save_edit(Edit("of nobody", "words"))
+    assert list(store.edits().items()) == [(three.id, "changed"), (one.id, "changed\n 🦙")]
+    store.trash(chat.id)
+    assert len(store.edits()) == 2
+    store.purge_trash()
+    assert store.edits() == {}
 
 
 def test_trash_can_be_undone_until_it_is_purged(store: ChatStore, connection: sqlite3.Connection) -> None:

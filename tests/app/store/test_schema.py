@@ -67,6 +67,7 @@ def test_older_database_keeps_its_chats_and_can_be_searched(
     assert store.drafts() == {}
     store.save_draft(Draft("c", "half a sentence"))
     assert store.drafts() == {"c": "half a sentence"}
+    assert store.edits() == {}
 
 
 def test_migrating_twice_changes_nothing(connection: sqlite3.Connection) -> None:

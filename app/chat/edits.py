@@ -1,0 +1,63 @@
+"""Messages that are being changed: their new words stay while other chats are looked at, and after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from PySide6.QtCore import QObject, QTimer, Slot
+
+from app.store.face import Store
+from app.store.records import Edit, storable
+
+SAVE_INTERVAL_MS = 500
+
+
+class Edits(QObject):
+    """The new words of messages of all chats that were not sent yet; saved while they are written."""
+
+    def __init__(self, store: Store, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._words: dict[str, str] = {}  # by message; the one written in last is the last
+        self._unsaved: set[str] = set()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(SAVE_INTERVAL_MS)
+        self._timer.timeout.connect(self.save_now)
+
+    def load(self) -> None:
+        """Read from the store what was written before; where that fails it stays there for the next start."""
+        self._store.ask(lambda store: store.edits(), self._take)
+
+    def words(self, message_id: str) -> str | None:
+        """The new words of a message; None while nobody changes it."""
+        return self._words.get(message_id)
+
+    def newest(self, among: Set[str]) -> tuple[str, str] | None:
+        """Of the messages `among` these, the one written in last: its new words, its id."""
+        return next(((words, id_) for id_, words in reversed(self._words.items()) if id_ in among), None)
+
+    def write(self, message_id: str, words: str) -> None:
+        """The new words of a message as they are now."""
+        self._words.pop(message_id, None)
+        self._words[message_id] = storable(words)
+        self._unsaved.add(message_id)
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def drop(self, message_id: str) -> None:
+        """They were sent, or are not wanted any more: the store is to forget them at once."""
+        if self._words.pop(message_id, None) is not None:
+            self._unsaved.add(message_id)
+            self.save_now()
+
+    @Slot()
+    def save_now(self) -> None:
+        """Save what has changed since the last time."""
+        self._timer.stop()
+        for message_id in self._unsaved:
+            self._store.save(Edit(message_id, self._words.get(message_id, "")))
+        self._unsaved.clear()
+
+    def _take(self, stored: dict[str, str]) -> None:
+        self._words = {**stored, **self._words}
