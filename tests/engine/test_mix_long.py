@@ -49,6 +49,21 @@ def test_five_hundred_requests(
     assert sum(file.stat().st_size for file in tmp_path.glob("kv/*/*.safetensors")) <= cap
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_five_hundred_requests_to_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The built-in model: trained, with the default page, and with guesses where a prompt repeats itself."""
+    settings = EngineSettings(
+        kv_pages=24, prefill_chunk=64, ssd=SsdSettings(tmp_path / "kv", 1 << 30, floor_bytes=0)
+    )
+    restore_always(monkeypatch)
+    model, watch = checked_model(tmp_path, "guide"), watch_memory(monkeypatch)
+    mix = Mix(model, settings, watch, 24, Chances(reload=0.02)).play(REQUESTS, at_once=10)
+    print(f"\nthe guide, {watch.steps} steps: {dict(mix.seen)}")
+    assert mix.seen["tokens"] > 4 * REQUESTS
+    assert min(mix.seen["evicted_pages"], mix.seen["restored_pages"], mix.seen["preemptions"]) > 0
+
+
 @needs_aside
 @pytest.mark.long
 @pytest.mark.timeout(900)
