@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answer import Answer, advance
 from app.chat.open_chat import OpenChat
-from app.chat.refusal_words import failure_words, ways_for
+from app.chat.refusal_words import Way, failure_words, ways_for, ways_of
 from app.chat.token_path import count_along, tokens_along, with_tokens
 from app.chat.tree import MessageTree
 from app.store.face import Store
@@ -28,7 +28,6 @@ from engine import (
     SampleEnded,
     Share,
     TextChunk,
-    WayOut,
 )
 
 SAVE_INTERVAL_MS = 300
@@ -40,13 +39,13 @@ class Refused:
     """A request that KV memory, or the context that is set for its model, could not hold.
 
     Attributes:
-        ways_out: what would let it run.
+        ways: what would let it run; each helps by itself.
         answers: how many were asked for.
         prompt_tokens: of its prompt; 0 where KV memory did hold it.
         words_a_token: of the text that was asked; 0 where that is not known.
     """
 
-    ways_out: tuple[WayOut, ...]
+    ways: tuple[Way, ...]
     answers: int
     prompt_tokens: int
     words_a_token: float
@@ -56,10 +55,10 @@ class Refused:
         """What is to be remembered of a request, if it has ways out."""
         refusal, answers = failed.refusal, len(asked.answers)
         if refusal is None:
-            return cls(failed.ways_out, answers, 0, 0.0) if failed.ways_out else None
+            return cls(ways_of(failed.ways_out), answers, 0, 0.0) if failed.ways_out else None
         tokens = refusal.prompt_tokens
-        ways_out = ways_for(refusal, asked.share)
-        return cls(ways_out, answers, tokens, asked.words / tokens if tokens else 0.0)
+        ways = ways_for(refusal, asked.share)
+        return cls(ways, answers, tokens, asked.words / tokens if tokens else 0.0)
 
 
 @dataclass(slots=True)

@@ -92,7 +92,7 @@ class ConversationViewModel(QObject):
         refused = self.refused(message_id)
         if refused is None:
             return []
-        return [way_words(way, self._title_of, refused.words_a_token) for way in refused.ways_out]
+        return [way_words(way, self._title_of, refused.words_a_token) for way in refused.ways]
 
     def together(self, message_id: str) -> tuple[ChatMessage, ...]:
         """The answers that are on show beside this one, and it, until one is kept; it alone otherwise."""

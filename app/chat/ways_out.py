@@ -37,23 +37,27 @@ class WaysOut:
         refused = self._conversation.refused(message_id)
         if refused is None:
             return
-        way, answers, limit = refused.ways_out[number], refused.answers, None
-        match way.kind:
-            case "shorten":
-                self._edit(self._question_of(message_id))
-                return
-            case "quantise":
-                self._store_in_bits(way.amount, self._model_of(message_id))
-                return
-            case "larger context":
-                self._show_context(self._model_of(message_id))
-                return
-            case "fewer answers":
-                answers = way.amount
-            case "smaller context":
-                limit = max(1, way.amount - refused.prompt_tokens)
-            case "evict":
-                self._pins.pin(way.chat, False)
+        answers, limit = refused.answers, None
+        shortens = False
+        for part in refused.ways[number]:
+            match part.kind:
+                case "shorten":
+                    shortens = True
+                case "quantise":
+                    self._store_in_bits(part.amount, self._model_of(message_id))
+                    return
+                case "larger context":
+                    self._show_context(self._model_of(message_id))
+                    return
+                case "fewer answers":
+                    answers = part.amount
+                case "smaller context":
+                    limit = max(1, part.amount - refused.prompt_tokens)
+                case "evict":
+                    self._pins.pin(part.chat, False)
+        if shortens:  # what is sent then asks for one answer
+            self._edit(self._question_of(message_id))
+            return
         if not self._conversation.regenerate(message_id, answers, limit):
             self._say(unasked(self._conversation.state, self._models.state, self._models.is_guide))
 

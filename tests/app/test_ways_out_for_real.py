@@ -49,9 +49,9 @@ def ended(qtbot: QtBot, desktop: Desktop) -> str:
     return desktop.conversation.messages[-1].status
 
 
-def pinned_chat(qtbot: QtBot, desktop: Desktop) -> str:
+def pinned_chat(qtbot: QtBot, desktop: Desktop, question: str = "What is a page?") -> str:
     """A chat that keeps some of the few pages."""
-    assert desktop.conversation.send("What is a page?")
+    assert desktop.conversation.send(question)
     ended(qtbot, desktop)
     chat = desktop.conversation.chat
     assert chat
@@ -88,6 +88,23 @@ def test_letting_go_of_a_pinned_chat(desktop: Desktop, qtbot: QtBot) -> None:
     assert pinned not in desktop.pins.pinned
     assert ended(qtbot, desktop) in ("complete", "length")
     assert desktop.conversation.messages[-1].text
+
+
+def test_what_helps_only_together_is_one_button(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    settings = EngineSettings(kv_pages=PAGES, kv_bits=8, cache=tmp_path / "cache")
+    desktop = open_desktop(lambda emit: Engine(emit, settings), GUIDE, tmp_path / "home")
+    pinned = {pinned_chat(qtbot, desktop), pinned_chat(qtbot, desktop, "Where are my chats saved?")}
+    assert desktop.pins.pinned == pinned
+    assert desktop.conversation.send(SENTENCE * 6, 4)
+    assert ended(qtbot, desktop) == "failed"
+    only = way(qtbot, desktop, "Ask for one answer, and let go")
+    assert "of 2 chats: “" in only.accessibleName()
+    assert only.parentWidget().findChildren(QPushButton) == [only]
+    qtbot.mouseClick(only, Qt.MouseButton.LeftButton)
+    assert not desktop.pins.pinned
+    assert ended(qtbot, desktop) in ("complete", "length")
 
 
 def test_asking_for_fewer_answers(desktop: Desktop, qtbot: QtBot) -> None:
