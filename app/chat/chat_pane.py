@@ -239,4 +239,5 @@ class ChatPane(QWidget):
                 texts = replace(texts, activity=words, why=self._prediction.why)
             self.status_line.show_texts(name, texts)
         else:
-            self.status_line.show_texts(absence(model, self._models.is_guide), StatusTexts())
+            words = absence(model, self._models.is_guide, is_crowded=self._prediction.is_crowded)
+            self.status_line.show_texts(words, StatusTexts())

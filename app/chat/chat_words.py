@@ -60,12 +60,16 @@ def load_problem(model: ModelState, is_guide: bool) -> str:
     return words.format(name=text.model_title(model.name, is_guide), error=model.error)
 
 
-def absence(model: ModelState, is_guide: bool) -> str:
-    """What the status line says while no model is in memory."""
+def absence(model: ModelState, is_guide: bool, *, is_crowded: bool = False) -> str:
+    """What the status line says while no model is in memory.
+
+    `is_crowded`: one that rests found no room when something was written.
+    """
     if model.phase == "loading":
         return loading_words(model, is_guide)
     if model.phase == "resting":
-        return text.RESTING.format(name=text.model_title(model.name, is_guide))
+        words = text.RESTING_CROWDED if is_crowded else text.RESTING
+        return words.format(name=text.model_title(model.name, is_guide))
     return text.NO_MODEL
 
 

@@ -11,7 +11,7 @@ from app.chat.cache_words import prediction_words, why_words
 from app.chat.conversation import ConversationViewModel
 from app.chat.refusal_words import warning_words
 from app.models.models_view_model import ModelsViewModel
-from engine import ChatMemory, ChatsCached, Command, Event, Failed, Predict, Predicted
+from engine import ChatMemory, ChatsCached, Command, Event, Failed, NoModel, Predict, Predicted
 
 PAUSE_MS = 250
 
@@ -42,6 +42,7 @@ class PredictionViewModel(QObject):
         self._numbers = count(1)
         self._asked_id = ""
         self._words = self._why = ""
+        self._is_crowded = False
         self._is_coming_back = False  # pages of what was predicted last, from SSD
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -57,6 +58,11 @@ class PredictionViewModel(QObject):
     def why(self) -> str:
         """Why not more would be cached, where much is not; "" otherwise."""
         return self._why
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the model rests because it would take others' room: it is loaded with the message only."""
+        return self._is_crowded
 
     def draft(self, text: str, edited_id: str | None = None) -> None:
         """What is being written now, as a new message or as another version of one; "" for nothing."""
@@ -85,7 +91,7 @@ class PredictionViewModel(QObject):
             self._say(prediction_words(event), why_words(event, event.seconds))
             self._is_coming_back = event.restored_tokens > 0
         elif isinstance(event, Failed) and event.id == self._asked_id:
-            self._say(warning_words(event))
+            self._say(warning_words(event), is_crowded=event.kind == NoModel.__name__)
         elif isinstance(event, ChatsCached):
             self._follow(event.chats)
 
@@ -117,9 +123,10 @@ class PredictionViewModel(QObject):
         else:
             self._submit(Predict(request))
 
-    def _say(self, words: str, why: str = "") -> None:
-        if (words, why) != (self._words, self._why):
-            self._words, self._why = words, why
+    def _say(self, words: str, why: str = "", *, is_crowded: bool = False) -> None:
+        said = words, why, is_crowded
+        if said != (self._words, self._why, self._is_crowded):
+            self._words, self._why, self._is_crowded = said
             self.changed.emit()
 
 

@@ -70,6 +70,23 @@ def test_words_that_lie_about_let_it_rest_and_writing_brings_it_back(
     assert desktop.pane.composer.text == "What is a page?"
 
 
+def test_one_that_others_leave_no_room_says_what_brings_it_back(
+    open_desktop: OpenDesktop, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "PAUSE_MS", 20)
+    desktop = open_desktop()
+    rest(qtbot, desktop).is_crowded = True
+    field, said = desktop.pane.composer.focusProxy(), desktop.pane.status_line
+    assert said.words == RESTING
+    qtbot.keyClicks(field, "What is a page?")
+    qtbot.waitUntil(lambda: said.words == text.RESTING_CROWDED.format(name="tiny-chat"))
+    assert desktop.models.state.phase == "resting"
+    desktop.pane.composer.set_text("")
+    assert said.words == RESTING
+    ask(qtbot, desktop, "What is a page?")
+    assert "tok/s" in said.words
+
+
 def test_one_that_cannot_come_back_says_why_and_keeps_the_question(
     open_desktop: OpenDesktop, qtbot: QtBot
 ) -> None:

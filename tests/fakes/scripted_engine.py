@@ -76,6 +76,7 @@ class ScriptedEngine:
         others: of several answers, the pieces of those after the first; where there are none, as the first.
         fail_loads: error of the next loads; "" lets them succeed.
         fail_with: error that ends the next answers after their pieces; "" ends them well.
+        is_crowded: whether a model that rests stays so when it is only asked about.
         refusal: what the failing answers say of KV memory.
         miss: first token and reason of what the next answers report as read again.
         hold_after: pieces after which an answer waits for `release` or a Cancel; None goes on to the end.
@@ -97,6 +98,7 @@ class ScriptedEngine:
         self.others: tuple[tuple[str, ...], ...] = ()
         self.fail_loads = ""
         self.fail_with = ""
+        self.is_crowded = False
         self.refusal: Refusal | None = None
         self.miss: tuple[int, MissReason] | None = None
         self.hold_after: int | None = None
@@ -158,7 +160,9 @@ class ScriptedEngine:
                     if self._is_awake(generate):
                         self._answer(generate)
                 case Predict(request=request):
-                    if self._is_awake(request):
+                    if self.is_crowded and self._named(request.model) in self._resting:
+                        self._emit(Failed(request.id, "no room beside pinned chats", "NoModel"))
+                    elif self._is_awake(request):
                         self._predict(request)
                 case Keep(chat=chat, others=others):
                     pages = sum(_pages([other]) for other in others)
