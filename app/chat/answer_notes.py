@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from app import text
 from app.chat.cache_words import miss_words
 from app.store.records import ChatMessage
@@ -33,17 +35,23 @@ def note_for(message: ChatMessage) -> str:
     if message.status == "streaming":
         return ""
     missed = miss_words(message.missed_from, message.miss_reason)
-    how = (message.error if message.status == "length" else "") or NOTES.get(message.status, "")
+    cut = message.error if message.status == "length" else ""
+    how = cut or _ending_of(message, NOTES, text.NOTE_WORDLESS)
     ended = "  ·  ".join(part for part in (how, numbers_of(message)) if part)
     return "\n".join(line for line in (ended, missed) if line)
 
 
 def progress_of(message: ChatMessage) -> str:
-    """How far one of several answers is: its tokens, and how it ended where it did not end by itself."""
+    """How far one of several answers is: its tokens, how it ended if not by itself, or that it is blank."""
     count = message.generated_tokens
     tokens = ("1 token" if count == 1 else f"{count:,} tokens") if count else ""
-    ended = ENDINGS.get(message.status, "")
+    ended = _ending_of(message, ENDINGS, text.WORDLESS)
     return "  ·  ".join(part for part in (tokens, ended) if part)
+
+
+def _ending_of(message: ChatMessage, endings: Mapping[str, str], wordless: str) -> str:
+    is_blank = message.status == "complete" and not message.text.strip()
+    return wordless if is_blank else endings.get(message.status, "")
 
 
 def numbers_of(message: ChatMessage) -> str:

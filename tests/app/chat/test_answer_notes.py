@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from app.chat.answer_notes import CUT_WORDS, note_for
+from app.chat.answer_notes import CUT_WORDS, note_for, progress_of
 from app.store.records import ChatMessage, Status
 from engine import Limit
 
@@ -68,3 +68,13 @@ def test_a_miss_stands_on_a_line_of_its_own() -> None:
 def test_nothing_is_said_while_it_is_written_or_unknown() -> None:
     assert note_for(replace(DONE, status="streaming")) == ""
     assert note_for(ChatMessage("c", "assistant", "text", status="failed")) == ""
+
+
+@pytest.mark.parametrize("words", ["", " \n"])
+def test_one_that_is_blank_says_so(words: str) -> None:
+    blank = ChatMessage("c", "assistant", words, generated_tokens=1)
+    assert note_for(blank) == "The model ended without a word"
+    assert progress_of(blank) == "1 token  ·  Without a word"
+    assert progress_of(replace(blank, generated_tokens=0)) == "Without a word"
+    assert progress_of(replace(blank, text="text")) == "1 token"
+    assert progress_of(replace(blank, status="stopped")) == "1 token  ·  Stopped"
