@@ -12,7 +12,7 @@ from app import amounts, text
 from app.dashboard.tables import fill, plain_table
 from engine import ChatMemory
 
-COLUMNS = ("Chat", "In memory", "On SSD", "Shared", "Kept")
+COLUMNS = ("Chat", "In memory", "On SSD", "Of both, shared", "Kept")
 SWATCH = 12
 
 
