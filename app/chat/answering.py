@@ -237,7 +237,7 @@ class Answering(QObject):
         """The messages of a request that has ended; of several without a word the first one is left."""
         first, *others = (answer.message for answer in asked.answers.values())
         is_together = asked.answers.keys() <= set(asked.open_chat.several)
-        if not is_together or _has_words(asked) or first.status == "complete":
+        if not is_together or _has_words(asked):
             return [first, *others]
         for message in others:
             asked.open_chat.tree.remove(message.id)

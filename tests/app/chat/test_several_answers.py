@@ -6,6 +6,7 @@ import pytest
 
 from app.chat.token_path import tokens_along
 from app.chat.tree import Versions
+from app.store.records import Status
 from engine import (
     CacheReport,
     Cancel,
@@ -175,15 +176,15 @@ def test_stop_ends_all_of_them(stage: Stage) -> None:
     assert stage.chat.state.phase == "choosing"
 
 
-@pytest.mark.parametrize("stopped", [True, False])
-def test_of_answers_without_a_word_one_is_left(stage: Stage, stopped: bool) -> None:
+@pytest.mark.parametrize("status", ["stopped", "failed", "complete"])
+def test_of_answers_without_a_word_one_is_left(stage: Stage, status: Status) -> None:
     request = ask(stage)
-    if stopped:
-        stage.play(end(request, "", "", "", reason="cancelled"))
-    else:
+    if status == "failed":
         stage.play(Failed(request.id, "it broke", "ModelError"))
+    else:
+        stage.play(end(request, "", "", "", reason="cancelled" if status == "stopped" else "stop"))
     (answer,) = stage.chat.together(stage.chat.messages[-1].id)
-    assert answer.status == ("stopped" if stopped else "failed")
+    assert answer.status == status
     assert stage.chat.versions(answer.id).count == 1
     assert stage.chat.state.phase == "idle"
     assert [message.id for message in stage.saved()] == [message.id for message in stage.chat.messages]
