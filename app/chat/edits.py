@@ -19,7 +19,7 @@ class Edits(QObject):
         super().__init__(parent)
         self._store = store
         self._words: dict[str, str] = {}  # by message; the one written in last is the last
-        self._unsaved: set[str] = set()
+        self._unsaved: dict[str, None] = {}  # in the same order
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(SAVE_INTERVAL_MS)
@@ -41,14 +41,14 @@ class Edits(QObject):
         """The new words of a message as they are now."""
         self._words.pop(message_id, None)
         self._words[message_id] = storable(words)
-        self._unsaved.add(message_id)
+        self._note(message_id)
         if not self._timer.isActive():
             self._timer.start()
 
     def drop(self, message_id: str) -> None:
         """They were sent, or are not wanted any more: the store is to forget them at once."""
         if self._words.pop(message_id, None) is not None:
-            self._unsaved.add(message_id)
+            self._note(message_id)
             self.save_now()
 
     @Slot()
@@ -58,6 +58,10 @@ class Edits(QObject):
         for message_id in self._unsaved:
             self._store.save(Edit(message_id, self._words.get(message_id, "")))
         self._unsaved.clear()
+
+    def _note(self, message_id: str) -> None:
+        self._unsaved.pop(message_id, None)
+        self._unsaved[message_id] = None
 
     def _take(self, stored: dict[str, str]) -> None:
         self._words = {**stored, **self._words}

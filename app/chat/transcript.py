@@ -202,8 +202,9 @@ class Transcript(QScrollArea):
             self._stack.views[place].switch.take_focus(step)
 
     def _send_edit(self, view: MessageView, words: str) -> None:
-        self._edits.drop(view.message.id)
-        self.edited.emit(view.message.id, words)
+        old = view.message.id
+        self.edited.emit(old, words)
+        self._edits.drop(old)  # a kill between the two leaves them twice, and not lost
 
     def _draft(self, view: MessageView, words: str | None) -> None:
         if words is None:

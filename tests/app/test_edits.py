@@ -106,3 +106,38 @@ def test_what_was_written_before_the_store_has_answered_is_newer(
     desktop.edits.write(view.message.id, "half a pair \ud83e")
     desktop.close()
     assert stored(home) == {view.message.id: "half a pair ?"}
+
+
+def test_they_are_forgotten_once_what_was_sent_is_kept(
+    open_desktop: OpenDesktop, qtbot: QtBot, home: Path
+) -> None:
+    desktop = open_desktop(home=home)
+    view = choose(qtbot, desktop, begin(qtbot, desktop, "question"))
+    view.start_editing()
+    write(view, "changed")
+    old = view.message.id
+    kept: list[tuple[str, str | None]] = []
+    desktop.pane.transcript.edited.connect(
+        lambda: kept.append((desktop.conversation.messages[0].text, desktop.edits.words(old)))
+    )
+    assert view.editor
+    view.editor.sent.emit("changed")
+    assert kept == [("changed", "changed")]
+    assert desktop.edits.words(old) is None
+    desktop.close()
+    assert stored(home) == {}
+
+
+def test_the_one_written_in_last_is_the_last_after_a_restart(
+    open_desktop: OpenDesktop, qtbot: QtBot, home: Path
+) -> None:
+    desktop = open_desktop(home=home)
+    begin(qtbot, desktop, "a question")
+    for number in range(7):
+        assert desktop.conversation.send(f"question {number}")
+        qtbot.waitUntil(lambda: not desktop.conversation.state.busy)
+    questions = [message.id for message in desktop.conversation.messages if message.role == "user"]
+    for question in (*questions, questions[0]):
+        desktop.edits.write(question, "changed")
+    desktop.close()
+    assert list(stored(home)) == [*questions[1:], questions[0]]
