@@ -55,8 +55,8 @@ def _ending_of(message: ChatMessage, endings: Mapping[str, str], wordless: str) 
 
 
 def numbers_of(message: ChatMessage) -> str:
-    """Its tokens, speed and the wait for its first word, as far as the engine has told them."""
-    if message.ttft_ms <= 0:
+    """Its tokens, speed and the wait for its first word, as far as told; "" without a word."""
+    if message.ttft_ms <= 0 or not message.text.strip():
         return ""
     parts = [f"{message.generated_tokens:,} tokens" if message.generated_tokens != 1 else "1 token"]
     if message.decode_tps > 0:

@@ -72,7 +72,7 @@ def test_nothing_is_said_while_it_is_written_or_unknown() -> None:
 
 @pytest.mark.parametrize("words", ["", " \n"])
 def test_one_that_is_blank_says_so(words: str) -> None:
-    blank = ChatMessage("c", "assistant", words, generated_tokens=1)
+    blank = replace(DONE, text=words, generated_tokens=1)
     assert note_for(blank) == "The model ended without a word"
     assert progress_of(blank) == "1 token  ·  Without a word"
     assert progress_of(replace(blank, generated_tokens=0)) == "Without a word"
