@@ -12,7 +12,7 @@ from app import amounts, text
 from app.dashboard.tables import fill, plain_table
 from engine import ChatMemory
 
-COLUMNS = ("Chat", "In memory", "On SSD", "Of both, shared", "Kept")
+COLUMNS = ("Chat", "In memory", "On SSD", "Shared", "Kept")
 SWATCH = 12
 
 
@@ -35,6 +35,8 @@ class ChatPagesTable(QWidget):
         self._title_of, self._colour_of = title_of, colour_of
         self._shown: list[tuple[str, tuple[str, ...], str]] = []
         self.table = plain_table(self, COLUMNS, "Chats that have pages")
+        if shared := self.table.horizontalHeaderItem(COLUMNS.index("Shared")):
+            shared.setToolTip("With other chats, of what is in memory and on SSD together")
         self.open_button = QPushButton("Open chat", self)
         self.pin_button = QPushButton(text.PIN, self)
         self.release_button = QPushButton("Free memory now", self)

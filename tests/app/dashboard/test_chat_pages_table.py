@@ -40,3 +40,16 @@ def test_the_words_are_those_of_the_list_of_chats(qtbot: QtBot) -> None:
     assert table.rows[0][-1] == "in memory"
     table.select("b")
     assert table.pin_button.text() == text.PIN
+
+
+def test_what_is_shared_may_be_more_than_is_in_memory_and_its_head_says_why(qtbot: QtBot) -> None:
+    table = ChatPagesTable(str, lambda chat: "#123456")
+    qtbot.addWidget(table)
+    table.show_chats({"a": ChatMemory(3_000_000, 9_000_000, 7_000_000)}, frozenset())
+    place = table.rows[0].index("7.0 MB")
+    head = table.table.horizontalHeaderItem(place)
+    assert head is not None
+    assert (head.text(), head.toolTip()) == (
+        "Shared",
+        "With other chats, of what is in memory and on SSD together",
+    )
