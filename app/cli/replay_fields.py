@@ -27,6 +27,8 @@ SAMPLING = (
 )
 TIMING = ("id", "at", "after")
 """Fields that every line may have."""
+_LATEST = 7 * 24 * 3600
+"""Seconds from the start that a line may begin at: a week; later ones are a slip, and would wait for ever."""
 
 
 class BadField(Exception):
@@ -90,7 +92,7 @@ def _number(value: object) -> float:
 
 
 def _seconds(value: object) -> float:
-    if _number(value) < 0:
+    if not 0 <= _number(value) <= _LATEST:
         raise ValueError
     return _number(value)
 
@@ -151,7 +153,7 @@ def _bias(value: object) -> tuple[tuple[int, float], ...]:
 _TEXT, _YES_NO = "text in quotes, of whole characters", "true or false"
 _READERS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "id": (_name, "a name in quotes, on one line"),
-    "at": (_seconds, "seconds from the start, 0 or more"),
+    "at": (_seconds, f"seconds from the start, 0 to {_LATEST:,} (a week)"),
     "after": (_name, "the id of another line, in quotes"),
     "tokens": (_ids, "a list of token ids such as [1, 2, 3]"),
     "prompt": (_text, _TEXT),

@@ -123,6 +123,7 @@ def test_prompts_keep_every_character(text: str) -> None:
         ("[" * 100_000, "nested too deep"),
         (f'{{"seed": {"9" * 5000}}}', "a number too long"),
         (f'{{"prompt": "x", "at": {"9" * 400}}}', '"at" must be seconds from the start'),
+        ('{"prompt": "x", "at": 1e308}', '"at" must be seconds from the start, 0 to 604,800 (a week)'),
         (f'{{"prompt": "x", "temperature": -{"9" * 400}}}', '"temperature" must be a number'),
         (f'{{"prompt": "x", "logit_bias": {{"7": {"9" * 400}}}}}', '"logit_bias" must be biases by token id'),
         ('{"prompt": "x", "prompt": "y"}', '"prompt" is given twice'),
