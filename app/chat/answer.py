@@ -96,7 +96,7 @@ def _found(answer: Answer, report: CacheReport) -> Answer:
 
 def _finished(message: ChatMessage, event: Finished, sample: int) -> ChatMessage:
     own = event if sample == 0 else event.others[sample - 1]
-    error = CUT_WORDS[event.limit] if own.reason == "length" else ""
+    error = CUT_WORDS[own.limit] if own.reason == "length" else ""
     return replace(
         message,
         text=own.text,

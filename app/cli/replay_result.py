@@ -131,6 +131,7 @@ class Result:
 
 
 def _sample_json(sample: dict[str, Any]) -> dict[str, Any]:
+    del sample["limit"]
     return {"finish_reason": sample.pop("reason"), **sample}
 
 

@@ -101,6 +101,7 @@ class Sample:
     text: str
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] | None
+    limit: Limit = "context"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class Finished:
         drafted_tokens, accepted_tokens: of speculation, for this request.
         limit: what an answer that ends as "length" has come to the end of: "max_tokens" of the request, the
             "context" that the model allows, that of a "setting" which allows less, or KV "memory".
+            That of the first answer; each of `others` has its own.
     """
 
     id: str

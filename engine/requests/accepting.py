@@ -46,14 +46,13 @@ def accept_command(
         prompt=prompt,
         ids=ids,
         most_tokens=most_tokens,
-        limit=limit,
         clock=Clock(arrived, taken_up),
         rank=rank_of(command.lane, arrived),
         most_resident=model.most_resident,
         missed=chat.reason,
         history=chat.kept,
     )
-    request.sequences += [_sequence(request, index, model) for index in range(command.n)]
+    request.sequences += [_sequence(request, index, model, limit) for index in range(command.n)]
     return request
 
 
@@ -89,7 +88,7 @@ def _room(command: Generate, prompt: int, model: LoadedModel, capacity: Capacity
     return context - prompt, "setting" if context < model.whole_context else "context"
 
 
-def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
+def _sequence(request: Request, index: int, model: LoadedModel, limit: Limit) -> Sequence:
     sampling = request.command.sampling
     if index and sampling.seed is not None:
         sampling = replace(sampling, seed=sampling.seed + index)
@@ -99,6 +98,7 @@ def _sequence(request: Request, index: int, model: LoadedModel) -> Sequence:
         sampler=Sampler(sampling, model.config.vocab_size),
         detokenizer=model.tokenizer.detokenizer(),
         stops=StopStrings(request.command.stop),
+        limit=limit,
     )
 
 

@@ -75,8 +75,8 @@ class Endings:
         ending = [sequence for sequence in self._batcher.running if sequence in going_on] or going_on
         if not all(sequence.generated for sequence in ending):
             return False
-        request.limit = "memory"
         for sequence in ending:
+            sequence.limit = "memory"
             self.end(sequence, "length")
         return True
 

@@ -59,6 +59,7 @@ class Sequence:
         read_at: when a step with tokens of it was read last, in seconds of time.perf_counter; 0 before that.
         reading: seconds that were expected, when somebody else came last, until its prompt is read.
         reason: why it has ended; None while it goes on.
+        limit: what bounds it.
     """
 
     request: Request
@@ -82,6 +83,7 @@ class Sequence:
     read_at: float = 0.0
     reading: float = 0.0
     reason: FinishReason | None = None
+    limit: Limit = "context"
 
     @property
     def rank(self) -> float:
@@ -179,6 +181,7 @@ class Sequence:
             text="".join(self.text),
             tokens=tuple(self.generated),
             logprobs=None if self.request.command.logprobs is None else tuple(self.logprobs),
+            limit=self.limit,
         )
 
 
@@ -188,7 +191,7 @@ class Request:
 
     Attributes:
         ids: the prompt once more, as what is compared with others' quickly.
-        most_tokens: of each answer; `limit` is what bounds them.
+        most_tokens: of each answer.
         rank: its place in the queue (see engine.scheduler).
         report: what it found in the cache, once its turn has come; `progress`: what was told of it since.
         most_resident: tokens of an answer and its prompt that are in pages at once, however long they are.
@@ -208,7 +211,6 @@ class Request:
     prompt: tuple[int, ...]
     ids: array[int]
     most_tokens: int
-    limit: Limit
     clock: Clock
     rank: float
     most_resident: int
@@ -256,7 +258,7 @@ class Request:
             others=tuple(others),
             drafted_tokens=self.drafted_tokens,
             accepted_tokens=self.accepted_tokens,
-            limit=self.limit,
+            limit=first.limit,
         )
 
     def timing(self) -> Timing:

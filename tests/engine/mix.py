@@ -287,7 +287,7 @@ class Mix:
         for index, sample in enumerate(answers):
             if asked.text[index] != sample.text:
                 return f"pieces of answer {index} are {asked.text[index]!r}, all of it {sample.text!r}"
-            is_cut = end.limit == "memory" and asked.saw_pins and 0 < len(sample.tokens) < most
+            is_cut = sample.limit == "memory" and asked.saw_pins and 0 < len(sample.tokens) < most
             if sample.reason == "length" and len(sample.tokens) != most and not is_cut:
                 return f"answer {index} ended after {len(sample.tokens)} of {most} tokens"
             wrong = self.model.oracle.complaint(command, end.prompt_tokens, sample)
@@ -316,7 +316,7 @@ class Mix:
 
 def samples(end: Finished) -> list[Sample]:
     """All answers of a request, the first one too."""
-    return [Sample(end.reason, end.text, end.tokens, end.logprobs), *end.others]
+    return [Sample(end.reason, end.text, end.tokens, end.logprobs, end.limit), *end.others]
 
 
 def is_end(event: Event, name: str) -> bool:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from engine import EngineSettings, Failed, Finished, Generate, Pin, SamplingParams, Share, TextChunk
+from engine import (
+    EngineSettings,
+    Failed,
+    Finished,
+    Generate,
+    Pin,
+    SampleEnded,
+    SamplingParams,
+    Share,
+    TextChunk,
+)
 from engine.events.cache import Refusal, WayOut
 from engine.rest.tidying import FREE_AFTER
 from tests.engine.mix import samples
@@ -141,6 +151,24 @@ def test_of_several_answers_each_ends_with_what_it_has_room_for_alone(
     for sample in samples(end):
         assert 20 + len(sample.tokens) in range((PAGES - 4) * PAGE, (PAGES - 4) * PAGE + 2)
         assert not checked.oracle.complaint(command, end.prompt_tokens, sample)
+
+
+def test_of_several_answers_each_tells_what_it_came_to_the_end_of_itself(
+    checked: Checked, engine: Listener
+) -> None:
+    """The first is as long as was asked, and then pinned; the other, that gave way to it, has no room."""
+    drawn = SamplingParams(temperature=1, seed=1)
+    command = replace(ask("b", ids(20, 7), 90, "b"), sampling=drawn)
+    first = run(checked, engine, replace(command, id="first", chat=None))
+    whole = (*first.prompt_tokens, *first.tokens)
+    engine.submit_at(lambda event: isinstance(event, SampleEnded), Share("a", whole), Pin("a", True))
+    engine.submit(replace(command, n=2))
+    end = engine.finished("b")
+    assert [len(sample.tokens) == 90 for sample in samples(end)] == [True, False]
+    assert [(sample.reason, sample.limit) for sample in samples(end)] == [
+        ("length", "max_tokens"),
+        ("length", "memory"),
+    ]
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral"])

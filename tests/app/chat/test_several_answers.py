@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from app.chat.answer_notes import note_for
 from app.chat.token_path import tokens_along
 from app.chat.tree import Versions
 from app.store.records import Status
@@ -141,6 +144,15 @@ def test_more_answers_stand_beside_the_one_that_was_there(stage: Stage) -> None:
     assert isinstance(stage.sent[-1], Keep)
     assert stage.sent[-1].others == ((*prompt, 7),)  # what was there before is not asked about
     assert stage.chat.versions(stage.chat.messages[-1].id).count == 3
+
+
+def test_each_says_what_cut_it(stage: Stage) -> None:
+    ended = end(ask(stage, 2), "First", "Second", reason="length")
+    stage.play(replace(ended, limit="max_tokens", others=(replace(ended.others[0], limit="memory"),)))
+    answers = stage.chat.together(stage.chat.messages[-1].id)
+    notes = {message.text: note_for(message) for message in answers}
+    assert "KV memory is full" in notes["Second"]
+    assert "KV memory" not in notes["First"]
 
 
 def test_keeping_one_that_is_being_written_ends_the_others(stage: Stage) -> None:

@@ -66,7 +66,6 @@ def answering(prompt: Many[int], most: int, *, speculation: bool = True) -> Sequ
         tuple(prompt),
         array("I", prompt),
         most,
-        "max_tokens",
         Clock(0.0, 0.0),
         rank=0.0,
         most_resident=len(prompt) + most,
