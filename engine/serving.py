@@ -108,10 +108,10 @@ class Serving:
             self._endings.cancel(request_id, sample)
             self._rest()
 
-    def cancel_all(self) -> None:
-        """End every request as cancelled."""
+    def cancel_all(self, why: str = "") -> None:
+        """End every request as cancelled; `why`, where nobody asked for that, as in Finished."""
         if self._batcher.busy:
-            self._endings.cancel_all()
+            self._endings.cancel_all(why)
             self._rest()
 
     def tell(self) -> None:

@@ -96,13 +96,13 @@ def _found(answer: Answer, report: CacheReport) -> Answer:
 
 def _finished(message: ChatMessage, event: Finished, sample: int) -> ChatMessage:
     own = event if sample == 0 else event.others[sample - 1]
-    error = CUT_WORDS[own.limit] if own.reason == "length" else ""
+    errors = {"length": CUT_WORDS[own.limit], "cancelled": event.why}
     return replace(
         message,
         text=own.text,
         tokens=own.tokens,
         status=STATUS_OF_REASON[own.reason],
-        error=error,
+        error=errors.get(own.reason, ""),
         generated_tokens=len(own.tokens),
         ttft_ms=event.timing.ttft_ms,
         decode_tps=event.timing.decode_tps,

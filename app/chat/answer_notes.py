@@ -35,8 +35,8 @@ def note_for(message: ChatMessage) -> str:
     if message.status == "streaming":
         return ""
     missed = miss_words(message.missed_from, message.miss_reason)
-    cut = message.error if message.status == "length" else ""
-    how = cut or _ending_of(message, NOTES, text.NOTE_WORDLESS)
+    why = message.error if message.status in ("length", "stopped") else ""
+    how = why or _ending_of(message, NOTES, text.NOTE_WORDLESS)
     ended = "  ·  ".join(part for part in (how, numbers_of(message)) if part)
     return "\n".join(line for line in (ended, missed) if line)
 

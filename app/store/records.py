@@ -48,7 +48,7 @@ class ChatMessage:
         kept_tokens: how many of the tokens on the path above precede `tokens`; None is all of them.
             A chat template that rewrites earlier turns makes it fewer.
         status: how it ended; "streaming" while it is being written, "interrupted" when the app died then.
-        error: the one line that ended it, for "failed" and "length".
+        error: the one line that ended it, for "failed", "length", and "stopped" where nobody stopped it.
         model: folder of the model that wrote it, whose tokenizer `tokens` belong to.
         generated_tokens, ttft_ms, decode_tps: the engine's account of an answer; 0 where there is none.
         missed_from, miss_reason: the first token that had been read before for this chat and was read again

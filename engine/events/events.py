@@ -130,6 +130,8 @@ class Finished:
         limit: what an answer that ends as "length" has come to the end of: "max_tokens" of the request, the
             "context" that the model allows, that of a "setting" which allows less, or KV "memory".
             That of the first answer; each of `others` has its own.
+        why: of answers that nobody cancelled and that end as "cancelled": what they had to end for, and what
+            to do, as one line for people.
     """
 
     id: str
@@ -144,6 +146,7 @@ class Finished:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     limit: Limit = "context"
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

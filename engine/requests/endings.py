@@ -39,9 +39,10 @@ class Endings:
                 else:
                     self._discard(request, sample)
 
-    def cancel_all(self) -> None:
-        """End every request as cancelled."""
+    def cancel_all(self, why: str) -> None:
+        """End every request as cancelled; `why`, where nobody asked for that, as in Finished."""
         for request in requests_of(self._batcher):
+            request.why = why
             self._cancel(request)
 
     def end(self, sequence: Sequence, reason: FinishReason) -> None:

@@ -201,6 +201,7 @@ class Request:
         has_opened: whether its prompt was computed, and its answers have begun.
         came_alone: whether nobody else was there when it came, nor another model's steps came between since.
         drafted_tokens, accepted_tokens: of its answers' speculation.
+        why: it ends before its time, where nobody cancelled it, for people.
         is_forgotten: whether its chat was, since it was asked: nothing of it is kept.
         suspicion: what is held against it after a step broke that it was in; its steps are its own meanwhile.
         may_have_process: whether chunks of its prompt may have one of their own: not once that broke, as the
@@ -222,6 +223,7 @@ class Request:
     launched_before: Counter[str] | None = None
     has_opened: bool = False
     came_alone: bool = False
+    why: str = ""
     is_forgotten: bool = False
     suspicion: Suspicion | None = None
     may_have_process: bool = True
@@ -259,6 +261,7 @@ class Request:
             drafted_tokens=self.drafted_tokens,
             accepted_tokens=self.accepted_tokens,
             limit=first.limit,
+            why=self.why,
         )
 
     def timing(self) -> Timing:

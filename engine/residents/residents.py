@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from engine.errors import NoModel
 from engine.events.cache import ChatsCached
 from engine.events.events import Event
 from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
+from engine.fitting.fit import Tenant
 from engine.kv.ssd.tier import SsdTier
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
@@ -117,7 +118,7 @@ class Residents:
         opened = self._beside.open(command, self._settings, self._awake)
         opened.tenant()  # what cannot be loaded, or not so, unloads nothing
         if (same := self._all.get(command.path)) is not None:
-            self._part_with(same)
+            self._part_with(same, why=f"{opened.files.name} was loaded anew meanwhile; answer anew")
         resident = Resident(command)
         self._open(resident, opened, _WRITTEN_WITHIN if self.busy else CLOSING_SECONDS)
         self._all[command.path] = resident
@@ -279,15 +280,32 @@ class Residents:
                 is_busy = any(other.at_work.busy for other in stay)
                 beside = "the answer being written" if is_busy else "chats that are kept in memory"
                 raise NoModel(f"{opened.files.name} rests: there is no room for it beside {beside}")
-            first = min(others, key=lambda other: (other.is_wanted, *other.needed_by))
-            self._part_with(first, "room" if first.is_wanted else "asked")
+            first = self._first_to_go(others, newcomer)
+            if not first.is_wanted:
+                self._part_with(first)
+                continue
+            why = f"{first.at_work.model.info.name} had to make room for {opened.files.name}; open it again"
+            self._unopened[first.path] = why
+            self._part_with(first, "room", f"{why} and answer anew")
         return None
 
-    def _part_with(self, resident: Resident, reason: UnloadReason = "asked") -> None:
-        """Nobody wants it any more; it is gone from memory: beside others' answers when all is written."""
+    def _first_to_go(self, others: Sequence[Resident], newcomer: Tenant) -> Resident:
+        """Who makes room first; where answers have to end, one whose leaving is enough, if there is one."""
+        order = sorted(others, key=lambda other: (other.is_wanted, *other.needed_by))
+        if order[0].is_wanted and order[0].at_work.busy:
+            for one in order:
+                if self._shares.of([other for other in order if other is not one], newcomer):
+                    return one
+        return order[0]
+
+    def _part_with(self, resident: Resident, reason: UnloadReason = "asked", why: str = "") -> None:
+        """Nobody wants it any more; it is gone from memory: beside others' answers when all is written.
+
+        Its own requests end before that, and say `why`.
+        """
         resident.is_wanted = False
         if resident.serving is not None:
-            resident.at_work.cancel_all()
+            resident.at_work.cancel_all(why)
             self._beside.until(partial(self._is_put_away, resident), self._awake, _WRITTEN_BESIDE)
         self._put_out(resident, reason)
 

@@ -50,6 +50,15 @@ def test_what_cut_an_answer_short_is_kept_with_it(stage: Stage) -> None:
     assert stage.saved()[-1].error == ""
 
 
+def test_an_answer_that_nobody_stopped_says_what_it_ended_for(stage: Stage) -> None:
+    request = stage.ask("hello")
+    why = "A had to make room for B; open it again and answer anew"
+    stage.play(TextChunk(request.id, "Hi", 1))
+    stage.play(replace(finished(request, "Hi", reason="cancelled"), why=why))
+    assert stage.saved()[-1].text == "Hi"
+    assert note_for(stage.saved()[-1]).startswith(why)
+
+
 def test_nothing_is_sent_while_an_answer_is_on_its_way_or_without_a_model(stage: Stage) -> None:
     stage.ask("hello")
     assert not stage.chat.send("more")

@@ -50,13 +50,29 @@ def test_one_that_does_not_fit_beside_it_sends_the_first_away_and_says_so(
         listener.submit_at(lambda event: isinstance(event, TextChunk), LoadModel("second", str(second)))
         listener.submit(ask("long", first, 300))
         listener.end_of("second")
-        assert listener.finished("long").reason == "cancelled"
+        end, why = listener.finished("long"), "a had to make room for b; open it again"
+        assert (end.reason, end.why) == ("cancelled", f"{why} and answer anew")
         new = listener.events[seen:]
         assert unloaded(new) == [ModelUnloaded(str(first), "room")]
         order = [type(event) for event in new if isinstance(event, ModelUnloaded | LoadProgress | ModelReady)]
         assert (order[0], order[1], order[-1]) == (ModelUnloaded, LoadProgress, ModelReady)
         listener.submit(ask("late", first))
-        assert listener.failed("late").kind == "NoModel"
+        assert (listener.failed("late").kind, listener.failed("late").error) == ("NoModel", why)
+        listener.load(first, "first again")
+        listener.submit(ask("then", first))
+        assert (listener.finished("then").reason, listener.finished("then").why) == ("length", "")
+
+
+def test_an_answer_says_so_where_its_model_is_loaded_anew(
+    listener: Listener, models: tuple[Path, ...]
+) -> None:
+    first = models[0]
+    listener.load(first, "first")
+    listener.submit_at(is_chunk("long"), LoadModel("anew", str(first)))
+    listener.submit(ask("long", first, 300))
+    listener.end_of("anew")
+    end = listener.finished("long")
+    assert (end.reason, end.why) == ("cancelled", "a was loaded anew meanwhile; answer anew")
 
 
 def test_of_several_the_least_recently_used_goes(listener: Listener, models: tuple[Path, Path, Path]) -> None:
@@ -87,6 +103,29 @@ def test_one_that_works_stays_before_one_that_does_not(
     assert unloaded(listener.events) == [ModelUnloaded(str(second), "room")]
     listener.submit(Cancel("long"))
     assert listener.finished("long").tokens
+
+
+def test_of_those_that_work_one_goes_alone_where_that_makes_room_enough(
+    models: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    first, second, _ = models
+    large, other = (
+        write_random_model(tmp_path / name, max_position_embeddings=16 * 8 * CONTEXT_PAGES)
+        for name in ("large", "other")
+    )
+    with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=10 * ONE)) as listener:
+        for name, model in (("first", first), ("second", second), ("large", large)):
+            listener.load(model, name)
+        listener.submit_at(is_chunk("in large"), LoadModel("other", str(other)))
+        with listener.held():
+            listener.submit(ask("in first", first, 300))
+            listener.submit(ask("in second", second, 300))
+            listener.submit(ask("in large", large, 3000))
+        listener.end_of("other")
+        assert unloaded(listener.events) == [ModelUnloaded(str(large), "room")]
+        assert "large had to make room for other" in listener.finished("in large").why
+        for name in ("in first", "in second"):
+            assert listener.finished(name).reason == "length"
 
 
 def test_one_with_a_pinned_chat_stays_before_one_that_was_used_since(
