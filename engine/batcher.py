@@ -117,6 +117,8 @@ class Batcher:
         if running is not self._scheduler.running:  # some gave way to the chunk
             decoding = [each for each in decoding if each in self._scheduler.running]
         if not decoding and filling is None:
+            if before is None:
+                self._put_off_trial()
             return None
         layers = self.prompts.layers(runner, filling, len(decoding))
         wait = self.prompts.patience(filling, len(decoding))
@@ -288,6 +290,18 @@ class Batcher:
                         raise
                     return False
                 self._give_way(victim)
+
+    def _put_off_trial(self) -> None:
+        """A suspect that has no room gives way to those ranked before it, which wait for its trial.
+
+        That can be where chats were pinned since it began.
+        """
+        suspects = self.stepping
+        if len(suspects) == len(self._scheduler.running):
+            return
+        if not any(suspect.may_restore or suspect.filling for suspect in suspects):
+            for suspect in suspects:
+                self._give_way(suspect)
 
     def _give_way(self, sequence: Sequence) -> None:
         """Take back the pages of a running answer; it goes on later, from its tokens."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from engine import (
@@ -21,6 +22,8 @@ from engine import (
 )
 from engine.events.cache import Refusal, WayOut
 from engine.rest.tidying import FREE_AFTER
+from engine.runner import Runner
+from engine.steps.parts import Part
 from tests.engine.mix import samples
 from tests.engine.oracle import Checked, checked_model
 from tests.engine.queued import Queue
@@ -169,6 +172,36 @@ def test_of_several_answers_each_tells_what_it_came_to_the_end_of_itself(
         ("length", "max_tokens"),
         ("length", "memory"),
     ]
+
+
+def test_who_is_on_trial_and_finds_no_room_beside_pinned_pages_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of two broke; who came meanwhile and goes before them waits while one of them is tried."""
+    step, broken = Runner.step, list[int]()
+
+    def breaks_once(self: Runner, parts: Sequence[Part], tokens: mx.array) -> mx.array:
+        if len(parts) == 2 and not broken:
+            broken.append(len(parts))
+            raise RuntimeError("the device was lost")
+        return step(self, parts, tokens)
+
+    queue = Queue(tmp_path, pages=22, page_size=2, prefill_chunk=16)
+    for number in (1, 2):
+        queue.add(queue.request(f"suspect {number}", ids(10, number), 30))
+    queue.work_until_all_write()
+    monkeypatch.setattr(Runner, "step", breaks_once)
+    queue.work(1)
+    assert broken
+    queue.add(queue.request("a", ids(20, 3), 1, "window", "a"))
+    queue.add(queue.request("before", ids(6, 4), 15, "window"))
+    while not {"before", "suspect 1"} <= queue.running:
+        queue.work(1)
+    queue.serving.chats.pin("a", True)
+    queue.work(200)
+    assert {end.id for end in queue.ends} == {"a", "before", "suspect 1", "suspect 2"}
+    queue.serving.chats.pin("a", False)
+    queue.close()
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral"])
