@@ -188,7 +188,8 @@ class Batcher:
     def trim(self) -> None:
         """Give back pages that windows have left."""
         for sequence in self._scheduler.running:
-            self._memory.trim(sequence.table)
+            # What is behind a token of a draft in flight that does not stay sees further back.
+            self._memory.trim(sequence.table, sequence.length)
 
     def release(self, sequence: Sequence) -> None:
         """It has ended."""

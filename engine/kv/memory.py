@@ -169,10 +169,14 @@ class KVMemory:
         """Another table with the same tokens, for one more answer behind them."""
         return self._pager.fork(table)
 
-    def trim(self, table: PageTable) -> None:
-        """Give back pages that every layer's sliding window has left."""
+    def trim(self, table: PageTable, settled: int | None = None) -> None:
+        """Give back pages that every layer's sliding window has left.
+
+        `settled`: tokens of it that stay for sure, where not all do.
+        """
         if self._window is not None:
-            self._pager.release_before(table, table.length - self._window + 1)
+            length = table.length if settled is None else min(settled, table.length)
+            self._pager.release_before(table, length - self._window + 1)
 
     def keep(self, table: PageTable, tokens: Sequence[int], chat: str, whole: bool) -> None:
         """Make the pages of `table` findable, as pages of `chat`: to be called before `trim` and `free`.

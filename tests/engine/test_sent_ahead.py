@@ -11,7 +11,9 @@ from engine.pacing.chunking import ChunkSizer
 from engine.requests.request import Sequence
 from engine.runner import Runner
 from engine.steps.batch import Sent
+from tests.engine.oracle import checked_model
 from tests.engine.queued import Queue, ids
+from tests.engine.watched import guess_always, warm_always
 
 
 @pytest.fixture
@@ -91,3 +93,26 @@ def test_who_waits_meanwhile_is_not_to_blame_either(queue: Queue, monkeypatch: p
     queue.work()
     assert [end.id for end in queue.ends] == ["first", "second"]
     queue.close()
+
+
+def test_pages_stay_that_a_window_sees_where_none_of_a_draft_in_flight_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that gave way with a draft goes on while the step of another, that was cancelled, is in flight."""
+    guess_always(monkeypatch)
+    warm_always(monkeypatch)
+    monkeypatch.setattr(Runner, "looks_ahead", True)
+    model = checked_model(tmp_path, "window")
+    for arrives in range(5, 16):
+        folder = tmp_path / f"{arrives}"
+        queue = Queue(folder, pages=10, draft=True, model=model, page_size=4, prefill_chunk=16)
+        queue.add(queue.request("drafted", ids(26, 1), 60, chat="a"))
+        queue.work(arrives)
+        queue.add(queue.request("first", ids(24, 2), 20, "window"))
+        while "drafted" in queue.running:
+            queue.work(1)
+        queue.work(2)
+        queue.serving.cancel("first")
+        queue.work()
+        assert [end.id for end in queue.ends] == ["first", "drafted"]
+        queue.close()
