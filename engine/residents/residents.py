@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from engine.errors import NoModel
 from engine.events.cache import ChatsCached
 from engine.events.events import Event
 from engine.events.models import ModelReady, ModelUnloaded, UnloadReason
-from engine.fitting.fit import Tenant
 from engine.kv.ssd.tier import SsdTier
 from engine.requests.failure import failure
 from engine.residents.beside_loading import BesideLoading
@@ -280,7 +279,7 @@ class Residents:
                 is_busy = any(other.at_work.busy for other in stay)
                 beside = "the answer being written" if is_busy else "chats that are kept in memory"
                 raise NoModel(f"{opened.files.name} rests: there is no room for it beside {beside}")
-            first = self._first_to_go(others, newcomer)
+            first = self._shares.first_to_go(others, newcomer)
             if not first.is_wanted:
                 self._part_with(first)
                 continue
@@ -288,15 +287,6 @@ class Residents:
             self._unopened[first.path] = why
             self._part_with(first, "room", f"{why} and answer anew")
         return None
-
-    def _first_to_go(self, others: Sequence[Resident], newcomer: Tenant) -> Resident:
-        """Who makes room first; where answers have to end, one whose leaving is enough, if there is one."""
-        order = sorted(others, key=lambda other: (other.is_wanted, *other.needed_by))
-        if order[0].is_wanted and order[0].at_work.busy:
-            for one in order:
-                if self._shares.of([other for other in order if other is not one], newcomer):
-                    return one
-        return order[0]
 
     def _part_with(self, resident: Resident, reason: UnloadReason = "asked", why: str = "") -> None:
         """Nobody wants it any more; it is gone from memory: beside others' answers when all is written.

@@ -21,6 +21,15 @@ class Shares:
         tenants = [*(resident.at_work.tenant() for resident in residents), *newcomer]
         return page_shares(tenants, memory_bytes(), self._settings)
 
+    def first_to_go(self, residents: Sequence[Resident], newcomer: Tenant) -> Resident:
+        """Who makes room first; where answers have to end, one whose leaving is enough, if there is one."""
+        order = sorted(residents, key=lambda one: (one.is_wanted, *one.needed_by))
+        if order[0].is_wanted and order[0].at_work.busy:
+            for one in order:
+                if self.of([other for other in order if other is not one], newcomer):
+                    return one
+        return order[0]
+
     def divide(self, residents: Sequence[Resident], seconds: float) -> None:
         """Divide among those that are in memory now; what they give up is written to SSD within `seconds`."""
         if residents and (shares := self.of(residents)):

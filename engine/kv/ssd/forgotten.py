@@ -135,7 +135,8 @@ def _write(folder: SsdFolder, path: Path, run: EncodedRun, used_ns: int) -> bool
         if not folder.is_above_floor(run.header.size):
             return False
         folder.write(path, run.buffers)
-        os.utime(path, ns=(used_ns, used_ns))
     except OSError:
         return False
+    with suppress(OSError):  # it is there, and counts as used now
+        os.utime(path, ns=(used_ns, used_ns))
     return True
